@@ -1,0 +1,34 @@
+"""Every error we raise: what happened, what was found, what to do, in one to three lines."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class PlmError(Exception):
+    """An error that the user can mend; the command line prints it and exits with code 2."""
+
+
+class InputError(PlmError):
+    """A file that cannot be read, or whose content cannot be used."""
+
+
+class SettingError(PlmError):
+    """A setting or option that does not exist, or has a value that cannot be."""
+
+
+class RecipeError(PlmError):
+    """A recipe that does not exist, or whose parts do not fit."""
+
+
+class FolderError(PlmError):
+    """A folder that is not what it should be, or cannot be written."""
+
+
+class CheckpointError(PlmError):
+    """A checkpoint or weights file that is damaged, or of another model."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` where a known name is close, otherwise nothing."""
+    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""

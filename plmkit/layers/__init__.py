@@ -1,0 +1,1 @@
+"""Blocks that two architectures share."""

@@ -1,0 +1,1 @@
+"""Papers, filed by what they changed."""

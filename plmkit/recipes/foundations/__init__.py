@@ -1,0 +1,1 @@
+"""The papers that later ones start from."""

@@ -1,0 +1,1 @@
+"""Step to rate; gradients to weights."""

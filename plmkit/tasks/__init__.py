@@ -1,0 +1,1 @@
+"""Fine-tuning: reader, head and score."""
