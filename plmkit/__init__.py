@@ -1,1 +1,22 @@
+"""plmkit: pretrain, fine-tune and compare classic language-model recipes on your own text.
+
+>>> import plmkit
+>>> model = plmkit.load("runs/bert")  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "load"]
+
+if TYPE_CHECKING:
+    from plmkit.loading import load
+
+
+def __getattr__(name: str) -> Any:
+    """`plmkit.load` brings torch along, which takes seconds: only when asked for."""
+    if name == "load":
+        from plmkit.loading import load
+
+        return load
+    raise AttributeError(f"module 'plmkit' has no attribute '{name}'")

@@ -1,0 +1,71 @@
+"""The encoder of BERT."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.layers.block import PostNormBlock
+from plmkit.layers.embedding import InputEmbedding
+from plmkit.layers.packing import Packing
+from plmkit.layers.start import start_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """Bidirectional Transformer, normalised after each sublayer (Devlin et al., 2018)."""
+
+    layers: int
+    heads: int
+    width: int
+    inner: int  # width inside the feed-forward sublayer
+    longest: int = 512
+    segments: int = 2
+    activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    epsilon: float = 1e-12
+    writes: ClassVar = frozenset({"hidden", "pooled"})
+
+    def build(self, vocabulary: Vocabulary) -> "EncoderModel":
+        return EncoderModel(self, len(vocabulary))
+
+
+class EncoderModel(nn.Module):
+    def __init__(self, settings: Encoder, vocabulary_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embed = InputEmbedding(
+            vocabulary=vocabulary_size,
+            longest=settings.longest,
+            segments=settings.segments,
+            width=settings.width,
+            dropout=settings.dropout,
+            epsilon=settings.epsilon,
+        )
+        self.blocks = nn.ModuleList(
+            PostNormBlock(
+                width=settings.width,
+                heads=settings.heads,
+                inner=settings.inner,
+                activation=settings.activation,
+                dropout=settings.dropout,
+                attention_dropout=settings.attention_dropout,
+                epsilon=settings.epsilon,
+            )
+            for _ in range(settings.layers)
+        )
+        self.pooler = nn.Linear(settings.width, settings.width)
+        start_weights(self)
+
+    def forward(self, batch: Batch) -> States:
+        packing = Packing(batch.visible)
+        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) real tokens only
+        hidden = self.embed(tokens, segments, packing.positions())  # (T, width)
+        for block in self.blocks:
+            hidden = block(hidden, packing)
+        pooled = torch.tanh(self.pooler(hidden[packing.first]))
+        return States(hidden=packing.unpack(hidden), pooled=pooled)

@@ -1,0 +1,25 @@
+"""The one table: name to recipe."""
+
+from collections.abc import Callable
+
+from plmkit.errors import RecipeError, nearest
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations import bert
+
+CATALOGUE: dict[str, Callable[[], Recipe]] = {
+    "bert-tiny": bert.bert_tiny,
+    "bert-mini": bert.bert_mini,
+    "bert-small": bert.bert_small,
+    "bert-medium": bert.bert_medium,
+    "bert-base": bert.bert_base,
+    "bert-large": bert.bert_large,
+    "bert-base-cased": bert.bert_base_cased,
+    "bert-large-cased": bert.bert_large_cased,
+    "bert-base-chinese": bert.bert_base_chinese,
+}
+
+
+def find(name: str) -> Recipe:
+    if name not in CATALOGUE:
+        raise RecipeError(f"There is no recipe '{name}'.{nearest(name, CATALOGUE)} `plm recipes` shows all.")
+    return CATALOGUE[name]()

@@ -1,0 +1,320 @@
+"""The verbs of `plm`: parse, call, print. What is slow to import is imported by the verb that needs it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plmkit import __version__
+from plmkit.errors import PlmError, SettingError
+
+if TYPE_CHECKING:
+    from plmkit.training.progress import Screen
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Pretrain, fine-tune and compare classic language-model recipes on your own text.",
+    epilog="Start with: plm demo     Then: plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, as in schedule.rate=1e-3; may be repeated."),
+]
+ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a Hugging Face folder.")]
+RowsFile = Annotated[Path, typer.Argument(metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file.")]
+
+
+def main() -> None:
+    """Run `plm`; a mistake of the user's is told in a few lines, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+    try:
+        app()
+    except PlmError as error:
+        print(f"plm: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("plm: stopped.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+def version(wanted: bool) -> None:
+    if wanted:
+        print(f"plmkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example: plm recipes bert-mini")
+def recipes(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one with all its settings.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List all recipes, or show one: its five choices, paper, sizes and exact parameter count."""
+    from plmkit import show
+
+    if name is None:
+        show.all_recipes(as_json)
+    else:
+        show.one_recipe(name, as_json)
+
+
+@app.command(epilog="Example: plm doctor my_texts/ more.jsonl.gz --recipe bert-mini")
+def doctor(
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help="Files, folders or globs.")],
+    recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
+    tokenizer: Annotated[Path | None, typer.Option(help="vocab.txt, tokenizer.json or a folder with either.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed shows the same examples.")] = 0,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Check a corpus before training: what it holds, what is wrong with it, what the model will see."""
+    from plmkit import show
+    from plmkit.catalogue import find
+    from plmkit.doctor import diagnose
+    from plmkit.run import settle
+    from plmkit.training.prepare import prepare
+
+    settings = settle(find(recipe), sets or [])
+    material = prepare(settings, corpus, None, seed, screen(), tokenizer=tokenizer)
+    diagnosis = diagnose(material, settings.recipe)
+    if as_json:
+        print_json(diagnosis.as_json())
+    else:
+        show.diagnosis(diagnosis, settings.recipe)
+
+
+@app.command(
+    epilog="Example: plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10 --set schedule.batch=16",
+)
+def pretrain(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name that `plm recipes` lists.")],
+    corpus: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CORPUS...]", help="Files, folders or globs; none: documentation on this machine."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; an unfinished run there goes on.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Train this long.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Train this many steps.")] = None,
+    tokens: Annotated[float | None, typer.Option(help="Train on this many tokens, as in 1e8.")] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="Start from the weights of this model.")] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="vocab.txt, tokenizer.json or a folder with either.")] = None,
+    valid: Annotated[str | None, typer.Option(help="Held-out text; without it, 1% of the corpus is held out.")] = None,
+    seed: Annotated[int, typer.Option(help="Order, masks, starting weights and dropout follow from it.")] = 0,
+    extend: Annotated[bool, typer.Option("--extend", help="Go on with a finished run, for the budget given.")] = False,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Pretrain a recipe on your text."""
+    from plmkit import show
+    from plmkit.catalogue import find
+    from plmkit.run import settle
+    from plmkit.training.pretrain import Order
+    from plmkit.training.pretrain import pretrain as train
+
+    settings = settle(find(recipe), sets or [])
+    order = Order(
+        settings=settings,
+        corpora=tuple(corpus or ()),
+        out=needed(out),
+        budget=budget(minutes, steps, tokens, settings.recipe.schedule.steps),
+        seed=seed,
+        start=start,
+        tokenizer=tokenizer,
+        valid=valid,
+        extend=extend,
+    )
+    about = train(order, screen())
+    if about["state"] != "finished":
+        raise typer.Exit(130)
+    if as_json:
+        print_json({"out": str(order.out), **about["result"]})
+    else:
+        show.pretrained(order.out, about)
+
+
+@app.command(
+    epilog="Example: plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
+)
+def finetune(
+    model: ModelDir,
+    task: Annotated[str, typer.Option(help="classify, pair, nli or regress.")],
+    train: Annotated[Path, typer.Option(help="Labelled rows: columns text (or text_a, text_b) and label.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the new run.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Rows that choose the best epoch.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Rows that are scored once, at the end.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Times through the training rows. [default: 3]")] = None,
+    seed: Annotated[int, typer.Option(help="Order, head and dropout follow from it.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Train so often, and report mean and spread.")] = 1,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Fine-tune a model on labelled rows."""
+    from plmkit import show
+    from plmkit.tasks.finetune import Order
+    from plmkit.tasks.finetune import finetune as train_task
+    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.settings import settle_task
+
+    settings, machine = settle_task(sets or [], epochs)
+    order = Order(
+        model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=needed(out),
+        task=settings, machine=machine, seed=seed, seeds=seeds,
+    )  # fmt: skip
+    about = train_task(order, screen())
+    if as_json:
+        print_json({"out": str(order.out), **about["result"]})
+    else:
+        show.finetuned(order.out, about)
+
+
+@app.command(epilog="Example: plm evaluate runs/mine-reviews test.tsv --json")
+def evaluate(model: ModelDir, file: RowsFile, as_json: Json = False) -> None:
+    """Score a fine-tuned model on labelled rows."""
+    from plmkit import show
+    from plmkit.loading import load
+    from plmkit.tasks.use import evaluate_file
+
+    scores = evaluate_file(load(model), file, screen())
+    if as_json:
+        print_json(scores)
+    else:
+        show.scores(scores)
+
+
+@app.command(epilog="Example: plm predict runs/mine-reviews new.txt --out answers.tsv")
+def predict(
+    model: ModelDir,
+    file: RowsFile,
+    out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict classes with probabilities, or numbers, for the rows of a file."""
+    from plmkit.loading import load
+    from plmkit.tasks.use import predict_file
+
+    predict_file(load(model), file, out, screen(), as_json=as_json)
+
+
+@app.command(epilog='Example: plm fill runs/mine "the capital of France is [MASK]." --top 3')
+def fill(
+    model: ModelDir,
+    text: Annotated[str, typer.Argument(help="A text with one or more [MASK].")],
+    top: Annotated[int, typer.Option(min=1, help="How many ways to fill each blank.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Fill the blanks in a text."""
+    from plmkit import show
+    from plmkit.loading import load
+
+    blanks = load(model).fill(text, top=top)
+    if as_json:
+        print_json({"text": text, "blanks": [[vars(candidate) for candidate in blank] for blank in blanks]})
+    else:
+        show.blanks(blanks)
+
+
+@app.command(epilog="Example: plm embed runs/mine texts.txt --out vectors.npy")
+def embed(
+    model: ModelDir,
+    file: RowsFile,
+    out: Annotated[Path | None, typer.Option(help="A .npy file for the vectors.")] = None,
+    level: Annotated[str, typer.Option(help="sentence: one vector a row. token: one a token.")] = "sentence",
+    as_json: Json = False,
+) -> None:
+    """Turn texts into vectors."""
+    from plmkit.loading import load
+    from plmkit.tasks.use import embed_file
+
+    told = embed_file(load(model), file, needed(out), level, screen())
+    if as_json:
+        print_json(told)
+
+
+@app.command(epilog="Example: plm export runs/mine exported/ --format huggingface")
+def export(
+    model: ModelDir,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    format: Annotated[str, typer.Option(help="huggingface.")] = "huggingface",
+    as_json: Json = False,
+) -> None:
+    """Write a model as a folder that other tools open, and check that they compute the same."""
+    from plmkit.interop.export import export as write
+
+    told = write(model, folder, format, screen())
+    if as_json:
+        print_json(told)
+
+
+@app.command(epilog="Example: plm demo --out runs/demo")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for everything that the demo writes.")] = Path("runs/demo"),
+    minutes: Annotated[float, typer.Option(help="How long to pretrain.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Another seed, another draw.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Pretrain a small BERT on text that is on this machine, fine-tune it, and see what that was worth."""
+    from plmkit import show
+    from plmkit.demo import demo as run
+
+    told = run(out, minutes, seed, screen())
+    if as_json:
+        print_json(told)
+    else:
+        show.demo(told)
+
+
+def screen() -> "Screen":
+    from plmkit.training.progress import Screen
+
+    return Screen()
+
+
+def needed(out: Path | None) -> Path:
+    if out is None:
+        raise SettingError("--out is missing: name what to write, as in --out runs/mine.")
+    return out
+
+
+def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int) -> Any:
+    from plmkit.training.loop import Budget
+
+    given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) > 1:
+        raise SettingError(f"A run has one budget; found {' and '.join(named)}. Choose one.")
+    for name, value in named.items():
+        if value <= 0:
+            raise SettingError(f"{name} must be above 0; found {value}.")
+    return Budget(
+        steps=steps if named else default,
+        tokens=None if tokens is None else int(tokens),
+        seconds=None if minutes is None else minutes * 60,
+    )
+
+
+def print_json(data: dict[str, Any]) -> None:
+    print(json.dumps(data, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

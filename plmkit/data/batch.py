@@ -1,0 +1,41 @@
+"""What travels from the data to the loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+IGNORE = -100  # the target where nothing is asked; torch's cross entropy knows it by this number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What goes from the data to the loss: B rows of L positions."""
+
+    tokens: Tensor  # (B, L) what the model reads
+    segments: Tensor  # (B, L) 0 in the first text, 1 in the second
+    visible: Tensor  # (B, L) False on padding
+    targets: Tensor | None = None  # (B, L) what it must say, IGNORE where nothing is asked
+    follows: Tensor | None = None  # (B,) 0 where the second text follows the first, 1 where it does not
+    labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+
+    def to(self, device: torch.device) -> Self:
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def rows(self, chosen: slice) -> Self:
+        return self.each(lambda tensor: tensor[chosen])
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The batch with every tensor it has changed alike."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self)(**{name: change(value) for name, value in values.items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """What an architecture makes of a batch."""
+
+    hidden: Tensor  # (B, L, width) last layer
+    pooled: Tensor | None = None  # (B, width) one vector for the row

@@ -1,0 +1,116 @@
+"""The user's text files as a stream of documents."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from plmkit.data.reading.blocks import read_blocks
+from plmkit.data.reading.columns import choose_column
+from plmkit.data.reading.files import File, find_files
+from plmkit.data.reading.formats import find_layout, read_documents
+from plmkit.data.reading.parquet import parquet_header
+from plmkit.data.reading.remarks import Remarks, name_some
+from plmkit.data.reading.source import Document, Layout, OnBytes, Source
+from plmkit.data.reading.tables import table_header
+from plmkit.errors import InputError, SettingError, nearest
+
+__all__ = ["Corpus", "Document", "Source", "open_corpus"]
+
+LAYOUTS = ("auto", "blank-lines", "document-per-line", "document-per-file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Text files that are read as documents, one after another, as often as asked."""
+
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...] = ()  # what the user should hear about how the files are read
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(source.size for source in self.sources)
+
+    def documents(self, on_bytes: OnBytes | None = None) -> Iterator[Document]:
+        """All documents in order; `on_bytes` hears how many bytes on disk were read since it last heard."""
+        for source in self.sources:
+            yield from read_documents(source, on_bytes)
+
+    def fingerprint(self) -> str:
+        """A hash of the content of all files in order and of how they are read, not of their names."""
+        total = hashlib.blake2b(b"corpus 1", digest_size=16)  # count up when reading changes
+        for source in self.sources:
+            content = hashlib.blake2b(digest_size=16)
+            for block in read_blocks(str(source.path), None):
+                content.update(block)
+            reading = (source.format, source.compression, source.layout, source.column)
+            total.update(f"{content.hexdigest()} {reading}\n".encode())
+        return total.hexdigest()
+
+
+def open_corpus(paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None) -> Corpus:
+    """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
+    if layout not in LAYOUTS:
+        raise SettingError(f"There is no layout '{layout}'.{nearest(layout, LAYOUTS)} Layouts: {', '.join(LAYOUTS)}.")
+    remarks = Remarks()
+    sources = []
+    for file in _once(find_files(paths), remarks):
+        source = _inspect(file, layout, column)
+        if source is None or next(read_documents(source), None) is None:
+            remarks.add("empty", file)
+            continue
+        sources.append(source)
+        if file.format is None:
+            remarks.add("unknown", file)
+        if source.format == "txt" and layout == "auto":
+            remarks.add(source.layout, file)
+        if source.column not in (None, "text", column):
+            remarks.add(f"column {source.column}", file)
+    if not sources:
+        raise InputError(f"There is no text in {name_some(remarks.files['empty'])}. Give files with text.")
+    _check_settings_are_used(sources, layout, column)
+    return Corpus(sources=tuple(sources), notes=remarks.notes())
+
+
+def _once(files: list[File], remarks: Remarks) -> Iterator[File]:
+    seen = set()
+    for file in files:
+        real = file.path.resolve()
+        if file.skipped:
+            remarks.add("skipped", file)
+        elif real in seen:
+            remarks.add("twice", file)
+        else:
+            yield file
+        seen.add(real)
+
+
+def _inspect(file: File, layout: str, column: str | None) -> Source | None:
+    name = str(file.path)
+    format = file.format or "txt"
+    columns = None
+    if format == "txt":
+        divided = find_layout(name, file.compression) if layout == "auto" else cast(Layout, layout)
+    else:
+        divided = "document-per-row"
+        columns = parquet_header(name) if format == "parquet" else table_header(name, format, file.compression)
+        if columns is None:
+            return None
+    return Source(
+        path=file.path,
+        format=format,
+        compression=file.compression,
+        layout=divided,
+        size=file.path.stat().st_size,
+        column=None if columns is None else choose_column(columns, column, name),
+    )
+
+
+def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str | None) -> None:
+    plain = [source.format == "txt" for source in sources]
+    if layout != "auto" and not any(plain):
+        raise SettingError(f"layout={layout} is for plain text, but all files are tables. Leave it out.")
+    if column is not None and all(plain):
+        raise SettingError(f"column={column} is for tables, but no file is one. Leave it out.")

@@ -1,0 +1,1 @@
+"""Files on disk to documents: formats, encodings, columns and layouts."""

@@ -1,0 +1,119 @@
+"""Paths, folders and patterns as the list of files to read."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from plmkit.data.reading.source import Compression, Format
+from plmkit.errors import InputError, nearest
+
+FORMATS: dict[str, Format] = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".md": "txt",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+READABLE = f"{' '.join(FORMATS)}, and all but .parquet with .gz or .zst"
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file to read, or to pass over; `format` is None where the name does not tell it."""
+
+    path: Path
+    format: Format | None
+    compression: Compression | None
+    skipped: bool = False
+
+
+def find_files(paths: Sequence[str | Path]) -> list[File]:
+    """The files that paths, folders and patterns name, in their order; folders and patterns are sorted."""
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    if not paths:
+        raise InputError("No corpus was given. Name files, folders or patterns such as 'texts/*.txt'.")
+    files: list[File] = []
+    for path in paths:
+        found = list(_expand(Path(path).expanduser()))
+        if all(file.skipped for file in found):
+            raise InputError(f"{path} holds no file that can be read. Files read: {READABLE}.")
+        files += found
+    return files
+
+
+def _expand(path: Path) -> Iterator[File]:
+    if os.path.isdir(path):
+        yield from (_listed(child) for child in _walk(path))
+    elif os.path.exists(path):
+        yield _named(path)
+    elif glob.has_magic(str(path)):
+        yield from _match(path)
+    else:
+        raise InputError(_missing(path))
+
+
+def _match(pattern: Path) -> Iterator[File]:
+    matches = sorted(glob.glob(str(pattern), recursive=True))
+    if not matches:
+        raise InputError(f"No file matches '{pattern}'.")
+    # `*.log` asks for that ending; `texts/*` asks for what can be read there
+    asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
+    files: dict[Path, File] = {}  # `**` finds a folder and its files, too
+    for match in map(Path, matches):
+        if match.is_dir():
+            files |= {child: _listed(child) for child in _walk(match)}
+        else:
+            files[match] = _named(match) if asked else _listed(match)
+    for path in sorted(files):
+        yield files[path]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    seen = set()  # a link may lead back to a folder above it
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        if real not in seen:
+            yield from (Path(parent, name) for name in sorted(names))
+        seen.add(real)
+
+
+def _named(path: Path) -> File:
+    if not path.is_file():  # a pipe can be read only once, and may never end
+        raise InputError(f"{path} is not a regular file. Save its content to a file first.")
+    format, compression = _by_name(path)
+    return File(path=path, format=format, compression=compression)
+
+
+def _listed(path: Path) -> File:
+    format, compression = _by_name(path)
+    skipped = format is None or path.name.startswith(".") or not path.is_file()
+    return File(path=path, format=format, compression=compression, skipped=skipped)
+
+
+def _by_name(path: Path) -> tuple[Format | None, Compression | None]:
+    stem, ending = os.path.splitext(path.name.lower())
+    compression = cast(Compression, ending[1:]) if ending in (".gz", ".zst") else None
+    format = FORMATS.get(os.path.splitext(stem)[1] if compression else ending)
+    if compression and format == "parquet":  # it cannot be read from start to end
+        format = None
+    return format, compression
+
+
+def _missing(path: Path) -> str:
+    parent = path.parent
+    while not os.path.exists(parent):
+        path, parent = parent, parent.parent
+    try:
+        names = sorted(os.listdir(parent))
+    except OSError:
+        names = []
+    return f"There is no file or folder '{path}'.{nearest(path.name, names)}"

@@ -1,0 +1,61 @@
+"""Parquet files as rows of text cells, a few rows in memory at a time."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from plmkit.data.reading.columns import columns_of, text_of
+from plmkit.data.reading.source import OnBytes
+from plmkit.errors import InputError
+
+ROWS_AT_ONCE = 64  # cells can be long
+BUFFER = 1 << 20  # bytes of each column
+
+
+def parquet_header(name: str) -> list[str]:
+    """The columns of a Parquet file."""
+    with open_parquet(name) as file:
+        return list(file.schema_arrow.names)
+
+
+def parquet_rows(name: str, column: str, on_bytes: OnBytes | None = None) -> Iterator[tuple[int, list[str]]]:
+    """The cells of the text columns, row by row, numbered from 1."""
+    from pyarrow import ArrowException
+
+    number, told = 0, 0
+    with open_parquet(name) as file:
+        size, total = os.path.getsize(name), file.metadata.num_rows
+        parts = columns_of(column, file.schema_arrow.names)
+        batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=parts, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                columns = [batch.column(part).to_pylist() for part in parts]
+            except (ArrowException, OSError, UnicodeDecodeError) as error:
+                raise InputError(f"{name}, after row {number}: damaged Parquet data ({_brief(error)}).") from None
+            for cells in zip(*columns, strict=True):
+                number += 1
+                where = f"{name}, row {number}"
+                yield number, [text_of(cell, where, part) for cell, part in zip(cells, parts, strict=True)]
+            if on_bytes:  # columns lie side by side in the file: only the share of rows is known
+                on_bytes(size * number // total - told)
+                told = size * number // total
+    if on_bytes and told < size:
+        on_bytes(size - told)
+
+
+def open_parquet(name: str) -> Any:
+    """A Parquet file, read through a small buffer rather than by whole row groups."""
+    from pyarrow import ArrowException  # slow to import, and few need it
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        return ParquetFile(name, buffer_size=BUFFER, pre_buffer=False)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{name} is not a sound Parquet file ({_brief(error)}).") from None
+
+
+def _brief(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:100]

@@ -1,0 +1,34 @@
+"""What a corpus is made of: sources on disk, and the documents read from them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
+Compression = Literal["gz", "zst"]
+Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row"]
+OnBytes = Callable[[int], None]
+
+LONGEST_DOCUMENT = 1_000_000  # characters; a longer document is cut, so that memory stays bounded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """One text of the corpus: its paragraphs in order, and where it was found."""
+
+    paragraphs: tuple[str, ...]  # stripped, none empty
+    source: str
+    line: int  # 1-based; the row in a Parquet file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One file of the corpus and how it is read."""
+
+    path: Path
+    format: Format
+    compression: Compression | None
+    layout: Layout
+    size: int  # bytes on disk
+    column: str | None = None  # text column of a table; `a+b` reads two, as paragraphs

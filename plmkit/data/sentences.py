@@ -1,0 +1,106 @@
+"""Cut paragraphs of English, Chinese or mixed text into sentences, by rule."""
+
+import re
+from collections.abc import Iterator
+
+LONGEST_SENTENCE = 1_000  # characters; text without punctuation is cut there
+LONGEST_WORD = 24  # characters looked at before a full stop
+
+STOPS = ".!?…。！？；｡"
+WIDE_STOPS = re.compile("[。！？；｡]|……")  # these need no space after them
+CLOSERS = "\"'”’』」）)\\]】》〉}»"
+OPENERS = frozenset("\"'“‘『「（([【《〈{«¿¡-#@$€£¥<*")
+CONTINUERS = frozenset("，、：,:;—～~")  # a sentence does not begin with these: “真的？”，他问。
+
+CANDIDATE = re.compile(rf"[{STOPS}]+([{CLOSERS}{STOPS}]*)(\s*)")
+CUTS = (*"，,；;：:、", " ", "\t", "\u3000")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# never at the end of a sentence, or so seldom that joining two does less harm than cutting one
+ABBREVIATIONS = _words(
+    """mr mrs ms mx dr prof st mt ft rev hon gen col maj capt cmdr lt sgt cpl adm gov sen rep pres supt messrs
+    mme mlle fr jr sr vs cf viz etc al approx ca fig figs eq eqs vol vols ed eds trans resp dept univ inc ltd
+    co corp bros est assn ave blvd rd"""
+)
+# only before a number: "No. 5", but "She said no. Then she left."
+BEFORE_NUMBERS = _words(
+    """no nos p pp ch chap sec sect art par para app tab ex ver
+    jan feb mar apr jun jul aug sep sept oct nov dec"""
+)
+
+
+def split_sentences(paragraph: str) -> list[str]:
+    """The sentences of a paragraph in order, with every character but the space between them."""
+    sentences = []
+    start = 0
+    for match in CANDIDATE.finditer(paragraph):
+        end = _end_of_sentence(paragraph, start, match)
+        if end:
+            sentences.append(paragraph[start:end])
+            start = end
+    sentences.append(paragraph[start:])
+    return [piece for sentence in sentences if (text := sentence.strip()) for piece in _bounded(text)]
+
+
+def _end_of_sentence(text: str, start: int, match: re.Match[str]) -> int:
+    """Where the sentence ends that a run of stops may end, or 0 if it goes on."""
+    first, end = match.span()
+    following = text[end : end + 1]
+    if not following or following in CONTINUERS:
+        return 0
+    if WIDE_STOPS.search(text, first, match.end(1)):
+        return _before_opening_quote(text, start, match)
+    if not match[2]:  # 3.14, example.com; but Chinese typed with narrow stops has no space
+        stop = text[first]
+        ends = _is_wide(following) and (stop in "!?" or _is_wide(text[first - 1 : first]))
+        return _before_opening_quote(text, start, match) if ends else 0
+    if not _may_begin(following):
+        return 0
+    lone_stop = text[first] == "." and text.count(".", first, end) == 1
+    return 0 if lone_stop and _is_abbreviated(text, start, first, following) else end
+
+
+def _may_begin(letter: str) -> bool:
+    return letter in OPENERS or (letter.isalnum() and not letter.islower())
+
+
+def _is_wide(letter: str) -> bool:
+    return letter >= "\u2e80"
+
+
+def _is_abbreviated(text: str, start: int, stop: int, following: str) -> bool:
+    """Whether the word before a full stop is one that is written with it."""
+    before = text[max(start, stop - LONGEST_WORD) : stop].rsplit(None, 1)
+    word = before[-1].lstrip("\"'“‘([{<-—") if before else ""
+    if word.isdecimal():  # "1. Introduction" is one sentence, "It was 1990. Then" is two
+        return not text[start : stop - len(word)].strip()
+    if len(word) == 1:  # J. K. Rowling
+        return word.isalpha()
+    if "." in word:  # U.S., e.g., Ph.D.; but not example.com
+        return all(part.isalpha() and len(part) <= 2 for part in word.split("."))
+    word = word.lower()
+    return word in ABBREVIATIONS or (word in BEFORE_NUMBERS and following.isdecimal())
+
+
+def _before_opening_quote(text: str, start: int, match: re.Match[str]) -> int:
+    """The end of the match, or the place of a straight quote in it that opens the next sentence."""
+    quote = text.find('"', *match.span(1))
+    if quote < 0 or match[2]:
+        return match.end()
+    # a bounded look back, lest a long text of quotes takes forever
+    closes = text.count('"', max(start, quote - LONGEST_SENTENCE), quote) % 2
+    return match.end() if closes else quote
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    while len(sentence) > LONGEST_SENTENCE:
+        cut = max(sentence.rfind(mark, LONGEST_SENTENCE // 2, LONGEST_SENTENCE) for mark in CUTS) + 1
+        cut = cut or LONGEST_SENTENCE
+        yield sentence[:cut].rstrip()
+        sentence = sentence[cut:].lstrip()
+    if sentence:
+        yield sentence

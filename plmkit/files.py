@@ -1,0 +1,78 @@
+"""Writing files and folders so that a crash or a full disk leaves the old one or the new one, never half."""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from plmkit.errors import FolderError
+
+
+def cache_folder() -> Path:
+    """Where prepared text is kept between runs: $PLM_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("PLM_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plmkit"
+
+
+def write_text(path: Path, text: str) -> None:
+    """All of the file or none of it."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    with explained(path.parent):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(partial, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    with explained(path.parent):
+        try:
+            partial.mkdir(parents=True)
+            yield partial
+            for file in partial.iterdir():
+                flush(file)
+            if path.exists():  # another process was faster, or the old one is to be replaced
+                shutil.rmtree(path)
+            os.replace(partial, path)
+            flush(path.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def flush(path: Path) -> None:
+    """Make the system put the file, or the folder's list of names, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """An operating-system error in the block becomes one of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(
+            f"{folder} cannot be written: {error.strerror or error}.\n"
+            "Free some space, mend its permissions or choose another folder; what was there is unchanged."
+        ) from error

@@ -1,0 +1,74 @@
+"""Writing a model for other tools, and seeing that they compute the same."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
+from plmkit.interop.huggingface import hub_logits, transformers_installed, write_huggingface
+from plmkit.loading import load, read_parts
+from plmkit.model import Model, Text
+from plmkit.training.progress import Screen
+
+FORMATS = ("huggingface",)
+TOLERANCE = 1e-4
+SENTENCES = ("The cat sat on the mat.", "今天天气很好，我们去公园散步。", "BERT was released in 2018 by Google.")
+
+
+def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, Any]:
+    """Write the folder, then open it with transformers where that is installed and compare every logit."""
+    if format not in FORMATS:
+        raise SettingError(
+            f"There is no export format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+        )
+    parts = read_parts(model)
+    if parts.task and parts.task.pooling != "first":
+        raise PlmError(
+            f"{model} pools by '{parts.task.pooling}', which Hugging Face's BERT classifier cannot do. "
+            "Fine-tune with task.pooling=first to export."
+        )
+    task = parts.task
+    write_huggingface(
+        folder, parts.weights, parts.encoder, parts.tokenizer,
+        vocabulary_size=parts.vocabulary_size,
+        classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
+    )  # fmt: skip
+    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": False}
+    if not transformers_installed():
+        screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")
+        return told
+    difference = largest_difference(load(model, device="cpu"), folder)
+    if not difference <= TOLERANCE:
+        raise CheckpointError(
+            f"{folder} was written, but transformers computes other logits with it: they differ by {difference:.2g}.\n"
+            "Do not use it; please report this with the model's run.json."
+        )
+    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
+    return {**told, "checked": True, "largest_difference": difference}
+
+
+def largest_difference(model: Model, folder: Path) -> float:
+    """Over all heads, on sentences with padding and a pair among them."""
+    texts: list[Text] = [*SENTENCES, (SENTENCES[0], SENTENCES[1])]
+    rows = model.rows(texts)
+    states, batch = model.states(rows)
+    theirs = hub_logits(folder, batch.tokens, batch.segments, batch.visible)
+    worst = 0.0
+    for name, logits in theirs.items():
+        ours = head_logits(model, name, states, batch)
+        gap = (ours - logits).abs()
+        if gap.dim() == 3:
+            gap = gap[batch.visible]  # what is computed at padding means nothing
+        worst = max(worst, float(gap.max()) if torch.isfinite(gap).all() else float("inf"))
+    return worst
+
+
+@torch.inference_mode()
+def head_logits(model: Model, name: str, states: Any, batch: Any) -> torch.Tensor:
+    head: Any = model.network.heads[name]
+    if name == "masked_lm":
+        return head.vocabulary(states.hidden)
+    if name == "next_sentence":
+        return head.classify(states.pooled)
+    return head.answers(states, batch)

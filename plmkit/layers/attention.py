@@ -1,0 +1,25 @@
+"""Multi-head self-attention."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.layers.packing import Packing
+
+
+class SelfAttention(nn.Module):
+    """Every position reads every visible one of its row; query, key and value come from one product."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
+        width = hidden.shape[-1]
+        joint = packing.unpack(self.query_key_value(hidden))  # (B, L, 3 * width)
+        query, key, value = joint.unflatten(-1, (3, self.heads, width // self.heads)).permute(2, 0, 3, 1, 4)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible, dropout_p=dropout)
+        return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))

@@ -1,0 +1,23 @@
+"""The input of BERT and its family."""
+
+from torch import Tensor, nn
+
+
+class InputEmbedding(nn.Module):
+    """Sum of token, position and segment vectors, normalised (Devlin et al., 2018, 3)."""
+
+    def __init__(
+        self, *, vocabulary: int, longest: int, segments: int, width: int, dropout: float, epsilon: float
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(longest, width)
+        self.segments = nn.Embedding(segments, width)
+        self.norm = nn.LayerNorm(width, eps=epsilon)
+        self.dropout = nn.Dropout(dropout)
+
+    def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
+        return self.tokens(tokens) + self.positions(positions) + self.segments(segments)
+
+    def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
+        return self.dropout(self.norm(self.total(tokens, segments, positions)))

@@ -1,0 +1,154 @@
+"""From a folder to a model: a run folder, or a Hugging Face folder."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from plmkit.architectures.encoder import Encoder, EncoderModel
+from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.interop.huggingface import encoder_of, is_huggingface, read_config, read_weights
+from plmkit.model import Model
+from plmkit.network import Network
+from plmkit.recipe import OBJECTIVES, recipe_from_json
+from plmkit.run import FINETUNE, read_run
+from plmkit.settings import from_json
+from plmkit.tasks.head import LabelHead
+from plmkit.tasks.kinds import KINDS, Kind
+from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
+from plmkit.training.checkpoint import WEIGHTS, load_tensors, put_weights
+from plmkit.training.device import choose_device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a fine-tuned model answers."""
+
+    kind: Kind
+    classes: tuple[str, ...]  # none where the answer is a number
+    pooling: str
+    length: int  # tokens in a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a model folder holds."""
+
+    folder: Path
+    encoder: Encoder
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]  # under our names
+    task: Task | None = None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
+        return len(self.weights["model.embed.tokens.weight"])
+
+
+def load(folder: str | Path, device: str = "auto") -> Model:
+    """The model in a run folder or a Hugging Face folder, ready to use."""
+    parts = read_parts(folder)
+    network = network_of(parts)
+    put_weights(network, whole(parts.weights, network), parts.folder / WEIGHTS)
+    task = parts.task
+    return Model(
+        network=network,
+        encoder=parts.encoder,
+        tokenizer=parts.tokenizer,
+        folder=parts.folder,
+        kind=task.kind if task else None,
+        classes=task.classes if task else (),
+        longest=task.length if task else parts.encoder.longest,
+        device=choose_device(device),
+    )
+
+
+def read_parts(folder: str | Path) -> Parts:
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}. Give a run folder or a Hugging Face folder.")
+    about = read_run(folder)
+    if about is not None:
+        parts = from_run(folder, about)
+    elif is_huggingface(folder):
+        parts = from_hub(folder)
+    else:
+        raise FolderError(f"{folder} is not a model: it holds neither run.json nor config.json with model.safetensors.")
+    if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "
+            f"but the model knows {parts.vocabulary_size:,}. The files do not belong together."
+        )
+    return parts
+
+
+def from_run(folder: Path, about: dict[str, Any]) -> Parts:
+    if about["state"] != "finished":
+        raise FolderError(f"The run in {folder} is not finished. Give its command again to go on with it.")
+    tokenizer, weights = load_tokenizer(folder), load_tensors(folder / WEIGHTS)
+    if about["kind"] != FINETUNE:
+        encoder = recipe_from_json(about["recipe"]).architecture
+        return Parts(folder=folder, encoder=encoder, tokenizer=tokenizer, weights=weights)
+    task = Task(
+        kind=KINDS[about["task_kind"]],
+        classes=tuple(about["classes"]),
+        pooling=about["task"]["pooling"],
+        length=about["length"],
+    )
+    encoder = from_json(about["architecture"], {"Encoder": Encoder})
+    return Parts(folder=folder, encoder=encoder, tokenizer=tokenizer, weights=weights, task=task)
+
+
+def from_hub(folder: Path) -> Parts:
+    config = read_config(folder)
+    encoder = encoder_of(config, folder)
+    weights = read_weights(folder, encoder.layers)
+    task = None
+    if "heads.label.classify.weight" in weights:
+        outputs = len(weights["heads.label.classify.weight"])
+        labels = config.get("id2label", {})
+        numeric = outputs == 1 or config.get("problem_type") == "regression"
+        kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
+        classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
+        task = Task(kind=kind, classes=classes, pooling="first", length=encoder.longest)
+    return Parts(folder=folder, encoder=encoder, tokenizer=load_tokenizer(folder), weights=weights, task=task)
+
+
+def network_of(parts: Parts) -> Network:
+    """The encoder with the heads that the weights have, not yet filled."""
+    model = EncoderModel(parts.encoder, parts.vocabulary_size)
+    heads: dict[str, Any] = {
+        objective.name: objective().build(model)
+        for objective in OBJECTIVES
+        if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
+    }
+    if parts.task:
+        heads["label"] = label_head(parts.encoder, parts.task)
+    return Network(model, heads, dict.fromkeys(heads, 1.0))
+
+
+def label_head(encoder: Encoder, task: Task, dropout: float = 0.1) -> LabelHead:
+    return LabelHead(
+        width=encoder.width,
+        outputs=1 if task.kind.numeric else len(task.classes),
+        numeric=task.kind.numeric,
+        pooling=task.pooling,
+        dropout=dropout,
+        length=task.length,
+    )
+
+
+def whole(weights: dict[str, Tensor], network: Network) -> dict[str, Tensor]:
+    """A model that was saved without its pooler gets a fresh one; only fine-tuning reads it."""
+    own = network.state_dict()
+    return weights | {name: own[name] for name in own if name.startswith("model.pooler") and name not in weights}
+
+
+def start_from(network: Network, parts: Parts) -> list[str]:
+    """Fill a network with the weights of another model; names the heads that stay fresh."""
+    own = network.state_dict()
+    shared = {name: tensor for name, tensor in parts.weights.items() if name in own}
+    put_weights(network, own | shared, parts.folder / WEIGHTS)
+    return sorted({name.split(".")[1] for name in own if name.startswith("heads.") and name not in shared})

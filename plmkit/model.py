@@ -1,0 +1,200 @@
+"""A trained model, ready to use: fill blanks, embed, predict, score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.data.batch import Batch, States
+from plmkit.errors import InputError, PlmError
+from plmkit.network import Network
+from plmkit.tasks.framing import Framed, batch_of, by_length, frame, frame_all
+from plmkit.tasks.kinds import Kind
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+Text = str | tuple[str, str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to fill a blank."""
+
+    token: str
+    probability: float
+    text: str  # the whole text with this blank filled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A class with its probability and those of all classes, or a number."""
+
+    label: str | float
+    probability: float | None = None
+    probabilities: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How likely a masked model finds a text, each token hidden in turn."""
+
+    tokens: int
+    pseudo_log_probability: float
+    pseudo_perplexity: float
+
+
+class Model:
+    """A network with its tokenizer; `plmkit.load(DIR)` makes one."""
+
+    def __init__(
+        self, *, network: Network, encoder: Encoder, tokenizer: Tokenizer, folder: Path,
+        kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
+        longest: int | None = None,
+    ) -> None:  # fmt: skip
+        self.device = device or torch.device("cpu")
+        self.network = network.to(self.device).eval()
+        self.encoder, self.tokenizer, self.folder = encoder, tokenizer, folder
+        self.kind, self.classes = kind, classes
+        self.longest = longest or encoder.longest  # tokens in a row
+        self.cut = 0  # texts of the latest call that were longer than the model
+
+    def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
+        """For each [MASK] in the text, the likeliest tokens, best first."""
+        head = self.needs("masked_lm", "fill blanks")
+        vocabulary = self.tokenizer.vocabulary
+        row = self.whole_row(text)
+        blanks = np.flatnonzero(row.tokens == vocabulary.mask)
+        if not len(blanks):
+            raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
+        states, _ = self.states([row])
+        logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
+        logits[:, list(vocabulary.special)] = -torch.inf
+        probabilities = logits.float().softmax(-1)
+        best = probabilities.topk(min(top, len(vocabulary) - len(vocabulary.special)), dim=-1)
+        return [
+            [
+                Candidate(
+                    token=vocabulary.tokens[token],
+                    probability=value,
+                    text=self.filled(row.tokens, place, token),
+                )
+                for value, token in zip(values.tolist(), tokens.tolist(), strict=True)
+            ]
+            for place, values, tokens in zip(blanks.tolist(), best.values, best.indices, strict=True)
+        ]
+
+    def filled(self, tokens: np.ndarray, place: int, token: int) -> str:
+        changed = tokens.copy()
+        changed[place] = token
+        return self.tokenizer.decode(changed[1:-1].tolist())
+
+    def embed(self, texts: Sequence[Text], level: str = "sentence") -> Any:
+        """One vector a text, the mean over its tokens, (N, width); or level="token": a list of (tokens, width)."""
+        if level not in ("sentence", "token"):
+            raise PlmError(f"level is 'sentence' or 'token'; found '{level}'.")
+        rows = self.rows(texts)
+        vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
+        for numbers in by_length(rows):
+            states, batch = self.states([rows[number] for number in numbers])
+            special = torch.tensor((self.tokenizer.vocabulary.cls, self.tokenizer.vocabulary.sep))
+            words = batch.visible & ~torch.isin(batch.tokens, special.to(self.device))
+            for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
+                chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()
+                vectors[number] = (chosen if level == "token" else chosen.mean(0)).numpy()
+        return vectors if level == "token" else np.stack(vectors)
+
+    def predict(self, rows: Sequence[Text]) -> list[Prediction]:
+        """A class with probabilities, or a number, for each text or pair of texts."""
+        head = self.needs("label", "predict")
+        assert self.kind is not None
+        framed = self.rows(rows)
+        answers: list[Tensor] = [torch.zeros(0)] * len(framed)
+        length = self.longest if head.pooling == "concat" else None
+        for numbers in by_length(framed):
+            states, batch = self.states([framed[number] for number in numbers], length)
+            with torch.inference_mode():
+                found = head.answers(states, batch).float()
+                found = found if self.kind.numeric else found.softmax(-1)
+            for number, answer in zip(numbers.tolist(), found.cpu(), strict=True):
+                answers[number] = answer
+        return [self.prediction(answer.tolist()) for answer in answers]
+
+    def prediction(self, answer: list[float]) -> Prediction:
+        assert self.kind is not None
+        if self.kind.numeric:
+            return Prediction(label=answer[0])
+        probabilities = dict(zip(self.classes, answer, strict=True))
+        best = max(probabilities, key=probabilities.__getitem__)
+        return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
+
+    def score(self, text: str) -> Score:
+        """Pseudo-likelihood: hide each token in turn and ask for it (Salazar et al., 2020)."""
+        head = self.needs("masked_lm", "score a text")
+        row = self.rows([text])[0]
+        places = np.arange(1, len(row.tokens) - 1)
+        if not len(places):
+            raise InputError("The text has no tokens to score.")
+        total = 0.0
+        for start in range(0, len(places), 32):
+            some = places[start : start + 32]
+            tokens = np.tile(row.tokens, (len(some), 1))
+            tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
+            hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
+            states, _ = self.states(hidden)
+            chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
+            logs = head.vocabulary(chosen).float().log_softmax(-1)
+            total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
+        return Score(
+            tokens=len(places),
+            pseudo_log_probability=total,
+            pseudo_perplexity=float(np.exp(-total / len(places))),
+        )
+
+    def rows(self, texts: Sequence[Text]) -> list[Framed]:
+        """Texts as rows; how many did not fit is kept in `cut`."""
+        framed = frame_all([as_pair(text) for text in texts], self.tokenizer, self.longest)
+        self.cut = sum(row.cut > 0 for row in framed)
+        return framed
+
+    def whole_row(self, text: str) -> Framed:
+        """A text that may name special tokens, and must fit."""
+        tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
+        row = frame(tokens, None, self.tokenizer.vocabulary, self.longest)
+        if row.cut:
+            raise InputError(f"The text has {len(tokens)} tokens; this model reads {self.longest - 2} at most.")
+        return row
+
+    @torch.inference_mode()
+    def states(self, rows: Sequence[Framed], length: int | None = None) -> tuple[States, Batch]:
+        batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
+        return self.network.model(batch), batch
+
+    def needs(self, name: str, verb: str) -> Any:
+        """The head of that name."""
+        if name in self.network.heads:
+            return self.network.heads[name]
+        if name == "label":
+            raise PlmError(
+                f"{self.folder} is pretrained only, it cannot {verb}.\n"
+                f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
+            )
+        raise PlmError(
+            f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
+        )
+
+
+def as_pair(text: Text) -> tuple[str, str | None]:
+    """A text, a pair, or a row of a table with `text` or `text_a` and `text_b`."""
+    if isinstance(text, str):
+        return text, None
+    if isinstance(text, Mapping):
+        first = text.get("text", text.get("text_a"))
+        if not isinstance(first, str):
+            raise InputError(f"A row needs `text`, or `text_a` and `text_b`; found {', '.join(map(str, text))}.")
+        return first, text.get("text_b")
+    first, second = text
+    return first, second

@@ -1,0 +1,48 @@
+"""An architecture with the heads of its objectives: what is trained and saved."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+
+
+class Head(Protocol):
+    """The part of a network that turns states into one loss."""
+
+    def __call__(self, states: States, batch: Batch) -> Tensor: ...
+    def scored(self, batch: Batch) -> int: ...
+
+
+class Network(nn.Module):
+    """Its losses by objective, each already multiplied by its weight."""
+
+    def __init__(self, model: nn.Module, heads: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
+        super().__init__()
+        self.model = model
+        self.heads = nn.ModuleDict(heads)
+        self.weights = dict(weights)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        states = self.model(batch)
+        return {name: self.weights[name] * head(states, batch) for name, head in self.named_heads()}
+
+    def scored(self, batch: Batch) -> dict[str, int]:
+        """How many answers each loss is the mean of."""
+        return {name: head.scored(batch) for name, head in self.named_heads()}
+
+    def named_heads(self) -> Iterator[tuple[str, Head]]:
+        return ((name, cast(Head, head)) for name, head in self.heads.items())
+
+    def start(self, frequencies: np.ndarray) -> None:
+        """Let heads that can begin from how often each token occurs."""
+        for head in self.heads.values():
+            start = getattr(head, "start", None)
+            if start is not None:
+                start(frequencies)
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())

@@ -1,0 +1,36 @@
+"""Judging a pair of texts."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.layers.start import start_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextSentence:
+    """Does the second text follow the first? 0 it does, 1 it does not (Devlin et al., 2018, 3.1)."""
+
+    weight: float = 1.0
+    name: ClassVar = "next_sentence"
+    reads: ClassVar = frozenset({"pooled", "follows"})
+
+    def build(self, model: Any) -> "SentencePairHead":
+        return SentencePairHead(model.settings.width)
+
+
+class SentencePairHead(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.classify = nn.Linear(width, 2)
+        start_weights(self)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert states.pooled is not None and batch.follows is not None
+        return F.cross_entropy(self.classify(states.pooled), batch.follows)
+
+    def scored(self, batch: Batch) -> int:
+        return len(batch.tokens)

@@ -1,0 +1,99 @@
+"""BERT (Devlin et al., 2018; google-research/bert)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.token import TokenMasking
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.recipe import Recipe
+from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.wordpiece import WordPiece
+
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, masking and vocabulary are set for minutes on a small machine, "
+    "not the paper's: see benchmarks/README.md. The network and what it learns by are the paper's."
+)
+
+
+def bert_base() -> Recipe:
+    """BERT: name the hidden words, and tell whether two texts belong together (Devlin et al., 2018)."""
+    return Recipe(
+        name="bert-base",
+        paper="arXiv:1810.04805",
+        summary="Name hidden words from both sides; tell whether two texts belong together.",
+        vocabulary=30_522,
+        tokenizer=WordPiece(size=30_522, lowercase=True),
+        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.15, most=80, copies=10)),  # A.1, A.2
+        architecture=Encoder(layers=12, heads=12, width=768, inner=3072),  # 3
+        objectives=(MaskedLM(), NextSentence()),  # 3.1
+        schedule=Schedule(  # A.2
+            steps=1_000_000,
+            batch=256,
+            lengths=((0.9, 128), (1.0, 512)),
+            rate=1e-4,
+            warmup=0.01,
+            optimizer=BertAdam(),
+        ),
+    )
+
+
+def bert_large() -> Recipe:
+    return replace(
+        bert_base(),
+        name="bert-large",
+        architecture=Encoder(layers=24, heads=16, width=1024, inner=4096),  # 3
+    )
+
+
+def bert_base_cased() -> Recipe:
+    return replace(
+        bert_base(), name="bert-base-cased", vocabulary=28_996, tokenizer=WordPiece(size=28_996, lowercase=False)
+    )
+
+
+def bert_large_cased() -> Recipe:
+    return replace(
+        bert_large(), name="bert-large-cased", vocabulary=28_996, tokenizer=WordPiece(size=28_996, lowercase=False)
+    )
+
+
+def bert_base_chinese() -> Recipe:
+    return replace(bert_base(), name="bert-base-chinese", vocabulary=21_128, tokenizer=WordPiece(size=21_128))
+
+
+def bert_medium() -> Recipe:
+    """Turc et al., 2019: the same training, smaller networks."""
+    return replace(
+        bert_base(),
+        name="bert-medium",
+        paper="arXiv:1908.08962",
+        architecture=Encoder(layers=8, heads=8, width=512, inner=2048),
+    )
+
+
+def bert_small() -> Recipe:
+    return replace(bert_medium(), name="bert-small", architecture=Encoder(layers=4, heads=8, width=512, inner=2048))
+
+
+def bert_mini() -> Recipe:
+    """The network of Turc et al., 2019, with settings for minutes."""
+    return replace(
+        bert_medium(),
+        name="bert-mini",
+        notes=FOR_MINUTES,
+        tokenizer=WordPiece(size=8_000),
+        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.15)),
+        architecture=Encoder(layers=4, heads=4, width=256, inner=1024, dropout=0.0, attention_dropout=0.0),
+        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+    )
+
+
+def bert_tiny() -> Recipe:
+    return replace(
+        bert_mini(),
+        name="bert-tiny",
+        architecture=Encoder(layers=2, heads=2, width=128, inner=512, dropout=0.0, attention_dropout=0.0),
+    )

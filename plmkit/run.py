@@ -1,0 +1,135 @@
+"""A run: a recipe, a corpus, a seed, a device, a folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plmkit import __version__
+from plmkit.errors import FolderError, SettingError, nearest
+from plmkit.files import write_json
+from plmkit.recipe import Recipe, recipe_from_json
+from plmkit.settings import assign, cut, from_json, to_json
+
+RUN_FILE = "run.json"
+FORMAT = 1
+PRETRAIN, FINETUNE = "pretrain", "finetune"
+AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What the machine decides: `--set run.NAME=...`."""
+
+    device: str = "auto"  # auto, cpu, cuda, mps
+    dtype: str = "auto"  # auto, float32, bfloat16
+    threads: int | None = None  # cores for training; None: all
+    processes: int | None = None  # workers for reading text; None: all cores
+    rows_at_once: int | None = None  # cut each batch into runs of so many rows to save memory
+    compile: bool = False  # torch.compile: a minute to start, then faster steps
+    checkpoint_steps: int = 500
+    log_steps: int = 10
+    validations: int = 10  # how often held-out text is scored during a run
+    valid_share: float = 0.01  # of the corpus, held out where --valid names no file
+    layout: str = "auto"  # how .txt files are cut into documents
+    column: str | None = None  # text column of tables
+    weights: tuple[float, ...] = ()  # share of each corpus in the mix, in the order given
+
+    def __post_init__(self) -> None:
+        for name in ("checkpoint_steps", "log_steps", "validations"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"run.{name} must be 1 or more; found {getattr(self, name)}.")
+        for name in ("threads", "processes", "rows_at_once"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
+        if not 0 <= self.valid_share <= 0.5:
+            raise SettingError(f"run.valid_share lies between 0 and 0.5; found {self.valid_share}.")
+        if any(weight <= 0 for weight in self.weights):
+            raise SettingError(f"run.weights must all be above 0; found {list(self.weights)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that `--set` reaches: the recipe's five choices, and `run` for the machine's."""
+
+    recipe: Recipe
+    run: Machine
+
+
+def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
+    """Apply `--set`: names begin with an axis of the recipe, or with `run`."""
+    for assignment in assignments:
+        name, text = cut(assignment)
+        root, *path = name.split(".")
+        if root == "run" and path:
+            machine = assign(machine, path, text, name)
+        elif root in AXES and path:
+            recipe = assign(recipe, [root, *path], text, name)
+        else:
+            raise SettingError(
+                f"There is no setting '{name}'.{nearest(root, (*AXES, 'run'))} "
+                f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
+            )
+    return Settings(recipe=recipe, run=machine)
+
+
+def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
+    write_json(folder / RUN_FILE, {"plmkit": __version__, "format": FORMAT, "kind": kind, **about})
+
+
+def read_run(folder: Path) -> dict[str, Any] | None:
+    """What run.json says, or None where there is none."""
+    path = folder / RUN_FILE
+    if not path.is_file():
+        return None
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
+    return about
+
+
+def settings_of(about: dict[str, Any]) -> Settings:
+    return Settings(recipe=recipe_from_json(about["recipe"]), run=from_json(about["run"], {"Machine": Machine}))
+
+
+def settings_json(settings: Settings) -> dict[str, Any]:
+    return {"recipe": to_json(settings.recipe), "run": to_json(settings.run)}
+
+
+def claim(folder: Path) -> None:
+    """Make the folder, or see that it is empty and can be written."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
+    if folder.is_dir() and any(folder.iterdir()):
+        names = ", ".join(sorted(path.name for path in folder.iterdir())[:3])
+        raise FolderError(
+            f"--out {folder} holds something else ({names}, ...) and is left as it is.\n"
+            "Name a new or empty folder, or the folder of an earlier run to go on with it."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise FolderError(
+            f"--out {folder} cannot be written: {error.strerror}. Name a folder that you may write to."
+        ) from error
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """Where two JSON values differ, as `schedule.rate was 0.001, is 0.0005`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = dict.fromkeys((*old, *new))
+        return [
+            line
+            for key in keys
+            for line in differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
+    return [] if old == new else [f"{name} was {old}, is {new}"]

@@ -1,0 +1,87 @@
+"""How a run spends its budget: rows, lengths, rate and optimizer."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from plmkit.errors import SettingError
+from plmkit.schedules.optimizers import AdamW, BertAdam, MuonAdamW
+
+Optimizers = AdamW | BertAdam | MuonAdamW
+
+
+def linear_over_all(progress: float, warmup: float) -> float:
+    """BERT, ALBERT: decay over the whole run, overridden while warming up: a small jump down between them."""
+    return progress / warmup if progress < warmup else 1 - progress
+
+
+def linear_product(progress: float, warmup: float) -> float:
+    """ELECTRA: the decay times the warm-up."""
+    return (1 - progress) * (min(1.0, progress / warmup) if warmup else 1.0)
+
+
+def linear_after_warmup(progress: float, warmup: float) -> float:
+    """XLNet: up to the peak, then down over what is left, to a thousandth of it."""
+    if progress < warmup:
+        return progress / warmup
+    return 0.001 + 0.999 * (1 - progress) / (1 - warmup)
+
+
+def cosine(progress: float, warmup: float) -> float:
+    """Up to the peak, then down along half a cosine."""
+    if progress < warmup:
+        return progress / warmup
+    return 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
+
+
+def constant(progress: float, warmup: float) -> float:
+    return progress / warmup if progress < warmup else 1.0
+
+
+SHAPES: dict[str, Callable[[float, float], float]] = {
+    "linear_over_all": linear_over_all,
+    "linear_product": linear_product,  # GPT-1's fine-tuning uses the same formula
+    "linear_after_warmup": linear_after_warmup,
+    "cosine": cosine,
+    "constant": constant,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Rates are a function of progress, the share of the budget that is spent, so that any budget fits."""
+
+    steps: int  # the budget when the command line names none
+    batch: int  # rows in a step
+    lengths: tuple[tuple[float, int], ...]  # up to this progress, rows of this many tokens
+    rate: float  # at its peak
+    warmup: float  # share of the run
+    shape: str = "linear_over_all"
+    clip: float = 1.0  # norm of the whole gradient; 0 leaves it alone
+    optimizer: Optimizers = AdamW()
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise SettingError(f"There is no schedule shape '{self.shape}'; there are {', '.join(SHAPES)}.")
+        for name in ("steps", "batch", "rate"):
+            if getattr(self, name) <= 0:
+                raise SettingError(f"schedule.{name} must be above 0; found {getattr(self, name)}.")
+        if not 0 <= self.warmup < 1:
+            raise SettingError(f"schedule.warmup is a share of the run, from 0 to below 1; found {self.warmup}.")
+        until = [share for share, _ in self.lengths]
+        if not until or until != sorted(until) or until[-1] != 1.0:
+            raise SettingError(
+                f"schedule.lengths must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {self.lengths}."
+            )
+
+    def factor(self, progress: float) -> float:
+        """What the peak rate is multiplied by when this share of the run is done."""
+        return max(0.0, SHAPES[self.shape](min(progress, 1.0), self.warmup))
+
+    def stage(self, progress: float) -> int:
+        """Which of the lengths is in use."""
+        return next(i for i, (until, _) in enumerate(self.lengths) if progress < until or until == 1.0)
+
+    @property
+    def longest(self) -> int:
+        return max(length for _, length in self.lengths)

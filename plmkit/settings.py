@@ -1,0 +1,160 @@
+"""Frozen settings to JSON and back, and `--set a.b=v`."""
+
+import dataclasses
+import json
+import re
+import types
+from collections.abc import Mapping
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from plmkit.errors import SettingError, nearest
+
+
+def to_json(value: Any) -> Any:
+    """Plain data for JSON; a settings object also says its kind."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(data: Any, kinds: Mapping[str, type]) -> Any:
+    """The settings object that `to_json` wrote; only the kinds given can come out of it."""
+    if isinstance(data, list):
+        return tuple(from_json(item, kinds) for item in data)
+    if not isinstance(data, dict):
+        return data
+    kind = kinds.get(str(data.get("kind")))
+    if kind is None:
+        raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
+    values = {key: from_json(item, kinds) for key, item in data.items() if key != "kind"}
+    known = {field.name for field in dataclasses.fields(kind)}
+    if unknown := sorted(set(values) - known):
+        raise SettingError(f"{kind.__name__} has no setting '{unknown[0]}'; was it written by a newer version?")
+    return kind(**values)
+
+
+def cut(assignment: str) -> tuple[str, str]:
+    """`a.b=v` as its name and its value."""
+    name, equals, text = assignment.partition("=")
+    if not equals or not name.strip():
+        raise SettingError(f"--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.")
+    return name.strip(), text.strip()
+
+
+def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
+    """The settings with one value changed; an unknown name or a value of the wrong type is an error."""
+    name, rest = path[0], path[1:]
+    if isinstance(settings, tuple):
+        return assign_member(settings, path, text, full)
+    known = {f.name for f in dataclasses.fields(settings)}
+    if name not in known:
+        raise SettingError(f"There is no setting '{full}'.{suggest(settings, full, name)}")
+    old = getattr(settings, name)
+    if rest:
+        if not is_group(old):
+            raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
+        return dataclasses.replace(settings, **{name: assign(old, rest, text, full)})
+    if is_group(old):
+        options = ", ".join(sorted(names_in(old)))
+        raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.")
+    hint = get_type_hints(type(settings))[name]
+    return dataclasses.replace(settings, **{name: parse(text, hint, full)})
+
+
+def assign_member(members: tuple, path: list[str], text: str, full: str) -> tuple:
+    """In a list of choices, `rate` finds the one that has it; `token_masking.rate` names it."""
+    name, rest = path[0], path[1:]
+    named = [m for m in members if snake(type(m).__name__) == name]
+    if named and rest:
+        chosen, inner = named[0], rest
+    else:
+        having = [m for m in members if name in {f.name for f in dataclasses.fields(m)}]
+        if len(having) > 1:
+            options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
+            raise SettingError(f"'{full}' could be one of {options}: say which.")
+        if not having:
+            raise SettingError(f"There is no setting '{full}'.{suggest(members, full, name)}")
+        chosen, inner = having[0], path
+    return tuple(assign(m, inner, text, full) if m is chosen else m for m in members)
+
+
+def is_group(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) or (
+        isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(item) for item in value)
+    )
+
+
+def names_in(settings: Any) -> set[str]:
+    if isinstance(settings, tuple):
+        return {f.name for member in settings for f in dataclasses.fields(member)}
+    return {f.name for f in dataclasses.fields(settings)}
+
+
+def suggest(settings: Any, full: str, name: str) -> str:
+    known = names_in(settings)
+    stem = full.removesuffix(name)
+    close = nearest(name, known)
+    if close:
+        return close.replace("mean '", f"mean '{stem}") if stem.endswith(".") else close
+    return f" There are {', '.join(stem + option for option in sorted(known))}."
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def parse(text: str, hint: Any, name: str) -> Any:
+    """The value that the text spells, of the type that the setting has."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(None) in options and text.lower() in ("none", "null"):
+        return None
+    for option in options:
+        try:
+            return parse_one(text, option)
+        except (ValueError, TypeError, KeyError):
+            continue
+    wanted = " or ".join(describe(option) for option in options)
+    raise SettingError(f"'{name}' takes {wanted}; found '{text}'.")
+
+
+def parse_one(text: str, hint: Any) -> Any:
+    if hint is bool:
+        return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]
+    if hint is int:
+        number = float(text.replace("_", ""))
+        if number != int(number):
+            raise ValueError(text)
+        return int(number)
+    if hint is float:
+        number = float(text)
+        if number != number:
+            raise ValueError(text)
+        return number
+    if hint is str:
+        return text
+    if get_origin(hint) is tuple:
+        return as_tuple(json.loads(text), hint)
+    raise TypeError(hint)
+
+
+def as_tuple(data: Any, hint: Any) -> Any:
+    if get_origin(hint) is not tuple:
+        if isinstance(data, bool) or not isinstance(data, int if hint is int else int | float | str):
+            raise ValueError(data)
+        return hint(data)
+    if not isinstance(data, list):
+        raise ValueError(data)
+    inner = get_args(hint)
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return tuple(as_tuple(item, inner[0]) for item in data)
+    if len(data) != len(inner):
+        raise ValueError(data)
+    return tuple(as_tuple(item, part) for item, part in zip(data, inner, strict=True))
+
+
+def describe(hint: Any) -> str:
+    plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    return plain.get(hint, "a JSON list such as [[0.9, 128], [1.0, 512]]")

@@ -1,0 +1,181 @@
+"""What `plm` prints for people: tables and short reports on stdout."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.counting import encoder_parameters, parameters
+from plmkit.doctor import Diagnosis
+from plmkit.model import Candidate
+from plmkit.recipe import Recipe
+from plmkit.settings import snake, to_json
+
+console = Console(highlight=False)
+
+
+def all_recipes(as_json: bool) -> None:
+    rows = [(name, make()) for name, make in CATALOGUE.items()]
+    if as_json:
+        print(json.dumps([{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]))
+        return
+    table = Table("recipe", "layers", "width", "heads", "parameters", "settings", "what it learns by", box=None)
+    for name, recipe in rows:
+        shape = recipe.architecture
+        table.add_row(
+            name, str(shape.layers), str(shape.width), str(shape.heads), f"{parameters(recipe):,}",
+            "for minutes" if recipe.notes else "the paper's", recipe.summary,
+        )  # fmt: skip
+    console.print(table)
+    console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
+
+
+def one_recipe(name: str, as_json: bool) -> None:
+    recipe = find(name)
+    if as_json:
+        print(json.dumps({**to_json(recipe), "parameters": parameters(recipe)}, ensure_ascii=False))
+        return
+    console.print(f"[bold]{recipe.name}[/]  {recipe.summary}  ({recipe.paper})")
+    console.print(
+        f"{parameters(recipe):,} parameters with a vocabulary of {recipe.vocabulary:,}, "
+        f"{encoder_parameters(recipe):,} of them in the encoder."
+    )
+    if recipe.notes:
+        console.print(recipe.notes)
+    for axis in ("tokenizer", "corruption", "architecture", "objectives", "schedule"):
+        value = getattr(recipe, axis)
+        for choice in value if isinstance(value, tuple) else (value,):
+            console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
+            for line in settings_of(choice, axis, isinstance(value, tuple)):
+                console.print(f"  {line}", markup=False)
+    console.print(f"\nChange any of them: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+
+
+def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:
+    stem = f"{stem}.{snake(type(choice).__name__)}" if named else stem
+    lines = []
+    for field in dataclasses.fields(choice):
+        value = getattr(choice, field.name)
+        if dataclasses.is_dataclass(value):
+            lines.append(f"{stem}.{field.name}: {type(value).__name__}: {first_line(value)}")
+            lines += settings_of(value, f"{stem}.{field.name}")
+        else:
+            lines.append(f"{stem}.{field.name} = {json.dumps(to_json(value))}")
+    return lines
+
+
+def first_line(choice: Any) -> str:
+    return (type(choice).__doc__ or "").strip().splitlines()[0]
+
+
+def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
+    table = Table(box=None, show_header=False)
+    languages = ", ".join(f"{name} {share:.0%}" for name, share in found.languages.items() if share >= 0.005)
+    rows = {
+        "documents": f"{found.documents:,}",
+        "sentences": f"{found.sentences:,}",
+        "tokens": f"{found.tokens:,} of a vocabulary of {found.vocabulary:,}",
+        "scripts": languages or "no letters",
+        "duplicate documents": f"{found.duplicate_share:.1%}",
+        "unknown tokens": f"{found.unknown_share:.2%}",
+        "longest line": f"{found.longest_line:,} characters ({found.longest_line_at})",
+        "wrongly decoded": f"{found.replaced:,} characters",
+        "examples": f"{found.examples:,} an epoch for {recipe.name}, {found.tokens_per_example:.0f} tokens long",
+        "held out": f"{found.held_out:,} documents",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    if len(found.sources) > 1:
+        mix = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
+        console.print(f"mix by tokens: {mix}", markup=False)
+    for warning in found.warnings:
+        console.print(Text(f"! {warning}", style="yellow"))
+    for number, (seen, whole) in enumerate(found.preview, start=1):
+        console.print(f"\n[bold]example {number}[/], as the model sees it")
+        console.print(Text(seen))
+        console.print("[dim]and as it was[/]")
+        console.print(Text(whole, style="dim"))
+
+
+def pretrained(out: Path, about: dict[str, Any]) -> None:
+    result = about["result"]
+    losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
+    told = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in losses.items())
+    console.print(
+        f"{result['steps']:,} steps, {result['tokens']:,} tokens, {result['seconds'] / 60:.1f} minutes"
+        + (f"; loss on held-out text: {told}." if told else ".")
+    )
+    console.print(f"Written to {out}. Next:", markup=False)
+    console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
+    console.print(
+        f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
+    )
+    console.print(f"  tensorboard --logdir {out}", markup=False)
+
+
+def finetuned(out: Path, about: dict[str, Any]) -> None:
+    result = about["result"]
+    many = len(result["seeds"]) > 1
+    table = Table("", *(["mean", "spread", "lowest", "highest"] if many else ["score"]), box=None)
+    for part, scores in result["spread"].items():
+        for name, values in scores.items():
+            cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
+            table.add_row(f"{part} {name}", *(f"{cell:.4f}" for cell in cells))
+    if table.row_count:
+        console.print(table)
+    kept = f"; the weights of seed {result['seed']} are kept" if many else ""
+    console.print(f"Written to {out}{kept}. Next:", markup=False)
+    console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
+
+
+def scores(found: dict[str, Any]) -> None:
+    table = Table(box=None, show_header=False)
+    for name, value in found.items():
+        if isinstance(value, int | float):
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+    console.print(table)
+    if "confusion" in found:
+        grid = Table("true \\ predicted", *map(escape, found["classes"]), box=None)
+        for name, row in zip(found["classes"], found["confusion"], strict=True):
+            grid.add_row(Text(name), *map(str, row))
+        console.print(grid)
+
+
+def blanks(found: list[list[Candidate]]) -> None:
+    for number, candidates in enumerate(found, start=1):
+        table = Table(f"blank {number}", "probability", "text", box=None)
+        for candidate in candidates:
+            table.add_row(Text(candidate.token), f"{candidate.probability:.4f}", Text(candidate.text))
+        console.print(table)
+
+
+def demo(told: dict[str, Any]) -> None:
+    console.print("\n[bold]Which part of the library does a passage document?[/] (accuracy on unseen passages)")
+    table = Table(box=None, show_header=False)
+    table.add_row("pretrained, then fine-tuned", f"{told['pretrained']:.3f}")
+    table.add_row("the same network from random weights", f"{told['scratch']:.3f}")
+    table.add_row("always the commonest answer", f"{told['commonest']:.3f}")
+    console.print(table)
+    margin = told["margin"]
+    verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
+    console.print(f"Pretraining {wins(told)} [bold]{verdict}[/].\n")
+    console.print("[bold]Five blanks, filled by the pretrained model[/]")
+    for blank in told["blanks"]:
+        console.print(Text(f"  {blank['text']}"))
+        console.print(
+            Text("    " + ", ".join(f"{token} {value:.2f}" for token, value in blank["answers"]), style="dim")
+        )
+    console.print(f"\n{told['seconds'] / 60:.1f} minutes in all. Everything is in {told['out']}:", markup=False)
+    for name, meaning in told["files"].items():
+        console.print(f"  {name}  {meaning}", markup=False)
+
+
+def wins(told: dict[str, Any]) -> str:
+    return f"for {told['minutes']:g} minutes"

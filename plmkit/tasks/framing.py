@@ -1,0 +1,81 @@
+"""One or two texts to a row for the model, and rows to batches of like length."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from plmkit.data.batch import Batch
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+TOKENS_AT_ONCE = 4096  # in a batch for inference; more gains nothing on a CPU and costs memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framed:
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers."""
+
+    tokens: np.ndarray  # (L,)
+    second: int  # where segment 1 begins; L where there is none
+    cut: int  # how many tokens did not fit
+
+
+def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int) -> Framed:
+    """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier)."""
+    if second is None:
+        kept = first[: longest - 2]
+        tokens = np.concatenate([[vocabulary.cls], kept, [vocabulary.sep]])
+        return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
+    a, b = fitting(len(first), len(second), longest - 3)
+    parts = ([vocabulary.cls], first[:a], [vocabulary.sep], second[:b], [vocabulary.sep])
+    return Framed(tokens=np.concatenate(parts), second=a + 2, cut=len(first) + len(second) - a - b)
+
+
+def fitting(first: int, second: int, room: int) -> tuple[int, int]:
+    """Lengths left when the longer one (the second if equal) loses its last token until both fit."""
+    excess = max(0, first + second - room)
+    uneven = min(excess, abs(first - second))
+    rest = excess - uneven
+    if first > second:
+        return first - uneven - rest // 2, second - (rest - rest // 2)
+    return first - rest // 2, second - uneven - (rest - rest // 2)
+
+
+def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
+    """All rows of a file at once: one call of the tokenizer for thousands of texts."""
+    texts = [text for pair in pairs for text in pair if text is not None]
+    flat, lengths = tokenizer.encode_many(texts)
+    pieces = iter(np.split(flat.astype(np.int64), np.cumsum(lengths)[:-1]))
+    return [
+        frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, longest)
+        for _, other in pairs
+    ]
+
+
+def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
+    """Rows side by side, padded to the longest, or to `length`."""
+    lengths = np.array([len(row.tokens) for row in rows])
+    width = length or int(lengths.max())
+    tokens = np.full((len(rows), width), vocabulary.pad, dtype=np.int64)
+    segments = np.zeros_like(tokens)
+    for number, row in enumerate(rows):
+        tokens[number, : len(row.tokens)] = row.tokens
+        segments[number, row.second : len(row.tokens)] = 1
+    return Batch(
+        tokens=torch.from_numpy(tokens),
+        segments=torch.from_numpy(segments),
+        visible=torch.from_numpy(np.arange(width) < lengths[:, None]),
+    )
+
+
+def by_length(rows: Sequence[Framed]) -> Iterator[np.ndarray]:
+    """Numbers of rows, longest first, in groups that fill a batch with little padding."""
+    lengths = np.array([len(row.tokens) for row in rows])
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        count = max(1, TOKENS_AT_ONCE // int(lengths[order[start]]))
+        yield order[start : start + count]
+        start += count

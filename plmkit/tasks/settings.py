@@ -1,0 +1,63 @@
+"""How to fine-tune: `--set task.NAME=...`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plmkit.errors import SettingError, nearest
+from plmkit.run import Machine
+from plmkit.settings import assign, cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """BERT's own grid is rates 2e-5 to 5e-5, batches of 16 or 32, 2 to 4 epochs (Devlin et al., 2018, A.3)."""
+
+    epochs: float = 3.0
+    batch: int = 32
+    rate: float | None = None  # None: by the width of the network, 3e-5 at 768
+    warmup: float = 0.1
+    decay: float = 0.01
+    clip: float = 1.0
+    dropout: float = 0.1  # before the last layer, and inside the network
+    pooling: str = "first"  # what is read: first, mean, max or concat
+    length: int | None = None  # tokens in a row; None: what the training rows need, at most what the model reads
+    layer_decay: float = 1.0  # each layer below learns this much slower than the one above
+    frozen: bool = False  # train the last layer only
+    scratch: bool = False  # start from random weights, as contrast
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "layer_decay"):
+            if getattr(self, name) <= 0:
+                raise SettingError(f"task.{name} must be above 0; found {getattr(self, name)}.")
+        if self.rate is not None and self.rate <= 0:
+            raise SettingError(f"task.rate must be above 0; found {self.rate}.")
+        if not 0 <= self.warmup < 1 or not 0 <= self.dropout < 1:
+            raise SettingError(
+                f"task.warmup and task.dropout lie from 0 to below 1; found {self.warmup} and {self.dropout}."
+            )
+        if self.frozen and self.scratch:
+            raise SettingError("task.frozen with task.scratch would train one layer on random features. Drop one.")
+
+
+def rate_for(width: int) -> float:
+    """Narrow networks want higher rates: 3e-5 at BERT's 768, 3e-4 at 256."""
+    return min(5e-4, 3e-5 * (768 / width) ** 2)
+
+
+def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:
+    """Apply `--set`: names begin with `task` or `run`."""
+    task = TaskSettings() if epochs is None else TaskSettings(epochs=epochs)
+    machine = Machine()
+    for assignment in assignments:
+        name, text = cut(assignment)
+        root, *path = name.split(".")
+        if root == "task" and path:
+            task = assign(task, path, text, name)
+        elif root == "run" and path:
+            machine = assign(machine, path, text, name)
+        else:
+            raise SettingError(
+                f"There is no setting '{name}'.{nearest(root, ('task', 'run'))} "
+                "When fine-tuning, names begin with task or run, as in task.rate=1e-4."
+            )
+    return task, machine

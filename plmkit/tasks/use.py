@@ -1,0 +1,124 @@
+"""A model over a file: evaluate, predict, embed."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plmkit.errors import SettingError
+from plmkit.files import explained, write_text
+from plmkit.model import Model, Prediction
+from plmkit.tasks.finetune import pair_of, scores_of
+from plmkit.tasks.rows import check_classes, read_rows, rows_of
+from plmkit.tasks.table import Table, read_table
+from plmkit.training.progress import Screen
+
+OUTPUTS = (".tsv", ".csv", ".jsonl")
+
+
+def evaluate_file(model: Model, file: Path, screen: Screen) -> dict[str, Any]:
+    model.needs("label", "be evaluated")
+    kind = model.kind
+    assert kind is not None
+    rows = read_rows(file, paired=kind.paired, numeric=kind.numeric)
+    if not kind.numeric:
+        check_classes(rows, model.classes, file)
+    found = scores_of(model.predict([pair_of(row) for row in rows]), rows, kind, model.classes)
+    tell_cut(model, len(rows), screen)
+    return found if kind.numeric else {**found, "classes": list(model.classes)}
+
+
+def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool) -> None:
+    """The rows as they were, with the prediction and the probability of each class beside them."""
+    model.needs("label", "predict")
+    kind = model.kind
+    assert kind is not None
+    if out and out.suffix not in OUTPUTS:
+        raise SettingError(f"--out {out}: predictions are written as {', '.join(OUTPUTS)}. Name such a file.")
+    table = read_table(file)
+    rows = rows_of(table, paired=kind.paired, numeric=kind.numeric, labelled=False)
+    predictions = model.predict([pair_of(row) for row in rows])
+    tell_cut(model, len(rows), screen)
+    if as_json:
+        print(json.dumps({"predictions": [vars(prediction) for prediction in predictions]}, ensure_ascii=False))
+    text = rendered(table, predictions, out.suffix if out else ".tsv")
+    if out:
+        write_text(out, text)
+        screen.say(f"{len(rows):,} predictions written to {out}.")
+    elif not as_json:
+        sys.stdout.write(text)
+
+
+def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
+    """The table with new columns `prediction` and `probability:CLASS`."""
+    classes = list(predictions[0].probabilities or {})
+    columns = [*table.columns, "prediction", *(f"probability:{name}" for name in classes)]
+    lines: list[list[Any]] = []
+    for cells, prediction in zip(table.rows, predictions, strict=True):
+        label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
+        shares = [round(value, 6) for value in (prediction.probabilities or {}).values()]
+        lines.append([*cells, label, *shares])
+    if suffix == ".jsonl":
+        return "".join(
+            json.dumps(dict(zip(columns, line, strict=True)), ensure_ascii=False, default=str) + "\n" for line in lines
+        )
+    if suffix == ".csv":
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows([columns, *lines])
+        return file.getvalue()
+    return "".join("\t".join(flat(cell) for cell in line) + "\n" for line in [columns, *lines])
+
+
+def flat(cell: object) -> str:
+    """TSV has no quotes: a tab or a line break inside a cell becomes a space."""
+    return " ".join(str(cell).split()) if any(c in str(cell) for c in "\t\r\n") else str(cell)
+
+
+def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) -> dict[str, Any]:
+    """Vectors as .npy: (rows, width); by token, (tokens, width) with a .jsonl beside it that says which is which."""
+    if out.suffix != ".npy":
+        raise SettingError(f"--out {out}: vectors are written as .npy. Name such a file.")
+    if level not in ("sentence", "token"):
+        raise SettingError(f"--level takes sentence or token; found '{level}'.")
+    rows = read_rows(file, paired=None, labelled=False)
+    pairs = [pair_of(row) for row in rows]
+    vectors = model.embed(pairs, level=level)
+    tell_cut(model, len(rows), screen)
+    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": model.encoder.width}
+    if level == "token":
+        index = out.with_suffix(".jsonl")
+        write_text(index, token_index(model, pairs, vectors))
+        told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
+        vectors = np.concatenate(vectors)
+    partial = out.with_name(f".{out.stem}.partial.npy")
+    with explained(out.parent):
+        try:
+            np.save(partial, vectors)
+            partial.replace(out)
+        finally:
+            partial.unlink(missing_ok=True)
+    screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}.")
+    return told
+
+
+def token_index(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> str:
+    """For each row: its tokens, and where its vectors begin."""
+    vocabulary = model.tokenizer.vocabulary
+    lines, begin = [], 0
+    for row, mine in zip(model.rows(pairs), vectors, strict=True):
+        kept = [token for token in row.tokens.tolist() if token not in (vocabulary.cls, vocabulary.sep)]
+        lines.append(json.dumps({"begin": begin, "tokens": vocabulary.names(kept)}, ensure_ascii=False) + "\n")
+        begin += len(mine)
+    return "".join(lines)
+
+
+def tell_cut(model: Model, rows: int, screen: Screen) -> None:
+    if model.cut:
+        screen.say(
+            f"{model.cut:,} of {rows:,} texts are longer than {model.longest} tokens and lost their tail "
+            "(of a pair, the longer text first)."
+        )

@@ -1,0 +1,113 @@
+"""WordPiece: frequent words whole, the rest in pieces; Chinese by the character."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import models, pre_tokenizers, trainers
+
+from plmkit.data.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN
+from plmkit.errors import InputError, SettingError
+from plmkit.tokenizers.pieces import cut, groups
+from plmkit.tokenizers.tokenizer import LONGEST_WORD, Tokenizer, bert_normalizer, bert_tokenizer
+
+MOST_PIECES = 500_000  # distinct ones held while counting; past this the rarer half is forgotten
+REPEATS = 1_000  # of one word, handed over at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordPiece:
+    """WordPiece by BERT's rules, trained on the user's text (Devlin et al., 2018)."""
+
+    size: int = 30522
+    lowercase: bool = True
+    min_frequency: int = 2
+
+    def __post_init__(self) -> None:
+        if self.size <= len(SPECIAL_TOKENS):
+            raise SettingError(
+                f"tokenizer.size is {self.size}, but the special tokens alone are {len(SPECIAL_TOKENS)}."
+                " Choose more: 8000 suits a small corpus, 30522 is BERT's."
+            )
+        if self.min_frequency < 1:
+            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+
+    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        words = self.words(count_pieces(texts, on_progress))
+        alphabet = self.alphabet(words)
+        if not alphabet:
+            raise InputError(
+                f"No character occurs {self.min_frequency} times in the text, so no vocabulary can be learnt."
+                " Give more text."
+            )
+        return bert_tokenizer(self.merge(words, alphabet), lowercase=self.lowercase)
+
+    def words(self, pieces: Counter[str]) -> Counter[str]:
+        """Pieces as the tokenizer will see them: cleaned, in its case, cut at every punctuation mark."""
+        normalizer, splitter = bert_normalizer(lowercase=self.lowercase), pre_tokenizers.BertPreTokenizer()
+        words: Counter[str] = Counter()
+        for piece, count in pieces.items():
+            for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(piece)):
+                if len(word) <= LONGEST_WORD:  # a longer one is unknown, whatever is learnt
+                    words[word] += count
+        return words
+
+    def alphabet(self, words: Counter[str]) -> list[str]:
+        """Characters that occur often enough, alone and as continuations; the rarest give way to `size`."""
+        characters: Counter[str] = Counter()
+        continuing: Counter[str] = Counter()
+        for word, count in words.items():
+            for position, character in enumerate(word):
+                characters[character] += count
+                if position:
+                    continuing[CONTINUATION + character] += count
+        often = [(-count, token) for token, count in (characters | continuing).items() if count >= self.min_frequency]
+        room = self.size - len(SPECIAL_TOKENS)
+        kept = (token for _, token in sorted(often)[:room])
+        return sorted(kept, key=lambda token: (len(token) > 1, token))
+
+    def merge(self, words: Counter[str], alphabet: list[str]) -> list[str]:
+        """The vocabulary in order: special tokens, alphabet, then merged pairs, the most frequent first."""
+        # The trainer numbers what it meets in the order of a randomly seeded hash table, and breaks ties by
+        # number. Named as special tokens, all characters have their numbers before it starts.
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=self.size,
+            min_frequency=self.min_frequency,
+            special_tokens=[*SPECIAL_TOKENS, *alphabet],
+            limit_alphabet=0,
+            show_progress=False,
+        )
+        rust = RustTokenizer(models.WordPiece(unk_token=UNKNOWN))
+        rust.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        rust.train_from_iterator(repeated(words, set(alphabet)), trainer)
+        numbers = rust.get_vocab()
+        return sorted(numbers, key=numbers.__getitem__)
+
+
+def count_pieces(texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Counter[str]:
+    """How often each piece of text occurs, in one pass and bounded memory."""
+    pieces: Counter[str] = Counter()
+    read = 0
+    for group in groups(texts):
+        found = cut(group)
+        pieces.update(run for run in found.runs if len(run) <= LONGEST_WORD)
+        codes, counts = np.unique(found.alone, return_counts=True)
+        pieces.update(dict(zip(map(chr, codes.tolist()), counts.tolist(), strict=True)))
+        if len(pieces) > MOST_PIECES:
+            pieces = Counter(dict(pieces.most_common(MOST_PIECES // 2)))
+        read += len(group)
+        if on_progress is not None:
+            on_progress(read)
+    return pieces
+
+
+def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
+    """Each word as often as it occurred, without those that hold a character outside the alphabet."""
+    for word, count in words.items():
+        can_be_spelt = word[0] in alphabet and all(CONTINUATION + letter in alphabet for letter in word[1:])
+        if can_be_spelt and len(word) > 1:  # one letter has nothing to merge
+            for done in range(0, count, REPEATS):
+                yield f"{word} " * min(REPEATS, count - done)

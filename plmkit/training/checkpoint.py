@@ -1,0 +1,155 @@
+"""Checkpoints: safetensors and JSON, all or nothing, with a checksum; nothing in them can run."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from plmkit.data.samples import Position
+from plmkit.errors import CheckpointError, FolderError
+from plmkit.files import new_folder, write_json
+from plmkit.training.loop import State
+
+WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+NAME = re.compile(r"step-(\d+)")
+KEPT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    folder: Path
+    step: int
+
+
+def checkpoints(folder: Path) -> list[Checkpoint]:
+    """Newest first."""
+    if not folder.is_dir():
+        return []
+    found = [(NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    made = [Checkpoint(folder=path, step=int(name[1])) for name, path in found if name]
+    return sorted(made, key=lambda checkpoint: -checkpoint.step)
+
+
+def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, state: State) -> Path:
+    """Write one, flush it, give it its name, and only then let old ones go."""
+    path = folder / f"step-{state.step:08d}"
+    with new_folder(path) as partial:
+        save_tensors(partial / WEIGHTS, weights_of(network))
+        save_tensors(partial / OPTIMIZER, optimizer_tensors(network, optimizer))
+        sums = {name: checksum(partial / name) for name in (WEIGHTS, OPTIMIZER)}
+        content = {"state": asdict(state), "checksums": sums}
+        write_json(partial / STATE, {**content, "checksum": digest(content)})
+    for old in checkpoints(folder)[KEPT:]:
+        shutil.rmtree(old.folder, ignore_errors=True)
+    return path
+
+
+def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say: Callable[[str], None]) -> State | None:
+    """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none."""
+    found = checkpoints(folder)
+    for checkpoint in found:
+        try:
+            state, weights, moments = read_checkpoint(checkpoint.folder)
+        except CheckpointError as error:
+            say(f"{error} Going back to the one before.")
+            continue
+        put_weights(network, weights, checkpoint.folder / WEIGHTS)
+        put_optimizer(network, optimizer, moments)
+        return state
+    if found:
+        raise CheckpointError(
+            f"None of the {len(found)} checkpoints in {folder} can be read; each is damaged.\n"
+            "Remove the folder and start the run again."
+        )
+    return None
+
+
+def read_checkpoint(folder: Path) -> tuple[State, dict[str, Tensor], dict[str, Tensor]]:
+    """Everything in it, checked against its checksums first."""
+    try:
+        content = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        claimed = content.pop("checksum")
+        intact = digest(content) == claimed and all(
+            checksum(folder / name) == content["checksums"][name] for name in (WEIGHTS, OPTIMIZER)
+        )
+        if not intact:
+            raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
+        state = content["state"]
+        weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
+        return State(**{**state, "position": Position(**state["position"])}), weights, moments
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in network.state_dict().items()}
+
+
+def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
+    """Every weight must be there, of the right shape, and none too many."""
+    own = network.state_dict()
+    if missing := sorted(own.keys() - weights.keys()):
+        raise CheckpointError(f"{source} has no weight '{missing[0]}' ({len(missing)} are missing).")
+    if extra := sorted(weights.keys() - own.keys()):
+        raise CheckpointError(f"{source} has a weight '{extra[0]}' that this network has not.")
+    for name, tensor in own.items():
+        if tensor.shape != weights[name].shape:
+            raise CheckpointError(
+                f"{source}: '{name}' has shape {tuple(weights[name].shape)}, "
+                f"but this network needs {tuple(tensor.shape)}."
+            )
+    network.load_state_dict(weights)
+
+
+def optimizer_tensors(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory under the names of the weights: `embed.tokens.weight|exp_avg`."""
+    return {
+        f"{name}|{key}": torch.as_tensor(value).detach().contiguous()
+        for name, parameter in network.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    parameters = dict(network.named_parameters())
+    optimizer.state.clear()
+    for full, tensor in tensors.items():
+        name, _, key = full.rpartition("|")
+        if name not in parameters:
+            raise CheckpointError(f"The optimizer of this checkpoint knows a weight '{name}'; this network does not.")
+        parameter = parameters[name]
+        # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused elsewhere
+        device = parameter.device if tensor.dim() else torch.device("cpu")
+        optimizer.state[parameter][key] = tensor.to(device)
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
+    try:
+        save_file(tensors, path, metadata={"format": "pt", **(about or {})})
+    except SafetensorError as error:  # a full disk among them
+        raise FolderError(f"{path.parent} cannot be written: {error}. What was there is unchanged.") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} cannot be read as weights: {error}.") from error
+
+
+def checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def digest(content: dict) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode()).hexdigest()

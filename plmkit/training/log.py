@@ -1,0 +1,58 @@
+"""What a run tells: a line of JSON and a TensorBoard point now and then."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+METRICS = "metrics.jsonl"
+
+
+class Log:
+    """metrics.jsonl and TensorBoard events in a run folder; lines after `step` are of a lost future and dropped."""
+
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # seconds to import; not needed by most commands
+
+        path = folder / METRICS
+        if path.is_file():
+            keep_until(path, step)
+        self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+
+    def write(self, step: int, values: dict[str, Any]) -> None:
+        self.file.write(json.dumps({"step": step, **values}) + "\n")
+        self.file.flush()
+        for name, value in values.items():
+            if isinstance(value, int | float):
+                self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self.file.close()
+        self.writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def keep_until(path: Path, step: int) -> None:
+    """Drop the lines of later steps, and a last line that a crash cut short."""
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except (ValueError, KeyError, TypeError):
+            continue
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run folder's metrics.jsonl."""
+    path = folder / METRICS
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []

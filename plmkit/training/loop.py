@@ -1,0 +1,175 @@
+"""The loop: written once, knows no model."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from plmkit.data.batch import Batch
+from plmkit.data.randomness import generator
+from plmkit.data.samples import Position
+from plmkit.errors import PlmError
+from plmkit.network import Network
+from plmkit.schedules.schedule import Schedule
+from plmkit.training.device import precision
+
+DROPOUT = 17  # the purpose of these random numbers, apart from those of the data
+
+
+class Source(Protocol):
+    """Where batches come from."""
+
+    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How long to train: one of the three."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+    def progress(self, state: "State", seconds: float) -> float:
+        """The share that is spent, from 0 to 1."""
+        if self.steps is not None:
+            return state.step / self.steps
+        if self.tokens is not None:
+            return state.tokens / self.tokens
+        assert self.seconds is not None
+        return seconds / self.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """How far a run is; with weights and optimizer, all that it takes to go on."""
+
+    step: int = 0
+    tokens: int = 0  # read, without padding
+    seconds: float = 0.0  # of training, pauses not counted
+    position: Position = Position()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a step says of itself."""
+
+    state: State
+    progress: float  # after the step
+    losses: dict[str, float]
+    rate: float
+    norm: float  # of the gradient, before clipping
+
+
+Watch = Callable[[Report], bool]  # True goes on, False stops the run here
+
+
+class Diverged(PlmError):
+    """The loss is no longer a number."""
+
+
+def train(
+    network: Network,
+    source: Source,
+    optimizer: Optimizer,
+    schedule: Schedule,
+    budget: Budget,
+    watch: Watch,
+    *,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    rows_at_once: int | None = None,
+    state: State = State(),
+) -> State:
+    """Steps until the budget is spent or `watch` says stop."""
+    network.train()
+    begun = time.perf_counter() - state.seconds
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    while (progress := budget.progress(state, time.perf_counter() - begun)) < 1:
+        stage = schedule.stage(progress)
+        if stage != state.position.stage:  # rows of another length: a new epoch begins
+            state = replace(state, position=Position(stage=stage, epoch=state.position.epoch + 1))
+        batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
+        # dropout is a function of (seed, step), so a run that goes on needs no generator state
+        torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
+        losses = accumulate(network, batch, device, dtype, rows_at_once)
+        norm = nn.utils.clip_grad_norm_(parameters, schedule.clip or math.inf)
+        if not torch.isfinite(norm):
+            raise Diverged(
+                f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
+                "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
+            )
+        rate = set_rate(optimizer, schedule.factor(rate_progress(budget, state, progress)))
+        optimizer.step()
+        optimizer.zero_grad()
+        state = State(
+            step=state.step + 1,
+            tokens=state.tokens + int(batch.visible.sum()),
+            seconds=time.perf_counter() - begun,
+            position=position,
+        )
+        after = min(1.0, budget.progress(state, state.seconds))
+        report = Report(state=state, progress=after, losses=losses, rate=rate, norm=float(norm))
+        if not watch(report):
+            break
+    return replace(state, seconds=time.perf_counter() - begun)
+
+
+def rate_progress(budget: Budget, state: State, progress: float) -> float:
+    """Step numbers count from 1 in the papers' schedules, so that the first step has a rate above 0."""
+    return (state.step + 1) / budget.steps if budget.steps is not None else progress
+
+
+def accumulate(
+    network: Network, batch: Batch, device: torch.device, dtype: torch.dtype, rows_at_once: int | None
+) -> dict[str, float]:
+    """Gradients of the whole batch, a few rows at a time; every answer counts the same wherever it was."""
+    parts = list(pieces(batch, rows_at_once))
+    counts = [network.scored(part) for part in parts]
+    totals = {name: sum(count[name] for count in counts) for name in counts[0]}
+    sums: dict[str, Tensor] = {}
+    for part, count in zip(parts, counts, strict=True):
+        with precision(device, dtype):
+            losses = network(part.to(device))
+            shares = {name: loss * (count[name] / max(1, totals[name])) for name, loss in losses.items()}
+            torch.stack(list(shares.values())).sum().backward()
+        for name, share in shares.items():
+            sums[name] = sums.get(name, torch.zeros((), device=device)) + share.detach()
+    return {name: float(value) for name, value in sums.items()}
+
+
+def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
+    """The batch cut into runs of rows."""
+    rows = len(batch.tokens)
+    if rows_at_once is None or rows_at_once >= rows:
+        return [batch]
+    return [batch.rows(slice(start, start + rows_at_once)) for start in range(0, rows, rows_at_once)]
+
+
+def set_rate(optimizer: Optimizer, factor: float) -> float:
+    """Each group at its own peak times the factor; the highest is returned."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+    return max(group["lr"] for group in optimizer.param_groups)
+
+
+@torch.no_grad()
+def validate(network: Network, batches: list[Batch], device: torch.device, dtype: torch.dtype) -> dict[str, float]:
+    """Mean loss of each objective over held-out batches, every answer counting the same."""
+    network.eval()
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for batch in batches:
+        with precision(device, dtype):
+            losses = network(batch.to(device))
+        for name, count in network.scored(batch).items():
+            sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
+            counts[name] = counts.get(name, 0) + count
+    network.train()
+    return {name: sums[name] / max(1, counts[name]) for name in sums}

@@ -1,0 +1,156 @@
+"""Everything a run needs of its text: tokenizer, tokens on disk, samples, held-out batches."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plmkit.data.batch import Batch
+from plmkit.data.corpus import Corpus, open_corpus
+from plmkit.data.docstrings import docstring_corpus
+from plmkit.data.samples import Samples, split
+from plmkit.data.shards import TokenStore, open_store, store_key
+from plmkit.errors import SettingError
+from plmkit.files import cache_folder, new_folder
+from plmkit.recipe import Recipe
+from plmkit.run import Settings
+from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
+from plmkit.training.device import available_cores
+from plmkit.training.progress import Screen
+
+VALID_ROWS = 32
+VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """A corpus, ready to train on."""
+
+    tokenizer: Tokenizer
+    store: TokenStore
+    valid_store: TokenStore
+    samples: Samples
+    valid_documents: np.ndarray
+    key: str  # of the tokens: changes when the text or the tokenizer does
+    notes: tuple[str, ...]
+    names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
+
+    def frequencies(self) -> np.ndarray:
+        """How often each token of the vocabulary occurs."""
+        return count_tokens(self.store, len(self.tokenizer.vocabulary))
+
+    def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
+        """Held-out text, always hidden alike: by the paper's rate, whatever training uses, so that losses compare."""
+        if not len(self.valid_documents):
+            return []
+        length = recipe.schedule.lengths[0][1]
+        corruption = [step.for_validation() for step in recipe.corruption]
+        samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
+        plan, _ = samples.plan(0, length)
+        return [samples.batch(0, start, VALID_ROWS, length) for start in range(0, len(plan), VALID_ROWS)]
+
+
+def prepare(
+    settings: Settings,
+    paths: Sequence[str],
+    valid: str | None,
+    seed: int,
+    screen: Screen,
+    *,
+    tokenizer: Path | None = None,
+) -> Material:
+    """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
+    recipe, machine = settings.recipe, settings.run
+    corpora = [open_corpus([path], layout=machine.layout, column=machine.column) for path in paths] or [
+        embedded(screen)
+    ]
+    if machine.weights and len(machine.weights) != len(corpora):
+        raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")
+    notes = tuple(note for corpus in corpora for note in corpus.notes)
+    for note in notes:
+        screen.say(note)
+    ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    store = tokens_of(corpora, ready, settings, screen)
+    if valid:
+        held = tokens_of([open_corpus([valid])], ready, settings, screen)
+        train_documents, valid_documents = (
+            np.arange(len(store.documents) - 1),
+            np.arange(len(held.documents) - 1),
+        )
+    else:
+        held, parts = store, split(store, seed=seed, share=machine.valid_share)
+        train_documents, valid_documents = parts.train, parts.valid
+    check_pairs(recipe, store, train_documents)
+    samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    return Material(
+        tokenizer=ready,
+        store=store,
+        valid_store=held,
+        samples=samples,
+        valid_documents=valid_documents,
+        key=store_key(corpora, ready),
+        notes=notes,
+        names=tuple(paths) or ("documentation on this machine",),
+    )
+
+
+def embedded(screen: Screen) -> Corpus:
+    """The text that every machine has."""
+    screen.say("No corpus is named, so the documentation of Python, torch and numpy on this machine is used.")
+    return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
+
+
+def tokens_of(corpora: Sequence[Corpus], tokenizer: Tokenizer, settings: Settings, screen: Screen) -> TokenStore:
+    processes = settings.run.processes or available_cores()
+    with screen.reading("reading text", sum(corpus.size for corpus in corpora)) as advance:
+        return open_store(corpora, tokenizer, cache_folder(), processes=processes, on_progress=advance)
+
+
+def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
+    """A vocabulary for this text, from the cache where this text and these settings were seen before."""
+    parts = [str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
+    key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+    folder = cache_folder() / "tokenizers" / key
+    if not (folder / "tokenizer.json").is_file():
+        total = sum(corpus.size for corpus in corpora)
+        with screen.reading("learning a vocabulary", total) as advance:
+            made = recipe.tokenizer.train(sample_text(corpora, total, advance))
+        with new_folder(folder) as partial:
+            made.save(partial)
+    return load_tokenizer(folder)
+
+
+def sample_text(corpora: Sequence[Corpus], total: int, advance: object) -> Iterator[str]:
+    """Every n-th document, n such that a large corpus gives about a hundred million characters."""
+    every = max(1, total // (2 * VOCABULARY_CHARACTERS))
+    for corpus in corpora:
+        for number, document in enumerate(corpus.documents(advance)):  # type: ignore[arg-type]
+            if number % every == 0:
+                yield from document.paragraphs
+
+
+def count_tokens(store: TokenStore, size: int) -> np.ndarray:
+    counts = np.zeros(size, dtype=np.int64)
+    for start in range(0, len(store.tokens), 1 << 22):
+        counts += np.bincount(store.tokens[start : start + (1 << 22)], minlength=size)
+    return counts
+
+
+def check_pairs(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> None:
+    """Refuse a corpus from which the recipe can make nothing."""
+    recipe.corruption[0].check(store, documents)
+
+
+def preview(material: Material, recipe: Recipe, count: int = 3) -> list[tuple[str, str]]:
+    """Rows as the model sees them and as they were, decoded."""
+    batch = material.samples.batch(0, 0, count, recipe.schedule.lengths[0][1])
+    assert batch.targets is not None
+    shown = []
+    for tokens, targets, visible in zip(batch.tokens, batch.targets, batch.visible, strict=True):
+        seen = tokens[visible]
+        whole = seen.where(targets[visible] < 0, targets[visible])
+        shown.append((material.tokenizer.decode(seen.tolist()), material.tokenizer.decode(whole.tolist())))
+    return shown

@@ -1,0 +1,262 @@
+"""From a recipe and a corpus to a run folder."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plmkit.data.batch import Batch
+from plmkit.errors import FolderError, SettingError
+from plmkit.files import explained, flush
+from plmkit.loading import read_parts, start_from
+from plmkit.network import Network
+from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
+from plmkit.training.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, save_tensors, weights_of
+from plmkit.training.device import choose_device, choose_dtype, set_threads
+from plmkit.training.log import Log
+from plmkit.training.loop import Budget, Report, State, train, validate
+from plmkit.training.prepare import Material, prepare
+from plmkit.training.progress import Screen
+
+CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What `plm pretrain` was asked for."""
+
+    settings: Settings
+    corpora: tuple[str, ...]  # none: the documentation on this machine
+    out: Path
+    budget: Budget
+    seed: int = 0
+    start: Path | None = None  # weights to start from
+    tokenizer: Path | None = None
+    valid: str | None = None
+    extend: bool = False  # go on with a finished run
+
+    def as_json(self, budget: Budget) -> dict[str, Any]:
+        return {
+            **settings_json(self.settings),
+            "corpora": [str(path) for path in self.corpora],
+            "budget": {name: value for name, value in vars(budget).items() if value is not None},
+            "seed": self.seed,
+            "from": str(self.start) if self.start else None,
+            "valid": self.valid,
+        }
+
+
+def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
+    """Train, or go on where an earlier call was stopped; returns what run.json then says."""
+    about = earlier(order)
+    if about and about["state"] == "finished" and not order.extend:
+        screen.say(
+            f"{order.out} holds a finished run: {summary_line(about)}. "
+            "Add --extend with a budget to go on with it, or name another --out."
+        )
+        return about
+    budget = extended(order.budget, about) if about and about["state"] == "finished" else order.budget
+    set_threads(order.settings.run.threads)
+    device = choose_device(order.settings.run.device)
+    dtype = choose_dtype(device, order.settings.run.dtype)
+    if about is None:
+        claim(order.out)
+    material = prepare(
+        order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=find_tokenizer(order, about)
+    )
+    if about and about["tokens_key"] != material.key:
+        raise FolderError(
+            f"{order.out} holds a run on other text: the corpus has changed since it began.\n"
+            "Give the same corpus to go on, or name another --out."
+        )
+    wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
+    material.tokenizer.save(order.out)
+    write_run(order.out, PRETRAIN, wanted)
+    network = build(order, material).to(device)
+    result = run(order, budget, material, network, device, dtype, screen)
+    if result is None:
+        return wanted
+    finished = {**wanted, "state": "finished", "result": result}
+    save_final(order.out, weights_of(network))
+    write_run(order.out, PRETRAIN, finished)
+    return finished
+
+
+def earlier(order: Order) -> dict[str, Any] | None:
+    """The run that --out holds, which must be the one that is asked for again."""
+    about = read_run(order.out)
+    if about is None:
+        return None
+    if about["kind"] != PRETRAIN:
+        raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
+    wanted = order.as_json(order.budget)
+    compared = ["recipe", "corpora", "seed", "from", "valid"]
+    compared += [] if about["state"] == "finished" else ["budget"]
+    changed = differences({k: about[k] for k in compared}, {k: wanted[k] for k in compared})
+    if changed:
+        raise FolderError(
+            f"--out {order.out} holds a run with other settings: {'; '.join(changed[:3])}.\n"
+            "Give the same command to go on with it, or name another --out."
+        )
+    return about
+
+
+def extended(budget: Budget, about: dict[str, Any]) -> Budget:
+    """The new budget on top of what is spent."""
+    spent = about["result"]
+    return Budget(
+        steps=None if budget.steps is None else budget.steps + spent["steps"],
+        tokens=None if budget.tokens is None else budget.tokens + spent["tokens"],
+        seconds=None if budget.seconds is None else budget.seconds + spent["seconds"],
+    )
+
+
+def find_tokenizer(order: Order, about: dict[str, Any] | None) -> Path | None:
+    """The folder whose tokenizer the run must use, if any."""
+    if about is not None:
+        return order.out
+    if order.start and order.tokenizer:
+        raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
+    return order.start or order.tokenizer
+
+
+def build(order: Order, material: Material) -> Network:
+    torch.manual_seed(order.seed)
+    network = order.settings.recipe.build(material.tokenizer.vocabulary)
+    network.start(material.frequencies())
+    if order.start:
+        start_from(network, read_parts(order.start))
+    return network
+
+
+def run(
+    order: Order, budget: Budget, material: Material, network: Network, device: torch.device,
+    dtype: torch.dtype, screen: Screen,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Train to the end of the budget; None where the user stopped it before."""
+    recipe, machine = order.settings.recipe, order.settings.run
+    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.rate)
+    folder = order.out / CHECKPOINTS
+    state = load_checkpoint(folder, network, optimizer, screen.say) or State()
+    if state.step:
+        screen.say(f"Going on from step {state.step:,}.")
+    valid = material.valid_batches(recipe, order.seed)
+    if machine.compile:
+        network.model.compile()
+    with Log(order.out, state.step) as log, interruptible() as interrupted, screen.training() as bar:
+        watch = Watch(order, network, optimizer, valid, device, dtype, log, bar, interrupted, state)
+        state = train(
+            network, material.samples, optimizer, recipe.schedule, budget, watch,
+            seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
+        )  # fmt: skip
+        if interrupted():
+            save_checkpoint(folder, network, optimizer, state)
+            screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
+            return None
+        save_checkpoint(folder, network, optimizer, state)
+        scores = watch.validate(state) if valid else {}
+    return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
+
+
+class Watch:
+    """What happens after a step: a line in the log, a score on held-out text, a checkpoint, or a stop."""
+
+    def __init__(
+        self, order: Order, network: Network, optimizer: torch.optim.Optimizer, valid: list[Batch],
+        device: torch.device, dtype: torch.dtype, log: Log, bar: Callable[..., None],
+        interrupted: Callable[[], bool], state: State,
+    ) -> None:  # fmt: skip
+        self.order, self.network, self.optimizer, self.valid = order, network, optimizer, valid
+        self.device, self.dtype, self.log, self.bar, self.interrupted = device, dtype, log, bar, interrupted
+        self.machine = order.settings.run
+        self.sums: dict[str, float] = {}
+        self.since = state
+        self.scored_at: int | None = None
+        self.score: dict[str, float] = {}
+
+    def __call__(self, report: Report) -> bool:
+        state = report.state
+        for name, loss in report.losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + loss
+        if state.step % self.machine.log_steps == 0:
+            self.write(report)
+        part = int(report.progress * self.machine.validations)
+        if self.scored_at is None:
+            self.scored_at = part
+        elif part > self.scored_at and report.progress < 1:
+            self.scored_at = part
+            if self.valid:
+                self.validate(state)
+        if state.step % self.machine.checkpoint_steps == 0:
+            save_checkpoint(self.order.out / CHECKPOINTS, self.network, self.optimizer, state)
+        return not self.interrupted()
+
+    def write(self, report: Report) -> None:
+        state = report.state
+        steps = state.step - self.since.step
+        speed = (state.tokens - self.since.tokens) / max(1e-9, state.seconds - self.since.seconds)
+        losses = {name: round(total / steps, 5) for name, total in self.sums.items()}
+        self.log.write(
+            state.step,
+            {
+                **{f"train/{name}": loss for name, loss in losses.items()},
+                "rate": report.rate,
+                "gradient_norm": round(report.norm, 4),
+                "tokens": state.tokens,
+                "tokens_per_second": round(speed),
+                "seconds": round(state.seconds, 2),
+            },
+        )
+        self.bar(report, losses, speed, self.score)
+        self.sums, self.since = {}, state
+
+    def validate(self, state: State) -> dict[str, float]:
+        losses = validate(self.network, self.valid, self.device, self.dtype)
+        self.score = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
+        self.log.write(state.step, {**self.score, "seconds": round(state.seconds, 2)})
+        return self.score
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and a polite kill are noted, so that the step under way can end; a second Ctrl-C stops at once."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(number)
+
+    try:
+        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: signals are somebody else's
+        old = {}
+    try:
+        yield lambda: bool(noted)
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
+    """The run's weights, in one move."""
+    partial = folder / f".{WEIGHTS}.partial"
+    with explained(folder):
+        try:
+            save_tensors(partial, weights)
+            flush(partial)
+            partial.replace(folder / WEIGHTS)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def summary_line(about: dict[str, Any]) -> str:
+    result = about["result"]
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/"))
+    return f"{result['steps']:,} steps, {result['tokens']:,} tokens" + (f", {scores}" if scores else "")

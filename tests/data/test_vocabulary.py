@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.errors import InputError
+
+TOKENS = (*SPECIAL_TOKENS, "run", "##ning", "中", "##")
+
+
+def test_special_tokens_are_found_by_name():
+    vocabulary = Vocabulary.from_tokens(["the", "[MASK]", "[SEP]", "[CLS]", "[UNK]", "[PAD]"])
+    assert (vocabulary.pad, vocabulary.unknown, vocabulary.cls, vocabulary.sep, vocabulary.mask) == (
+        5,
+        4,
+        3,
+        2,
+        1,
+    )
+    assert vocabulary.special == {1, 2, 3, 4, 5}
+    assert len(vocabulary) == 6
+
+
+def test_only_special_tokens_are_not_ordinary():
+    vocabulary = Vocabulary.from_tokens(TOKENS)
+    tokens = np.array([[2, 5, 6], [3, 7, 0]], dtype=np.uint32)
+    assert vocabulary.is_ordinary(tokens).tolist() == [[False, True, True], [False, True, False]]
+
+
+def test_further_tokens_can_be_special():
+    vocabulary = Vocabulary.from_tokens(TOKENS, also_special=[7])
+    assert vocabulary.is_ordinary(np.arange(9)).tolist() == [False] * 5 + [True, True, False, True]
+
+
+def test_continuations_are_the_pieces_with_two_hashes_and_more():
+    vocabulary = Vocabulary.from_tokens(TOKENS)
+    assert np.flatnonzero(vocabulary.is_continuation).tolist() == [6]
+
+
+def test_names_are_the_tokens_as_written():
+    assert Vocabulary.from_tokens(TOKENS).names(np.array([5, 6, 4])) == ["run", "##ning", "[MASK]"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "says"),
+    [
+        ([], "empty"),
+        (["[PAD]", "[UNK]", "a"], r"of 3 tokens has no \[CLS\], \[SEP\], \[MASK\]"),
+        ([*TOKENS, "run"], "holds 'run' twice, as token 5 and as token 9"),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_used_is_refused(tokens, says):
+    with pytest.raises(InputError, match=says):
+        Vocabulary.from_tokens(tokens)

@@ -1,0 +1,308 @@
+import json
+import pickle
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import models
+
+from plmkit.data.vocabulary import SPECIAL_TOKENS
+from plmkit.errors import FolderError, InputError
+from plmkit.tokenizers.tokenizer import bert_tokenizer, load_tokenizer
+
+# The order of the released test, with the two special tokens it lacks at the end.
+RELEASED = [
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "want",
+    "##want",
+    "##ed",
+    "wa",
+    "un",
+    "runn",
+    "##ing",
+    ",",
+    "[PAD]",
+    "[MASK]",
+]
+LETTERS = ["ah", "zz", "hello", "how", "are", "you", "HeLLo", "Are", "yoU", "mask", "sep", "don", "t"]
+WORDS = [*SPECIAL_TOKENS, *LETTERS, *"博推我，!?[]-'()."]
+
+
+def named(tokens, *, lowercase=True):
+    tokenizer = bert_tokenizer(tokens, lowercase=lowercase)
+    return lambda text: tokenizer.vocabulary.names(tokenizer.encode(text))
+
+
+def test_words_are_split_into_the_longest_pieces():
+    tokenizer = bert_tokenizer(RELEASED, lowercase=True)
+    assert tokenizer.encode("UNwant\u00e9d,running") == [7, 4, 5, 10, 8, 9]
+
+
+def test_a_word_with_an_unknown_part_is_unknown_as_a_whole():
+    assert named(RELEASED)("unwantedX running") == ["[UNK]", "runn", "##ing"]
+
+
+def test_no_text_is_no_tokens():
+    assert named(RELEASED)("") == []
+    assert named(RELEASED)(" \t\n\u3000") == []
+
+
+def test_chinese_characters_stand_alone():
+    assert named(WORDS)("ah\u535a\u63a8zz") == ["ah", "博", "推", "zz"]
+
+
+@pytest.mark.parametrize(
+    ("lowercase", "tokens"), [(True, "hello ! how are you ?"), (False, "HeLLo ! how Are yoU ?")]
+)
+def test_case_is_kept_only_when_asked(lowercase, tokens):
+    assert named(WORDS, lowercase=lowercase)(" \tHeLLo!how  \n Are yoU?  ") == tokens.split()
+
+
+def test_accents_go_with_the_case():
+    assert named(WORDS)("H\u00e9llo") == ["hello"]
+    assert named([*WORDS, "H\u00e9llo"], lowercase=False)("H\u00e9llo") == ["H\u00e9llo"]
+
+
+@pytest.mark.parametrize(("length", "tokens"), [(200, 200), (201, 1)])
+def test_a_word_of_more_than_200_characters_is_unknown(length, tokens):
+    assert len(named([*SPECIAL_TOKENS, "a", "##a"])("a" * length)) == tokens
+
+
+PLAIN = ["how", "[", "mask", "]", "you", "[", "sep", "]"]
+
+
+def test_a_written_special_token_is_special_only_where_that_is_asked():
+    tokenizer = bert_tokenizer(WORDS, lowercase=True)
+    names = tokenizer.vocabulary.names
+    assert names(tokenizer.encode("how [MASK]you [SEP]")) == ["how", "[MASK]", "you", "[SEP]"]
+    assert names(tokenizer.encode_plain("how [MASK]you [SEP]")) == PLAIN
+    tokens, lengths = tokenizer.encode_many(["how [MASK]you", "", "[SEP]"])
+    assert names(tokens) == PLAIN
+    assert lengths.tolist() == [5, 0, 3]
+
+
+def test_many_texts_are_one_row_and_their_lengths():
+    tokens, lengths = bert_tokenizer(RELEASED, lowercase=True).encode_many(["want, wa", "", "unwanted"])
+    assert (tokens.tolist(), lengths.tolist()) == ([3, 10, 6, 7, 4, 5], [3, 0, 3])
+    assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
+    nothing, none = bert_tokenizer(RELEASED, lowercase=True).encode_many([])
+    assert (nothing.dtype, none.dtype, len(nothing), len(none)) == (np.uint32, np.int64, 0, 0)
+
+
+def test_half_characters_are_dropped_like_other_broken_ones():
+    tokenizer = bert_tokenizer(WORDS, lowercase=True)
+    assert tokenizer.encode("h\ud800ow \udfffyou") == tokenizer.encode("how you")
+    assert tokenizer.offsets("\ud800how") == [(1, 4)]
+    assert tokenizer.encode_many(["h\ud800ow", "you"])[0].tolist() == tokenizer.encode("how you")
+
+
+def test_offsets_are_characters_of_the_given_text():
+    text = "  UNwant\u00e9d,我running"
+    tokenizer = bert_tokenizer([*RELEASED, "我"], lowercase=True)
+    assert tokenizer.offsets(text) == [(2, 4), (4, 8), (8, 10), (10, 11), (11, 12), (12, 16), (16, 19)]
+    assert len(tokenizer.offsets(text)) == len(tokenizer.encode(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "readable"),
+    [
+        ("[CLS] unwanted running, wa [SEP]", "[CLS] unwanted running, wa [SEP]"),
+        ("[CLS]我 博 推，我[MASK]推[SEP]", "[CLS]我博推，我[MASK]推[SEP]"),
+        ("hello, how are you? (zz) don't", "hello, how are you? (zz) don't"),
+        ("you [MASK] - ah!", "you [MASK] - ah!"),
+        ("you-are, ' zz '", "you-are, ' zz '"),
+        ("", ""),
+    ],
+)
+def test_decoded_text_is_readable(text, readable):
+    tokenizer = bert_tokenizer(list(dict.fromkeys([*WORDS, *RELEASED])), lowercase=True)
+    assert tokenizer.decode(tokenizer.encode(text)) == readable
+
+
+def test_a_saved_tokenizer_is_the_same_when_loaded(tmp_path):
+    for lowercase in (True, False):
+        tokenizer = bert_tokenizer(WORDS, lowercase=lowercase)
+        folder = tmp_path / str(lowercase)
+        tokenizer.save(folder)
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.txt",
+        ]
+        for path in (folder, str(folder), folder / "tokenizer.json", folder / "vocab.txt"):
+            loaded = load_tokenizer(path)
+            assert loaded.vocabulary == tokenizer.vocabulary
+            assert loaded.lowercase is lowercase
+            assert loaded.fingerprint() == tokenizer.fingerprint()
+
+
+def test_fingerprints_differ_where_tokens_could():
+    prints = {
+        bert_tokenizer(WORDS, lowercase=True).fingerprint(),
+        bert_tokenizer(WORDS, lowercase=False).fingerprint(),
+        bert_tokenizer([*WORDS, "more"], lowercase=True).fingerprint(),
+        bert_tokenizer(WORDS[::-1], lowercase=True).fingerprint(),
+        bert_tokenizer(WORDS, lowercase=True, strip_accents=False).fingerprint(),
+    }
+    assert len(prints) == 5
+
+
+def test_a_worker_process_gets_the_same_tokenizer():
+    tokenizer = bert_tokenizer(WORDS, lowercase=False)
+    assert pickle.loads(pickle.dumps(tokenizer)).fingerprint() == tokenizer.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("extra", "lowercase"),
+    [
+        ("the", True),
+        ("The", False),
+        ("##T", False),
+        ("<S>", True),  # of the Chinese vocabulary
+        ("É", True),  # the guess is made on ASCII alone
+    ],
+)
+def test_a_lone_vocabulary_is_lower_case_unless_a_word_has_capitals(tmp_path, extra, lowercase):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, extra]), encoding="utf-8")
+    assert load_tokenizer(path).lowercase is lowercase
+
+
+def test_settings_beside_a_vocabulary_decide_the_case(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "the", "é"]), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.vocabulary.names(tokenizer.encode("the The é")) == ["the", "[UNK]", "é"]
+
+
+def test_settings_overrule_the_tokenizer_file_beside_them(tmp_path):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": null}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert not tokenizer.lowercase
+    assert tokenizer.vocabulary.names(tokenizer.encode("HeLLo you")) == ["HeLLo", "you"]
+    assert tokenizer.encode_many(["HeLLo you"])[0].tolist() == tokenizer.encode("HeLLo you")
+
+
+def test_a_vocabulary_may_hold_a_line_separator_and_windows_line_ends(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(("\ufeff" + "\r\n".join([*SPECIAL_TOKENS, "\u2028", "中"]) + "\r\n").encode())
+    assert load_tokenizer(path).vocabulary.tokens == (*SPECIAL_TOKENS, "\u2028", "中")
+
+
+def test_a_file_that_shortens_or_fills_does_so_no_more(tmp_path):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    rust.enable_truncation(3)
+    rust.enable_padding(length=8)
+    rust.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    assert len(tokenizer.encode("how are you ? how are you ?")) == 8
+    assert tokenizer.encode_many(["how", "are you ? how"])[1].tolist() == [1, 4]
+
+
+def test_other_rules_than_those_of_bert_give_the_same_tokens_many_at_a_time(tmp_path):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    rust.add_tokens(["how are"])
+    rust.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    tokens, lengths = tokenizer.encode_many(["you how are [MASK]", "", "zz\ud800"])
+    assert tokenizer.vocabulary.names(tokens) == ["you", "how are", "[", "mask", "]", "zz"]
+    assert (tokens.dtype, lengths.tolist()) == (np.uint32, [5, 0, 1])
+
+
+BAD_FILES = {
+    "empty": ("vocab.txt", b"", "vocab.txt: this file is empty"),
+    "blank": ("vocab.txt", b"\n\n", "vocab.txt: this file is empty"),
+    "special tokens missing": (
+        "vocab.txt",
+        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n",
+        r"of 5 tokens has no \[MASK\]",
+    ),
+    "twice": (
+        "vocab.txt",
+        "\n".join([*SPECIAL_TOKENS, "a", "a"]).encode(),
+        "'a' twice, as token 5 and as token 6",
+    ),
+    "not text": ("vocab.txt", b"[PAD]\n\xff\xfe\n", "vocab.txt: line 2 is not UTF-8"),
+    "broken JSON": ("tokenizer.json", b'{"model": ', "tokenizer.json: this is not a tokenizer.json"),
+    "other JSON": ("tokenizer.json", b"[1, 2]", "tokenizer.json: this is not a tokenizer.json"),
+    "empty JSON": ("tokenizer.json", b"", "tokenizer.json: this is not a tokenizer.json"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_FILES)
+def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bad):
+    name, content, says = BAD_FILES[bad]
+    (tmp_path / name).write_bytes(content)
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(InputError, match=says) as caught:
+            load_tokenizer(path)
+        assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_tokenizer_file_without_special_tokens_is_refused(tmp_path):
+    RustTokenizer(models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(
+        str(tmp_path / "tokenizer.json")
+    )
+    with pytest.raises(InputError, match=r"tokenizer.json: The vocabulary of 2 tokens has no \[PAD\]"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_file_of_another_kind_is_refused(tmp_path):
+    RustTokenizer(models.BPE({"a": 0}, [])).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="is a BPE; only WordPiece"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_file_whose_numbers_have_gaps_is_refused(tmp_path):
+    numbers = {name: 2 * number for number, name in enumerate(SPECIAL_TOKENS)}
+    RustTokenizer(models.WordPiece(numbers, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="5 tokens are not numbered from 0"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_broken_settings_are_refused(tmp_path, content):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(content)
+    with pytest.raises(InputError, match=r"tokenizer_config\.json"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_missing_path_and_a_folder_without_tokenizer_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file or folder .*absent"):
+        load_tokenizer(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"holds neither tokenizer.json nor vocab.txt"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(FolderError, match="cannot be written to"):
+        bert_tokenizer(WORDS, lowercase=True).save(tmp_path / "taken")
+
+
+def test_a_save_that_fails_leaves_the_former_files_whole(tmp_path, monkeypatch):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("plmkit.tokenizers.tokenizer.os.fsync", full)
+    with pytest.raises(FolderError, match="No space left on device"):
+        bert_tokenizer([*WORDS, "more"], lowercase=True).save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_saved_settings_name_the_rules(tmp_path):
+    bert_tokenizer(WORDS, lowercase=True, strip_accents=False).save(tmp_path)
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert settings["do_lower_case"] is True
+    assert settings["strip_accents"] is False
+    assert settings["tokenize_chinese_chars"] is True
