@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,16 +17,18 @@ class MaskedLM:
     """Name the hidden tokens (Devlin et al., 2018, 3.1)."""
 
     weight: float = 1.0
+    frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
     name: ClassVar = "masked_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
     def build(self, model: Any) -> "MaskedLMHead":
-        return MaskedLMHead(model)
+        return MaskedLMHead(model, self.frequency_bias)
 
 
 class MaskedLMHead(nn.Module):
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, frequency_bias: bool) -> None:
         super().__init__()
+        self.frequency_bias = frequency_bias
         settings = model.settings
         self.vocabulary = VocabularyHead(model.embed.tokens, activation=settings.activation, epsilon=settings.epsilon)
 
@@ -32,6 +36,13 @@ class MaskedLMHead(nn.Module):
         assert batch.targets is not None
         asked = batch.targets != IGNORE  # projecting only these saves 85% of the largest product
         return F.cross_entropy(self.vocabulary(states.hidden[asked]), batch.targets[asked])
+
+    def start(self, frequencies: np.ndarray) -> None:
+        """Before the first step: `frequencies` counts each token of the vocabulary in the corpus."""
+        if self.frequency_bias:
+            shares = (frequencies + 0.5) / (frequencies + 0.5).sum()  # half a count: no token is impossible
+            with torch.no_grad():
+                self.vocabulary.bias.copy_(torch.from_numpy(np.log(shares)))
 
     def scored(self, batch: Batch) -> int:
         """How many positions the mean is over."""
