@@ -1,9 +1,10 @@
 """The verbs of `plm`: parse, call, print. What is slow to import is imported by the verb that needs it."""
 
 import json
+import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -38,15 +38,26 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], prog_name="plm", standalone_mode=False)
     except PlmError as error:
-        print(f"plm: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("plm: stopped.", file=sys.stderr)
-        sys.exit(130)
+        fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
     except BrokenPipeError:
         sys.exit(1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own errors have it, whichever click they come from
+            raise
+        context = getattr(error, "ctx", None)
+        fail(f"{error.format_message()}\n`{context.command_path if context else 'plm'} --help` shows what it takes.")
+    if code == 130:
+        print("plm: stopped.", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str) -> NoReturn:
+    print(f"plm: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def version(wanted: bool) -> None:
@@ -162,7 +173,7 @@ def finetune(
     out: Annotated[Path | None, typer.Option(help="Folder of the new run.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Rows that choose the best epoch.")] = None,
     test: Annotated[Path | None, typer.Option(help="Rows that are scored once, at the end.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Times through the training rows. [default: 3]")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Times through the training rows; 3 unless told.")] = None,
     seed: Annotated[int, typer.Option(help="Order, head and dropout follow from it.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Train so often, and report mean and spread.")] = 1,
     sets: Sets = None,
@@ -303,8 +314,8 @@ def budget(minutes: float | None, steps: int | None, tokens: float | None, defau
     if len(named) > 1:
         raise SettingError(f"A run has one budget; found {' and '.join(named)}. Choose one.")
     for name, value in named.items():
-        if value <= 0:
-            raise SettingError(f"{name} must be above 0; found {value}.")
+        if not (math.isfinite(value) and value > 0) or (name == "--tokens" and value < 1):
+            raise SettingError(f"{name} must be a finite number above 0; found {value:g}.")
     return Budget(
         steps=steps if named else default,
         tokens=None if tokens is None else int(tokens),

@@ -42,7 +42,7 @@ def write_json(path: Path, data: Any) -> None:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    partial, old = (path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial") for _ in range(2))
     with explained(path.parent):
         try:
             partial.mkdir(parents=True)
@@ -50,11 +50,26 @@ def new_folder(path: Path) -> Iterator[Path]:
             for file in partial.iterdir():
                 flush(file)
             if path.exists():  # another process was faster, or the old one is to be replaced
-                shutil.rmtree(path)
+                os.replace(path, old)  # in one move: a crash while it is removed must not leave half of it
             os.replace(partial, path)
             flush(path.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What a process that was killed had not finished writing; only for folders that one process writes to."""
+    return list(folder.glob(".*.partial")) if folder.is_dir() else []
+
+
+def sweep(folder: Path) -> None:
+    """Remove the leftovers."""
+    for path in leftovers(folder):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:

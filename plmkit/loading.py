@@ -21,6 +21,9 @@ from plmkit.training.checkpoint import WEIGHTS, load_tensors, put_weights
 from plmkit.training.device import choose_device
 
 
+TABLE = "model.embed.tokens.weight"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """What a fine-tuned model answers."""
@@ -44,7 +47,7 @@ class Parts:
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
-        return len(self.weights["model.embed.tokens.weight"])
+        return len(self.weights[TABLE])
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
@@ -67,6 +70,8 @@ def load(folder: str | Path, device: str = "auto") -> Model:
 
 def read_parts(folder: str | Path) -> Parts:
     folder = Path(folder)
+    if folder.is_file():
+        raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}. Give a run folder or a Hugging Face folder.")
     about = read_run(folder)
@@ -76,6 +81,8 @@ def read_parts(folder: str | Path) -> Parts:
         parts = from_hub(folder)
     else:
         raise FolderError(f"{folder} is not a model: it holds neither run.json nor config.json with model.safetensors.")
+    if TABLE not in parts.weights:
+        raise CheckpointError(f"{folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
             f"{folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "

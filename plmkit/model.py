@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.data.batch import Batch, States
-from plmkit.errors import InputError, PlmError
+from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.network import Network
 from plmkit.tasks.framing import Framed, batch_of, by_length, frame, frame_all
 from plmkit.tasks.kinds import Kind
@@ -64,6 +64,8 @@ class Model:
 
     def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
         """For each [MASK] in the text, the likeliest tokens, best first."""
+        if top < 1:
+            raise SettingError(f"top is how many ways to fill a blank, 1 or more; found {top}.")
         head = self.needs("masked_lm", "fill blanks")
         vocabulary = self.tokenizer.vocabulary
         row = self.whole_row(text)
@@ -95,7 +97,7 @@ class Model:
     def embed(self, texts: Sequence[Text], level: str = "sentence") -> Any:
         """One vector a text, the mean over its tokens, (N, width); or level="token": a list of (tokens, width)."""
         if level not in ("sentence", "token"):
-            raise PlmError(f"level is 'sentence' or 'token'; found '{level}'.")
+            raise SettingError(f"level is 'sentence' or 'token'; found '{level}'.")
         rows = self.rows(texts)
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in by_length(rows):
@@ -105,13 +107,16 @@ class Model:
             for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
                 chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()
                 vectors[number] = (chosen if level == "token" else chosen.mean(0)).numpy()
-        return vectors if level == "token" else np.stack(vectors)
+        if level == "token":
+            return vectors
+        return np.stack(vectors) if vectors else np.zeros((0, self.encoder.width), dtype=np.float32)
 
     def predict(self, rows: Sequence[Text]) -> list[Prediction]:
         """A class with probabilities, or a number, for each text or pair of texts."""
         head = self.needs("label", "predict")
         assert self.kind is not None
         framed = self.rows(rows)
+        self.check_pairs(framed)
         answers: list[Tensor] = [torch.zeros(0)] * len(framed)
         length = self.longest if head.pooling == "concat" else None
         for numbers in by_length(framed):
@@ -122,6 +127,14 @@ class Model:
             for number, answer in zip(numbers.tolist(), found.cpu(), strict=True):
                 answers[number] = answer
         return [self.prediction(answer.tolist()) for answer in answers]
+
+    def check_pairs(self, rows: Sequence[Framed]) -> None:
+        """A model that learnt from pairs is asked about pairs, and one that did not is not."""
+        assert self.kind is not None
+        for number, row in enumerate(rows, start=1):
+            if self.kind.paired not in (None, row.second < len(row.tokens)):
+                wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
+                raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
 
     def prediction(self, answer: list[float]) -> Prediction:
         assert self.kind is not None
@@ -156,6 +169,8 @@ class Model:
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
         """Texts as rows; how many did not fit is kept in `cut`."""
+        if isinstance(texts, str | Mapping):
+            raise InputError("Give a list of texts, even of one: model.predict([text]), model.embed([text]).")
         framed = frame_all([as_pair(text) for text in texts], self.tokenizer, self.longest)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed

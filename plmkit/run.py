@@ -8,7 +8,7 @@ from typing import Any
 
 from plmkit import __version__
 from plmkit.errors import FolderError, SettingError, nearest
-from plmkit.files import write_json
+from plmkit.files import leftovers, write_json
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.settings import assign, cut, from_json, to_json
 
@@ -101,24 +101,34 @@ def settings_json(settings: Settings) -> dict[str, Any]:
 
 
 def claim(folder: Path) -> None:
-    """Make the folder, or see that it is empty and can be written."""
+    """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
-    if folder.is_dir() and any(folder.iterdir()):
-        names = ", ".join(sorted(path.name for path in folder.iterdir())[:3])
-        raise FolderError(
-            f"--out {folder} holds something else ({names}, ...) and is left as it is.\n"
-            "Name a new or empty folder, or the folder of an earlier run to go on with it."
-        )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.touch()
-        probe.unlink()
+        found = sorted({path.name for path in folder.iterdir()} - names_of(leftovers(folder))) if folder.is_dir() else []
+        if not found:
+            probe(folder)
     except OSError as error:
         raise FolderError(
             f"--out {folder} cannot be written: {error.strerror}. Name a folder that you may write to."
         ) from error
+    if found:
+        names = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+        raise FolderError(
+            f"--out {folder} holds something else ({names}) and is left as it is.\n"
+            "Name a new or empty folder, or the folder of an earlier run to go on with it."
+        )
+
+
+def probe(folder: Path) -> None:
+    """Make the folder and a file in it, and take both away again: a command that fails leaves nothing."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / ".probe.partial"
+    file.touch()
+    file.unlink()
+    for path in made:
+        path.rmdir()
 
 
 def differences(old: Any, new: Any, name: str = "") -> list[str]:

@@ -17,21 +17,20 @@ from plmkit.model import Candidate
 from plmkit.recipe import Recipe
 from plmkit.settings import snake, to_json
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
 
 
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
     if as_json:
-        print(json.dumps([{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]))
+        told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
+        print(json.dumps({"recipes": told}))
         return
-    table = Table("recipe", "layers", "width", "heads", "parameters", "settings", "what it learns by", box=None)
+    table = Table("recipe", "layers × width", "parameters", "settings", "paper", box=None)
     for name, recipe in rows:
-        shape = recipe.architecture
-        table.add_row(
-            name, str(shape.layers), str(shape.width), str(shape.heads), f"{parameters(recipe):,}",
-            "for minutes" if recipe.notes else "the paper's", recipe.summary,
-        )  # fmt: skip
+        shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
+        settings = "for minutes" if recipe.notes else "the paper's"
+        table.add_row(name, shape, f"{parameters(recipe):,}", settings, recipe.paper)
     console.print(table)
     console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
 

@@ -12,7 +12,7 @@ from plmkit.architectures.encoder import EncoderModel
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
-from plmkit.errors import FolderError
+from plmkit.errors import FolderError, SettingError
 from plmkit.files import write_json
 from plmkit.loading import Parts, Task, label_head, read_parts
 from plmkit.model import Model, Prediction
@@ -78,12 +78,14 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):
         if path and classes:
             check_classes(rows, classes, path)
-    ready_folder(order.out)
+    device = choose_device(order.machine.device)
+    choose_dtype(device, order.machine.dtype)  # refuses what this machine has not
     set_threads(order.machine.threads)
     framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, parts.encoder.longest)
     task = settle_task(order, classes, framed, parts)
     framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, task.length)
     tell_cut(framed, task.length, screen)
+    ready_folder(order.out)  # everything that can be wrong with the order has been looked at
     about = describe(order, parts, task)
     write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
     parts.tokenizer.save(order.out)
@@ -132,14 +134,12 @@ def ready_folder(out: Path) -> None:
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
     """Rows as long as the training rows need, unless a length is set."""
-    wanted = order.task.length or max(len(row.tokens) for row in framed)
-    wanted = -(-wanted // LENGTH_STEP) * LENGTH_STEP
-    return Task(
-        kind=order.kind,
-        classes=classes,
-        pooling=order.task.pooling,
-        length=min(wanted, parts.encoder.longest),
-    )
+    longest = parts.encoder.longest
+    if order.task.length and order.task.length > longest:
+        raise SettingError(f"task.length={order.task.length}, but {order.model} reads {longest} tokens at most.")
+    needed = -(-max(len(row.tokens) for row in framed) // LENGTH_STEP) * LENGTH_STEP
+    length = order.task.length or min(needed, longest)
+    return Task(kind=order.kind, classes=classes, pooling=order.task.pooling, length=length)
 
 
 def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
@@ -213,7 +213,7 @@ def one_seed(
             def watch(report: Report) -> bool:
                 losses.append(report.losses["label"])
                 step = report.state.step
-                if step % order.machine.log_steps == 0:
+                if step % order.machine.log_steps == 0 or step == steps:
                     recent = sum(losses) / len(losses)
                     log.write(step, {f"train/{seed}/loss": round(recent, 5), "rate": report.rate})
                     bar(report, {"loss": recent}, report.state.tokens / report.state.seconds, {})

@@ -1,11 +1,15 @@
 """How to fine-tune: `--set task.NAME=...`."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plmkit.errors import SettingError, nearest
 from plmkit.run import Machine
 from plmkit.settings import assign, cut
+from plmkit.tasks.head import POOLINGS
+
+SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +30,17 @@ class TaskSettings:
     scratch: bool = False  # start from random weights, as contrast
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "layer_decay"):
-            if getattr(self, name) <= 0:
-                raise SettingError(f"task.{name} must be above 0; found {getattr(self, name)}.")
-        if self.rate is not None and self.rate <= 0:
-            raise SettingError(f"task.rate must be above 0; found {self.rate}.")
+        for name in ("epochs", "batch", "layer_decay", "rate"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise SettingError(f"task.{name} must be a finite number above 0; found {value:g}.")
+        for name in ("decay", "clip"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingError(f"task.{name} must be a finite number, 0 or more; found {getattr(self, name):g}.")
+        if self.pooling not in POOLINGS:
+            raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{self.pooling}'.")
+        if self.length is not None and self.length < SHORTEST:
+            raise SettingError(f"task.length must be {SHORTEST} or more, to hold two tokens; found {self.length}.")
         if not 0 <= self.warmup < 1 or not 0 <= self.dropout < 1:
             raise SettingError(
                 f"task.warmup and task.dropout lie from 0 to below 1; found {self.warmup} and {self.dropout}."

@@ -39,6 +39,8 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
     assert kind is not None
     if out and out.suffix not in OUTPUTS:
         raise SettingError(f"--out {out}: predictions are written as {', '.join(OUTPUTS)}. Name such a file.")
+    if out and out.exists() and out.samefile(file):
+        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
     table = read_table(file)
     rows = rows_of(table, paired=kind.paired, numeric=kind.numeric, labelled=False)
     predictions = model.predict([pair_of(row) for row in rows])
@@ -74,7 +76,9 @@ def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
 
 
 def flat(cell: object) -> str:
-    """TSV has no quotes: a tab or a line break inside a cell becomes a space."""
+    """TSV has no quotes: a tab or a line break inside a cell becomes a space; nothing stays nothing."""
+    if cell is None:
+        return ""
     return " ".join(str(cell).split()) if any(c in str(cell) for c in "\t\r\n") else str(cell)
 
 

@@ -1,0 +1,104 @@
+"""Every command and every Python line of the README runs, in both languages, on tiny data."""
+
+import random
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from plmkit import cli
+from plmkit.catalogue import CATALOGUE
+from plmkit.counting import parameters
+from plmkit.recipe import OBJECTIVES
+
+ROOT = Path(__file__).parent.parent
+READMES = ("README.md", "README.zh.md")
+# the same commands, small enough for a test: nothing else of them is changed
+SMALLER = {"--minutes": ["--steps", "4"], "--steps": ["--steps", "4"], "--seeds": ["--seeds", "2"]}
+TINY = ["architecture.layers=1", "schedule.batch=4"]
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def commands(name: str) -> list[list[str]]:
+    lines = [line for block in blocks(name, "sh") for line in block.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("plm ")]
+
+
+def smaller(command: list[str]) -> list[str]:
+    out: list[str] = []
+    words = iter(command)
+    for word in words:
+        if word in SMALLER:
+            next(words)
+            out += SMALLER[word]
+        else:
+            out.append(word)
+    if command[1] == "pretrain":
+        out += [part for setting in TINY for part in ("--set", setting)]
+    if command[1] == "finetune":
+        out += ["--epochs", "1"]
+    return out
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files that the README speaks of."""
+    rng = random.Random(1)
+    words = "the weather is fine today we walk along river and read good book 今天天气很好我们去公园散步".split()
+    text = [" ".join(rng.choices(words, k=8)) + "." for _ in range(200)]
+    (tmp_path / "my_texts").mkdir()
+    (tmp_path / "my_texts" / "a.txt").write_text(
+        "\n\n".join("\n".join(text[start : start + 4]) for start in range(0, 200, 4)), encoding="utf-8"
+    )
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        rows = "".join(f"{line}\t{'good' if 'fine' in line else 'bad'}\n" for line in rng.sample(text, 24))
+        (tmp_path / name).write_text(f"text\tlabel\n{rows}", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READMES)
+def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatch, capsys):
+    ran = []
+    for command in commands(name):
+        if command in ran:  # the first two commands come again in the worked example
+            continue
+        ran.append(command)
+        if "--out" in command and (desk / command[command.index("--out") + 1]).exists():
+            continue  # the worked example's variant of a run that exists
+        monkeypatch.setattr("sys.argv", smaller(command))
+        try:
+            cli.main()
+        except SystemExit as stop:
+            assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
+    assert {command[1] for command in ran} >= {
+        "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
+    }  # fmt: skip
+    for file in ("answers.tsv", "vectors.npy", "exported/model.safetensors", "runs/reviews/scores.json"):
+        assert (desk / file).is_file()
+    for code in blocks(name, "python"):
+        exec(compile(code, name, "exec"), {})  # our own README, not something loaded
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_table_of_recipes_is_true_and_whole(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| [^|]+ \| ([\d,]+) \|", text, flags=re.MULTILINE))
+    assert rows == {recipe: f"{parameters(make()):,}" for recipe, make in CATALOGUE.items()}
+
+
+def test_the_table_of_objectives_is_true_and_whole():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for objective in OBJECTIVES:
+        assert f"| `{objective.name}` | {', '.join(sorted(objective.reads))} | {objective.__doc__} |" in text
+
+
+def test_both_readmes_give_the_same_commands():
+    first, second = ([[word for word in line if "MASK" not in word] for line in commands(name)] for name in READMES)
+    assert first == second
