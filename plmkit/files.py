@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.errors import FolderError
+
+PARTIAL = re.compile(r"\..+\.([0-9a-f]{32}|[0-9]+)\.partial")
 
 
 def cache_folder() -> Path:
@@ -22,7 +25,7 @@ def cache_folder() -> Path:
 
 def write_text(path: Path, text: str) -> None:
     """All of the file or none of it."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    partial = unfinished(path)
     with explained(path.parent):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +45,7 @@ def write_json(path: Path, data: Any) -> None:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
-    partial, old = (path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial") for _ in range(2))
+    partial, old = unfinished(path), unfinished(path)
     with explained(path.parent):
         try:
             partial.mkdir(parents=True)
@@ -54,17 +57,24 @@ def new_folder(path: Path) -> Iterator[Path]:
             os.replace(partial, path)
             flush(path.parent)
         finally:
+            if old.exists() and not path.exists():
+                os.replace(old, path)
             shutil.rmtree(partial, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
 
 
+def unfinished(path: Path) -> Path:
+    """A name beside `path` for what will take its place when it is complete."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+
+
 def leftovers(folder: Path) -> list[Path]:
-    """What a process that was killed had not finished writing; only for folders that one process writes to."""
-    return list(folder.glob(".*.partial")) if folder.is_dir() else []
+    """What a process that was killed had not finished writing."""
+    return [path for path in folder.iterdir() if PARTIAL.fullmatch(path.name)] if folder.is_dir() else []
 
 
 def sweep(folder: Path) -> None:
-    """Remove the leftovers."""
+    """Remove the leftovers of a folder that only one process writes to."""
     for path in leftovers(folder):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

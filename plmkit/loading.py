@@ -12,14 +12,13 @@ from plmkit.interop.huggingface import encoder_of, is_huggingface, read_config, 
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.recipe import OBJECTIVES, recipe_from_json
-from plmkit.run import FINETUNE, read_run
+from plmkit.run import FINETUNE, RUN_FILE, read_run
 from plmkit.settings import from_json
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, Kind
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import WEIGHTS, load_tensors, put_weights
+from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, put_weights
 from plmkit.training.device import choose_device
-
 
 TABLE = "model.embed.tokens.weight"
 
@@ -76,7 +75,10 @@ def read_parts(folder: str | Path) -> Parts:
         raise InputError(f"There is no folder {folder}. Give a run folder or a Hugging Face folder.")
     about = read_run(folder)
     if about is not None:
-        parts = from_run(folder, about)
+        try:
+            parts = from_run(folder, about)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FolderError(f"{folder / RUN_FILE} is damaged ({error}). Copy the folder again.") from error
     elif is_huggingface(folder):
         parts = from_hub(folder)
     else:
@@ -95,6 +97,11 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
     if about["state"] != "finished":
         raise FolderError(f"The run in {folder} is not finished. Give its command again to go on with it.")
     tokenizer, weights = load_tokenizer(folder), load_tensors(folder / WEIGHTS)
+    if "checksum" in about and about["checksum"] != checksum(folder / WEIGHTS):
+        raise CheckpointError(
+            f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
+            "Copy the folder again from where it came, or train the model again."
+        )
     if about["kind"] != FINETUNE:
         encoder = recipe_from_json(about["recipe"]).architecture
         return Parts(folder=folder, encoder=encoder, tokenizer=tokenizer, weights=weights)

@@ -62,6 +62,7 @@ class Model:
         self.longest = longest or encoder.longest  # tokens in a row
         self.cut = 0  # texts of the latest call that were longer than the model
 
+    @torch.inference_mode()
     def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
         """For each [MASK] in the text, the likeliest tokens, best first."""
         if top < 1:
@@ -74,6 +75,7 @@ class Model:
             raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
         states, _ = self.states([row])
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
+        logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
         logits[:, list(vocabulary.special)] = -torch.inf
         probabilities = logits.float().softmax(-1)
         best = probabilities.topk(min(top, len(vocabulary) - len(vocabulary.special)), dim=-1)
@@ -144,6 +146,7 @@ class Model:
         best = max(probabilities, key=probabilities.__getitem__)
         return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
 
+    @torch.inference_mode()
     def score(self, text: str) -> Score:
         """Pseudo-likelihood: hide each token in turn and ask for it (Salazar et al., 2020)."""
         head = self.needs("masked_lm", "score a text")

@@ -11,7 +11,7 @@ from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.schedules.optimizers import AdamW, BertAdam, MuonAdamW
+from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -21,7 +21,7 @@ ARRANGEMENTS = (SentencePairs,)
 HIDINGS = (TokenMasking,)
 ARCHITECTURES = (Encoder,)
 OBJECTIVES = (MaskedLM, NextSentence)
-OPTIMIZERS = (AdamW, BertAdam, MuonAdamW)
+OPTIMIZERS = (AdamW, BertAdam)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from plmkit import __version__
 from plmkit.errors import FolderError, SettingError, nearest
-from plmkit.files import leftovers, write_json
+from plmkit.files import leftovers, unfinished, write_json
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.settings import assign, cut, from_json, to_json
 
@@ -59,19 +59,22 @@ class Settings:
 
 def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
     """Apply `--set`: names begin with an axis of the recipe, or with `run`."""
+    choices: dict[str, Any] = {}  # whether they fit is asked once, when all are made
     for assignment in assignments:
         name, text = cut(assignment)
         root, *path = name.split(".")
-        if root == "run" and path:
-            machine = assign(machine, path, text, name)
+        if root == "run":
+            machine = assign(Settings(recipe=recipe, run=machine), [root, *path], text, name).run
         elif root in AXES and path:
-            recipe = assign(recipe, [root, *path], text, name)
+            choices[root] = assign(choices.get(root, getattr(recipe, root)), path, text, name)
+        elif root in AXES:
+            assign(recipe, [root], text, name)  # raises: it is a group of settings
         else:
             raise SettingError(
                 f"There is no setting '{name}'.{nearest(root, (*AXES, 'run'))} "
                 f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
             )
-    return Settings(recipe=recipe, run=machine)
+    return Settings(recipe=replace(recipe, **choices), run=machine)
 
 
 def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
@@ -87,7 +90,8 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FolderError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    ours = isinstance(about, dict) and about.get("format") == FORMAT
+    if not ours or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
         raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
     return about
 
@@ -105,7 +109,7 @@ def claim(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
     try:
-        found = sorted({path.name for path in folder.iterdir()} - names_of(leftovers(folder))) if folder.is_dir() else []
+        found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
         if not found:
             probe(folder)
     except OSError as error:
@@ -113,7 +117,7 @@ def claim(folder: Path) -> None:
             f"--out {folder} cannot be written: {error.strerror}. Name a folder that you may write to."
         ) from error
     if found:
-        names = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+        names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
         raise FolderError(
             f"--out {folder} holds something else ({names}) and is left as it is.\n"
             "Name a new or empty folder, or the folder of an earlier run to go on with it."
@@ -124,7 +128,7 @@ def probe(folder: Path) -> None:
     """Make the folder and a file in it, and take both away again: a command that fails leaves nothing."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / ".probe.partial"
+    file = unfinished(folder / "probe")
     file.touch()
     file.unlink()
     for path in made:

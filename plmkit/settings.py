@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import types
 from collections.abc import Mapping
@@ -75,6 +76,9 @@ def assign_member(members: tuple, path: list[str], text: str, full: str) -> tupl
         if len(having) > 1:
             options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
             raise SettingError(f"'{full}' could be one of {options}: say which.")
+        if named:
+            options = ", ".join(sorted(names_in(named[0])))
+            raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.")
         if not having:
             raise SettingError(f"There is no setting '{full}'.{suggest(members, full, name)}")
         chosen, inner = having[0], path
@@ -95,10 +99,12 @@ def names_in(settings: Any) -> set[str]:
 
 def suggest(settings: Any, full: str, name: str) -> str:
     known = names_in(settings)
-    stem = full.removesuffix(name)
-    close = nearest(name, known)
+    parts = full.split(".")
+    stem = "".join(f"{part}." for part in parts[: parts.index(name)])
+    kinds = {snake(type(member).__name__) for member in settings} if isinstance(settings, tuple) else set()
+    close = nearest(name, known | kinds)
     if close:
-        return close.replace("mean '", f"mean '{stem}") if stem.endswith(".") else close
+        return close.replace("mean '", f"mean '{stem}")
     return f" There are {', '.join(stem + option for option in sorted(known))}."
 
 
@@ -114,7 +120,7 @@ def parse(text: str, hint: Any, name: str) -> Any:
     for option in options:
         try:
             return parse_one(text, option)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             continue
     wanted = " or ".join(describe(option) for option in options)
     raise SettingError(f"'{name}' takes {wanted}; found '{text}'.")
@@ -129,10 +135,7 @@ def parse_one(text: str, hint: Any) -> Any:
             raise ValueError(text)
         return int(number)
     if hint is float:
-        number = float(text)
-        if number != number:
-            raise ValueError(text)
-        return number
+        return finite(float(text))
     if hint is str:
         return text
     if get_origin(hint) is tuple:
@@ -142,9 +145,9 @@ def parse_one(text: str, hint: Any) -> Any:
 
 def as_tuple(data: Any, hint: Any) -> Any:
     if get_origin(hint) is not tuple:
-        if isinstance(data, bool) or not isinstance(data, int if hint is int else int | float | str):
+        if isinstance(data, bool) or not isinstance(data, int | float if hint is float else hint):
             raise ValueError(data)
-        return hint(data)
+        return finite(float(data)) if hint is float else hint(data)
     if not isinstance(data, list):
         raise ValueError(data)
     inner = get_args(hint)
@@ -155,6 +158,13 @@ def as_tuple(data: Any, hint: Any) -> Any:
     return tuple(as_tuple(item, part) for item, part in zip(data, inner, strict=True))
 
 
+def finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return number
+
+
 def describe(hint: Any) -> str:
     plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
-    return plain.get(hint, "a JSON list such as [[0.9, 128], [1.0, 512]]")
+    nested = get_origin((*get_args(hint), None)[0]) is tuple
+    return plain.get(hint, f"a JSON list such as {'[[0.9, 128], [1.0, 512]]' if nested else '[0.7, 0.3]'}")

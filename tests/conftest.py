@@ -1,21 +1,24 @@
 """What many tests share: a tiny vocabulary, tiny corpora, tiny recipes."""
 
+import json
 import os
 import random
+import shutil
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)  # two workers share two cores
 
-SUBJECTS = "the cat,the dog,a bird,my friend,the old man,a child,the teacher,the king".split(",")
-VERBS = "sees,likes,follows,hears,meets,finds,paints,calls".split(",")
-OBJECTS = "a house,the river,a red car,the moon,an apple,the garden,a long road,the sea".split(",")
+SUBJECTS = ["the cat", "the dog", "a bird", "my friend", "the old man", "a child", "the teacher", "the king"]
+VERBS = ["sees", "likes", "follows", "hears", "meets", "finds", "paints", "calls"]
+OBJECTS = ["a house", "the river", "a red car", "the moon", "an apple", "the garden", "a long road", "the sea"]
 
 
 def sentence(rng: random.Random) -> str:
@@ -38,3 +41,128 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
     return path
+
+
+# What follows is for tests that start from a trained model: made once in each worker, and only read from then on.
+
+TINY = (
+    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "architecture.width=32", "architecture.inner=64", "tokenizer.size=300", "run.threads=1",
+)  # fmt: skip
+CHINESE = ("潮水退了，就知道谁没穿裤子。", "我的狗很可爱。", "企鹅不擅长飞行。", "醒醒吧，你没有妹妹。")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def plm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run the command line in this process: `plm("fill", folder, "a [MASK]")`."""
+    from plmkit.cli import main
+
+    def run(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["plm", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return Ran(stop.value.code, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of what the session makes once, with a cache of its own."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLM_CACHE", str(folder / "cache"))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def mixed_corpus(made: Path) -> Path:
+    """Sixty documents, English ones and Chinese ones."""
+    rng = random.Random(1)
+    english = ["\n".join(sentence(rng) for _ in range(rng.randint(3, 8))) for _ in range(50)]
+    chinese = ["\n".join(rng.sample(CHINESE, 3)) for _ in range(10)]
+    path = made / "mixed.txt"
+    path.write_text("\n\n".join(english + chinese) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def pretrained(made: Path, mixed_corpus: Path) -> Path:
+    """A run folder of a BERT of 2 layers of width 32 that has seen forty batches."""
+    from plmkit.catalogue import find
+    from plmkit.run import settle
+    from plmkit.training.loop import Budget
+    from plmkit.training.pretrain import Order, pretrain
+    from plmkit.training.progress import Screen
+
+    settings = settle(find("bert-tiny"), TINY)
+    out = made / "pretrained"
+    pretrain(Order(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=40)), Screen())
+    return out
+
+
+def labelled(path: Path, rows: int, seed: int) -> Path:
+    """Sentences labelled by their verb: `good` if it is one of the first four."""
+    rng = random.Random(seed)
+    lines = ["text\tlabel"]
+    for _ in range(rows):
+        text = sentence(rng)
+        lines.append(f"{text}\t{'good' if any(verb in text for verb in VERBS[:4]) else 'bad'}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def rows_file(made: Path) -> Path:
+    return labelled(made / "rows.tsv", 48, seed=3)
+
+
+@pytest.fixture(scope="session")
+def finetuned(made: Path, pretrained: Path, rows_file: Path) -> Path:
+    """A run folder of that BERT, fine-tuned to tell good sentences from bad ones."""
+    from plmkit.run import Machine
+    from plmkit.tasks.finetune import Order, finetune
+    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.settings import TaskSettings
+    from plmkit.training.progress import Screen
+
+    order = Order(
+        model=pretrained, kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,
+        out=made / "finetuned", task=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
+    )  # fmt: skip
+    finetune(order, Screen())
+    return order.out
+
+
+@pytest.fixture(scope="session")
+def hub_folder(made: Path, pretrained: Path) -> Path:
+    """A Hugging Face folder that transformers wrote: random weights, and the tokenizer of `pretrained`."""
+    from transformers import BertConfig, BertForPreTraining
+
+    from plmkit.tokenizers.tokenizer import load_tokenizer
+
+    folder = made / "hub"
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(load_tokenizer(pretrained).vocabulary) + 3, hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=64, max_position_embeddings=48, initializer_range=0.5,
+    )  # fmt: skip
+    BertForPreTraining(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(pretrained / name, folder / name)
+    return folder

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -40,6 +41,10 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """A hash of the content of all files in order and of how they are read, not of their names."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         total = hashlib.blake2b(b"corpus 1", digest_size=16)  # count up when reading changes
         for source in self.sources:
             content = hashlib.blake2b(digest_size=16)

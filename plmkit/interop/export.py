@@ -66,6 +66,8 @@ def largest_difference(model: Model, folder: Path) -> float:
 
 @torch.inference_mode()
 def head_logits(model: Model, name: str, states: Any, batch: Any) -> torch.Tensor:
+    if name == "hidden":
+        return states.hidden
     head: Any = model.network.heads[name]
     if name == "masked_lm":
         return head.vocabulary(states.hidden)

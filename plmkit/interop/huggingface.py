@@ -41,6 +41,13 @@ HEADS = {
     "heads.next_sentence.classify": "cls.seq_relationship",
     "heads.label.classify": "classifier",
 }
+ARCHITECTURES = {
+    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+    frozenset({"masked_lm"}): "BertForMaskedLM",
+    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
+    frozenset({"label"}): "BertForSequenceClassification",
+    frozenset[str](): "BertModel",
+}
 MASKED_BIAS = ("heads.masked_lm.vocabulary.bias", "cls.predictions.bias")
 
 
@@ -124,6 +131,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder / CONFIG} cannot be read: {error}.") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{folder / CONFIG} holds a {type(config).__name__}, not an object of settings.")
     if config.get("model_type") != "bert":
         raise InputError(
             f"{folder} holds a model of type '{config.get('model_type')}'; only 'bert' can be read so far."
@@ -155,10 +164,14 @@ def encoder_of(config: dict[str, Any], where: Path) -> Encoder:
 
 
 def read_weights(folder: Path, layers: int) -> dict[str, Tensor]:
-    found = from_huggingface(load_tensors(folder / WEIGHTS), layers)
+    weights = load_tensors(folder / WEIGHTS)
+    found = from_huggingface(weights, layers)
     needed = [ours for ours, _ in names(layers) if ours.startswith(("model.embed", "model.blocks"))]
     if missing := [name for name in needed if name not in found]:
         raise CheckpointError(f"{folder / WEIGHTS} is not a whole BERT: '{missing[0]}' is missing.")
+    decoder = weights.get("cls.predictions.decoder.weight")
+    if decoder is not None and not torch.equal(decoder, found["model.embed.tokens.weight"]):
+        raise InputError(f"{folder}: the decoder is not the token table; only tied weights can be read.")
     return found
 
 
@@ -175,14 +188,11 @@ def write_huggingface(
     """A folder that transformers opens, written whole or not at all."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
-    fine_tuned = any(name.startswith("heads.label") for name in weights)
-    architecture = "BertForSequenceClassification" if fine_tuned else "BertForPreTraining"
     vocabulary = tokenizer.vocabulary
-    config = config_of(encoder, vocabulary_size, vocabulary.pad, architecture)
-    if fine_tuned and not numeric:
-        labels = classes or ()
-        config["id2label"] = {str(number): name for number, name in enumerate(labels)}
-        config["label2id"] = {name: number for number, name in enumerate(labels)}
+    config = config_of(encoder, vocabulary_size, vocabulary.pad, architecture_of(weights))
+    if classes and not numeric:
+        config["id2label"] = {str(number): name for number, name in enumerate(classes)}
+        config["label2id"] = {name: number for number, name in enumerate(classes)}
     if numeric:
         config |= {"num_labels": 1, "problem_type": "regression"}
     if folder.is_dir():
@@ -193,12 +203,20 @@ def write_huggingface(
         tokenizer.save(partial)
 
 
+def architecture_of(weights: dict[str, Tensor]) -> str:
+    """The class of theirs that has these heads."""
+    heads = frozenset(name.split(".")[1] for name in weights if name.startswith("heads."))
+    if heads not in ARCHITECTURES:
+        raise CheckpointError(f"No Hugging Face BERT has the heads {', '.join(sorted(heads))} together.")
+    return ARCHITECTURES[heads]
+
+
 def transformers_installed() -> bool:
     return importlib.util.find_spec("transformers") is not None
 
 
 def hub_logits(folder: Path, tokens: Tensor, segments: Tensor, visible: Tensor) -> dict[str, Tensor]:
-    """What transformers computes with the folder, by the names of our heads."""
+    """What transformers computes with the folder, by the names of our heads; without any, the hidden states."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -208,4 +226,7 @@ def hub_logits(folder: Path, tokens: Tensor, segments: Tensor, visible: Tensor) 
         out = model(input_ids=tokens, token_type_ids=segments, attention_mask=visible.long())
     if hasattr(out, "prediction_logits"):
         return {"masked_lm": out.prediction_logits, "next_sentence": out.seq_relationship_logits}
-    return {"label": out.logits}
+    if not hasattr(out, "logits"):
+        return {"hidden": out.last_hidden_state}
+    single = {name: next(iter(heads)) for heads, name in ARCHITECTURES.items() if len(heads) == 1}
+    return {single[config.architectures[0]]: out.logits}

@@ -78,19 +78,3 @@ class UncorrectedAdam(Optimizer):
             update = torch._foreach_div(first, scale)
             torch._foreach_add_(update, weights, alpha=group["weight_decay"])
             torch._foreach_add_(weights, update, alpha=-group["lr"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class MuonAdamW:
-    """Muon for the matrices inside the network, AdamW for all else (Jordan et al., 2024)."""
-
-    matrix_rate: float = 0.02  # peak, for the matrices; the schedule's rate is AdamW's
-    momentum: float = 0.95
-    rounds: int = 5
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 0.01
-
-    def build(self, parameters: Named, rate: float) -> Optimizer:
-        raise RuntimeError

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from plmkit.errors import SettingError
-from plmkit.schedules.optimizers import AdamW, BertAdam, MuonAdamW
+from plmkit.schedules.optimizers import AdamW, BertAdam
 
-Optimizers = AdamW | BertAdam | MuonAdamW
+Optimizers = AdamW | BertAdam
+
+SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
 
 
 def linear_over_all(progress: float, warmup: float) -> float:
@@ -68,11 +71,18 @@ class Schedule:
                 raise SettingError(f"schedule.{name} must be above 0; found {getattr(self, name)}.")
         if not 0 <= self.warmup < 1:
             raise SettingError(f"schedule.warmup is a share of the run, from 0 to below 1; found {self.warmup}.")
-        until = [share for share, _ in self.lengths]
-        if not until or until != sorted(until) or until[-1] != 1.0:
+        for name, below in (("beta1", 1), ("beta2", 1), ("epsilon", math.inf), ("decay", math.inf)):
+            if not 0 <= (value := getattr(self.optimizer, name)) < below:
+                raise SettingError(f"schedule.optimizer.{name} lies from 0 to below {below}; found {value}.")
+        if self.clip < 0:
+            raise SettingError(f"schedule.clip is the longest gradient allowed, or 0 for any; found {self.clip}.")
+        until = [0.0, *(share for share, _ in self.lengths)]
+        if until[-1] != 1.0 or any(after <= before for before, after in pairwise(until)):
             raise SettingError(
                 f"schedule.lengths must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {self.lengths}."
             )
+        if any(length < SHORTEST for _, length in self.lengths):
+            raise SettingError(f"schedule.lengths: rows have at least {SHORTEST} tokens; found {self.lengths}.")
 
     def factor(self, progress: float) -> float:
         """What the peak rate is multiplied by when this share of the run is done."""

@@ -26,7 +26,7 @@ from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows
 from plmkit.tasks.scores import class_scores, confusion, number_scores, spread
 from plmkit.tasks.settings import TaskSettings, rate_for
-from plmkit.training.checkpoint import WEIGHTS, put_weights, weights_of
+from plmkit.training.checkpoint import WEIGHTS, checksum, put_weights, weights_of
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
@@ -99,7 +99,7 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     result = {**best.scores, "seeds": runs, "spread": spreads(runs)}
     save_final(order.out, best.weights)
     write_json(order.out / "scores.json", result)
-    about |= {"state": "finished", "result": result}
+    about |= {"state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
     write_run(order.out, FINETUNE, about)
     return about
 

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError
-from plmkit.files import new_folder, write_json
+from plmkit.files import new_folder, sweep, write_json
 from plmkit.training.loop import State
 
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -50,6 +50,7 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
         write_json(partial / STATE, {**content, "checksum": digest(content)})
     for old in checkpoints(folder)[KEPT:]:
         shutil.rmtree(old.folder, ignore_errors=True)
+    sweep(folder)  # a run that was killed while it saved leaves the unfinished one
     return path
 
 
@@ -86,7 +87,7 @@ def read_checkpoint(folder: Path) -> tuple[State, dict[str, Tensor], dict[str, T
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         return State(**{**state, "position": Position(**state["position"])}), weights, moments
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
 
 
@@ -121,14 +122,15 @@ def optimizer_tensors(network: nn.Module, optimizer: Optimizer) -> dict[str, Ten
 
 def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
     parameters = dict(network.named_parameters())
+    fused = {p for group in optimizer.param_groups if group.get("fused") for p in group["params"]}
     optimizer.state.clear()
     for full, tensor in tensors.items():
         name, _, key = full.rpartition("|")
         if name not in parameters:
             raise CheckpointError(f"The optimizer of this checkpoint knows a weight '{name}'; this network does not.")
         parameter = parameters[name]
-        # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused elsewhere
-        device = parameter.device if tensor.dim() else torch.device("cpu")
+        # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused
+        device = parameter.device if tensor.dim() or parameter in fused else torch.device("cpu")
         optimizer.state[parameter][key] = tensor.to(device)
 
 

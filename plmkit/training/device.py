@@ -19,7 +19,7 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.empty(1, device=device).tolist()  # "meta" makes tensors, but with nothing in them
     except (RuntimeError, AssertionError) as error:
         raise SettingError(f"run.device={name} is not on this machine; take auto, or cpu.") from error
     return device

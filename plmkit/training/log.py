@@ -5,6 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from plmkit.files import explained, write_text
+
 METRICS = "metrics.jsonl"
 
 
@@ -15,21 +17,28 @@ class Log:
         from torch.utils.tensorboard import SummaryWriter  # seconds to import; not needed by most commands
 
         path = folder / METRICS
-        if path.is_file():
-            keep_until(path, step)
-        self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+        self.folder = folder
+        self.told = keep_until(path, step) if path.is_file() else set()
+        with explained(folder):
+            self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
+            self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
 
     def write(self, step: int, values: dict[str, Any]) -> None:
-        self.file.write(json.dumps({"step": step, **values}) + "\n")
-        self.file.flush()
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self.writer.add_scalar(name, value, step)
+        if (step, *values) in self.told:  # before a crash
+            return
+        with explained(self.folder):
+            self.file.write(json.dumps({"step": step, **values}) + "\n")
+            self.file.flush()
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self.file.close()
-        self.writer.close()
+        with explained(self.folder):
+            try:
+                self.writer.close()
+            finally:
+                self.file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -40,16 +49,19 @@ class Log:
         self.close()
 
 
-def keep_until(path: Path, step: int) -> None:
-    """Drop the lines of later steps, and a last line that a crash cut short."""
-    kept = []
+def keep_until(path: Path, step: int) -> set[tuple]:
+    """Drop the lines of later steps, and a last line that a crash cut short; returns what the others are about."""
+    kept, told = [], set()
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            if json.loads(line)["step"] <= step:
+            values = json.loads(line)
+            if values["step"] <= step:
                 kept.append(line + "\n")
+                told.add((values.pop("step"), *values))
         except (ValueError, KeyError, TypeError):
             continue
-    path.write_text("".join(kept), encoding="utf-8")
+    write_text(path, "".join(kept))
+    return told
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def train(
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         losses = accumulate(network, batch, device, dtype, rows_at_once)
         norm = nn.utils.clip_grad_norm_(parameters, schedule.clip or math.inf)
-        if not torch.isfinite(norm):
+        if not (torch.isfinite(norm) and all(map(math.isfinite, losses.values()))):
             raise Diverged(
                 f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
                 "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
@@ -137,8 +137,10 @@ def accumulate(
     for part, count in zip(parts, counts, strict=True):
         with precision(device, dtype):
             losses = network(part.to(device))
-            shares = {name: loss * (count[name] / max(1, totals[name])) for name, loss in losses.items()}
-            torch.stack(list(shares.values())).sum().backward()
+            # the mean over no answer is not a number, so an objective that asks nothing here is left out
+            shares = {name: loss * (count[name] / totals[name]) for name, loss in losses.items() if count[name]}
+            if shares:
+                torch.stack(list(shares.values())).sum().backward()
         for name, share in shares.items():
             sums[name] = sums.get(name, torch.zeros((), device=device)) + share.detach()
     return {name: float(value) for name, value in sums.items()}
@@ -169,7 +171,8 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
         with precision(device, dtype):
             losses = network(batch.to(device))
         for name, count in network.scored(batch).items():
-            sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
-            counts[name] = counts.get(name, 0) + count
+            if count:
+                sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
+                counts[name] = counts.get(name, 0) + count
     network.train()
-    return {name: sums[name] / max(1, counts[name]) for name in sums}
+    return {name: sums[name] / counts[name] for name in sums}

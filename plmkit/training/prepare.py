@@ -83,7 +83,7 @@ def prepare(
     else:
         held, parts = store, split(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    check_pairs(recipe, store, train_documents)
+    recipe.corruption[0].check(store, train_documents, f"{corpora[0].sources[0].path}, line 1")
     samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
     return Material(
         tokenizer=ready,
@@ -137,11 +137,6 @@ def count_tokens(store: TokenStore, size: int) -> np.ndarray:
     for start in range(0, len(store.tokens), 1 << 22):
         counts += np.bincount(store.tokens[start : start + (1 << 22)], minlength=size)
     return counts
-
-
-def check_pairs(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> None:
-    """Refuse a corpus from which the recipe can make nothing."""
-    recipe.corruption[0].check(store, documents)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[tuple[str, str]]:

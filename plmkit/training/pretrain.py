@@ -12,11 +12,14 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
+from plmkit.data.randomness import WORD
+from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import FolderError, SettingError
-from plmkit.files import explained, flush
+from plmkit.files import explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
+from plmkit.tokenizers.tokenizer import TOKENIZER_FILE
 from plmkit.training.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, save_tensors, weights_of
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log
@@ -25,6 +28,7 @@ from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 
 CHECKPOINTS = "checkpoints"
+DECIDING = ("layout", "column", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +49,17 @@ class Order:
         return {
             **settings_json(self.settings),
             "corpora": [str(path) for path in self.corpora],
-            "budget": {name: value for name, value in vars(budget).items() if value is not None},
+            "budget": spelt(budget),
+            "asked": spelt(self.budget),  # the same, unless the run was extended
             "seed": self.seed,
             "from": str(self.start) if self.start else None,
+            "tokenizer": str(self.tokenizer) if self.tokenizer else None,
             "valid": self.valid,
         }
+
+
+def spelt(budget: Budget) -> dict[str, Any]:
+    return {name: value for name, value in vars(budget).items() if value is not None}
 
 
 def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
@@ -61,7 +71,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             "Add --extend with a budget to go on with it, or name another --out."
         )
         return about
-    budget = extended(order.budget, about) if about and about["state"] == "finished" else order.budget
+    budget = whole_budget(order, about)
     set_threads(order.settings.run.threads)
     device = choose_device(order.settings.run.device)
     dtype = choose_dtype(device, order.settings.run.dtype)
@@ -75,9 +85,11 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             f"{order.out} holds a run on other text: the corpus has changed since it began.\n"
             "Give the same corpus to go on, or name another --out."
         )
+    tell(diagnose(material, order.settings.recipe), screen)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
+    write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
+    sweep(order.out)
     material.tokenizer.save(order.out)
-    write_run(order.out, PRETRAIN, wanted)
     network = build(order, material).to(device)
     result = run(order, budget, material, network, device, dtype, screen)
     if result is None:
@@ -88,6 +100,16 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     return finished
 
 
+def tell(found: Diagnosis, screen: Screen) -> None:
+    """What `plm doctor` would say, in short."""
+    screen.say(
+        f"{found.documents:,} documents, {found.sentences:,} sentences, {found.tokens:,} tokens; "
+        f"{found.examples:,} training examples an epoch; {found.held_out:,} documents held out."
+    )
+    for warning in found.warnings:
+        screen.say(f"! {warning}")
+
+
 def earlier(order: Order) -> dict[str, Any] | None:
     """The run that --out holds, which must be the one that is asked for again."""
     about = read_run(order.out)
@@ -96,15 +118,25 @@ def earlier(order: Order) -> dict[str, Any] | None:
     if about["kind"] != PRETRAIN:
         raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
     wanted = order.as_json(order.budget)
-    compared = ["recipe", "corpora", "seed", "from", "valid"]
-    compared += [] if about["state"] == "finished" else ["budget"]
-    changed = differences({k: about[k] for k in compared}, {k: wanted[k] for k in compared})
+    compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
+    compared += [] if about["state"] == "finished" else ["asked"]
+    changed = differences({k: about.get(k) for k in compared}, {k: wanted[k] for k in compared})
+    machine = {k: (about.get("run") or {}).get(k) for k in DECIDING}
+    changed += differences(machine, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:
+        told = "; ".join(line.removeprefix("recipe.").replace("asked.", "budget.", 1) for line in changed[:3])
         raise FolderError(
-            f"--out {order.out} holds a run with other settings: {'; '.join(changed[:3])}.\n"
+            f"--out {order.out} holds a run with other settings: {told}.\n"
             "Give the same command to go on with it, or name another --out."
         )
     return about
+
+
+def whole_budget(order: Order, about: dict[str, Any] | None) -> Budget:
+    """What was asked for; for a run that is extended, on top of what is spent."""
+    if about is None:
+        return order.budget
+    return extended(order.budget, about) if about["state"] == "finished" else Budget(**about["budget"])
 
 
 def extended(budget: Budget, about: dict[str, Any]) -> Budget:
@@ -119,7 +151,7 @@ def extended(budget: Budget, about: dict[str, Any]) -> Budget:
 
 def find_tokenizer(order: Order, about: dict[str, Any] | None) -> Path | None:
     """The folder whose tokenizer the run must use, if any."""
-    if about is not None:
+    if about is not None and (order.out / TOKENIZER_FILE).is_file():
         return order.out
     if order.start and order.tokenizer:
         raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
@@ -127,7 +159,7 @@ def find_tokenizer(order: Order, about: dict[str, Any] | None) -> Path | None:
 
 
 def build(order: Order, material: Material) -> Network:
-    torch.manual_seed(order.seed)
+    torch.manual_seed(order.seed & WORD)
     network = order.settings.recipe.build(material.tokenizer.vocabulary)
     network.start(material.frequencies())
     if order.start:
@@ -142,24 +174,22 @@ def run(
     """Train to the end of the budget; None where the user stopped it before."""
     recipe, machine = order.settings.recipe, order.settings.run
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.rate)
-    folder = order.out / CHECKPOINTS
-    state = load_checkpoint(folder, network, optimizer, screen.say) or State()
+    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
     if state.step:
         screen.say(f"Going on from step {state.step:,}.")
     valid = material.valid_batches(recipe, order.seed)
     if machine.compile:
         network.model.compile()
     with Log(order.out, state.step) as log, interruptible() as interrupted, screen.training() as bar:
-        watch = Watch(order, network, optimizer, valid, device, dtype, log, bar, interrupted, state)
+        watch = Watch(order, budget, network, optimizer, valid, device, dtype, log, bar, interrupted, state)
         state = train(
             network, material.samples, optimizer, recipe.schedule, budget, watch,
             seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
         )  # fmt: skip
+        watch.save(state)
         if interrupted():
-            save_checkpoint(folder, network, optimizer, state)
             screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
             return None
-        save_checkpoint(folder, network, optimizer, state)
         scores = watch.validate(state) if valid else {}
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
 
@@ -168,8 +198,8 @@ class Watch:
     """What happens after a step: a line in the log, a score on held-out text, a checkpoint, or a stop."""
 
     def __init__(
-        self, order: Order, network: Network, optimizer: torch.optim.Optimizer, valid: list[Batch],
-        device: torch.device, dtype: torch.dtype, log: Log, bar: Callable[..., None],
+        self, order: Order, budget: Budget, network: Network, optimizer: torch.optim.Optimizer,
+        valid: list[Batch], device: torch.device, dtype: torch.dtype, log: Log, bar: Callable[..., None],
         interrupted: Callable[[], bool], state: State,
     ) -> None:  # fmt: skip
         self.order, self.network, self.optimizer, self.valid = order, network, optimizer, valid
@@ -177,7 +207,8 @@ class Watch:
         self.machine = order.settings.run
         self.sums: dict[str, float] = {}
         self.since = state
-        self.scored_at: int | None = None
+        self.saved = state.step
+        self.scored_at = int(budget.progress(state, state.seconds) * self.machine.validations)
         self.score: dict[str, float] = {}
 
     def __call__(self, report: Report) -> bool:
@@ -187,15 +218,19 @@ class Watch:
         if state.step % self.machine.log_steps == 0:
             self.write(report)
         part = int(report.progress * self.machine.validations)
-        if self.scored_at is None:
-            self.scored_at = part
-        elif part > self.scored_at and report.progress < 1:
+        if part > self.scored_at and report.progress < 1:
             self.scored_at = part
             if self.valid:
                 self.validate(state)
         if state.step % self.machine.checkpoint_steps == 0:
-            save_checkpoint(self.order.out / CHECKPOINTS, self.network, self.optimizer, state)
+            self.save(state)
         return not self.interrupted()
+
+    def save(self, state: State) -> None:
+        """Where this step is saved already, there is nothing to do."""
+        if state.step != self.saved:
+            save_checkpoint(self.order.out / CHECKPOINTS, self.network, self.optimizer, state)
+            self.saved = state.step
 
     def write(self, report: Report) -> None:
         state = report.state
@@ -246,7 +281,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
     """The run's weights, in one move."""
-    partial = folder / f".{WEIGHTS}.partial"
+    partial = unfinished(folder / WEIGHTS)
     with explained(folder):
         try:
             save_tensors(partial, weights)

@@ -1,0 +1,319 @@
+"""Pretraining: our loop beside Hugging Face's Trainer, and beside what torch's matrix product can do."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.shared import CHINESE, ENGLISH, Line, Options, learn_tokenizer, say, sides, take_turns, text_files
+
+TITLE = "Pretraining, tokens a second: plmkit beside transformers.Trainer"
+TRAINER_TARGET, PRODUCT_TARGET = 3.0, 0.7
+WARM_STEPS = 2  # of each round, not counted
+PRODUCT_SIDE = 1024
+RATE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One network on one text; both sides get exactly this."""
+
+    text: Path
+    tokenizer: Path
+    vocabulary: int
+    cache: Path
+    dropout: float
+    seed: int
+    threads: int | None = None  # all cores
+    layers: int = 4
+    heads: int = 4
+    width: int = 256
+    inner: int = 1024
+    length: int = 128
+    batch: int = 32
+    our_steps: int = 12  # in a round; about as many seconds as
+    their_steps: int = 4
+
+
+def run(options: Options) -> list[Line]:
+    lines = []
+    for name, case in cases(options).items():
+        say(f"pretraining: {name}")
+        with sides((make_ours, case), (make_theirs, case)) as (ours, theirs):
+            a, b = take_turns(ours, theirs, options.rounds)
+        if a[0]["parameters"] != b[0]["parameters"]:
+            raise RuntimeError(f"The networks differ: {a[0]['parameters']:,} and {b[0]['parameters']:,} parameters.")
+        say(f"  padding in rows: ours {a[0]['padding']:.1%}, theirs {b[0]['padding']:.1%}")
+        lines.append(
+            Line(
+                case=name,
+                unit="tokens/s",
+                ours=[told["tokens_per_second"] for told in a],
+                theirs=[told["tokens_per_second"] for told in b],
+                target=TRAINER_TARGET,
+            )
+        )
+        lines.append(
+            Line(
+                case=f"{name}, beside a product of {PRODUCT_SIDE}³",
+                unit="GFLOP/s",
+                ours=[told["work_rate"] / 1e9 for told in a],
+                theirs=[told["product_rate"] / 1e9 for told in a],
+                target=PRODUCT_TARGET,
+            )
+        )
+    return lines
+
+
+def cases(options: Options) -> dict[str, Case]:
+    """Two vocabularies, with and without dropout."""
+    texts = text_files(options, 0.2 if options.quick else 4)
+    wanted = {1_000: ENGLISH} if options.quick else {21_128: CHINESE, 30_522: ENGLISH}
+    small: dict[str, Any] = {"layers": 2, "heads": 2, "width": 32, "inner": 64, "length": 32, "batch": 4}
+    small |= {"our_steps": 2, "their_steps": 2, "threads": 1}
+    found = {}
+    for size, language in wanted.items():
+        text = options.corpus or texts[language]
+        tokenizer = learn_tokenizer(text, size, options.folder / f"{text.stem}-{size}")
+        for dropout in (0.1,) if options.quick else (0.0, 0.1):
+            found[f"vocabulary {size:,}, dropout {dropout:g}"] = Case(
+                text=text, tokenizer=tokenizer, vocabulary=size, cache=options.folder / "cache",
+                dropout=dropout, seed=options.seed, **(small if options.quick else {}),
+            )  # fmt: skip
+    return found
+
+
+def samples_of(case: Case, corruption: tuple[Any, ...]) -> Any:
+    """Pairs of texts that fill the row: with little padding, neither side gains by leaving it out."""
+    from plmkit.corruption.arrange import SentencePairs
+    from plmkit.data.corpus import open_corpus
+    from plmkit.data.samples import Samples
+    from plmkit.data.shards import open_store
+    from plmkit.tokenizers.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(case.tokenizer)
+    store = open_store([open_corpus([case.text])], tokenizer, case.cache)
+    documents = np.arange(len(store.documents) - 1)
+    arranged = (SentencePairs(short=0.0), *corruption)
+    return Samples(store, documents, arranged, tokenizer.vocabulary, seed=case.seed)
+
+
+# --- ours
+
+
+def make_ours(case: Case) -> Callable[[], dict[str, float]]:
+    import torch
+
+    from plmkit.architectures.encoder import Encoder
+    from plmkit.catalogue import find
+    from plmkit.corruption.token import TokenMasking
+    from plmkit.objectives.masked_lm import MaskedLM
+    from plmkit.objectives.sentence_pair import NextSentence
+    from plmkit.schedules.optimizers import AdamW
+    from plmkit.training.device import set_threads
+    from plmkit.training.loop import Budget, Report, State, train
+
+    set_threads(case.threads)
+    mini = find("bert-mini")
+    recipe = replace(
+        mini,
+        corruption=(mini.corruption[0], TokenMasking(rate=0.15)),
+        architecture=Encoder(
+            layers=case.layers, heads=case.heads, width=case.width, inner=case.inner,
+            dropout=case.dropout, attention_dropout=case.dropout,
+        ),  # fmt: skip
+        objectives=(MaskedLM(), NextSentence()),
+        schedule=replace(
+            mini.schedule, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, optimizer=AdamW()
+        ),
+    )
+    samples = samples_of(case, recipe.corruption[1:])
+    torch.manual_seed(case.seed)
+    network = recipe.build(samples.vocabulary)
+    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
+    source = Watched(samples)
+
+    def one_round() -> dict[str, float]:
+        source.shapes.clear()
+        warm: list[State] = []
+
+        def watch(report: Report) -> bool:
+            if report.state.step == WARM_STEPS:
+                warm.append(report.state)
+            return True
+
+        before = product_rate()
+        budget = Budget(steps=WARM_STEPS + case.our_steps)
+        end = train(
+            network, source, optimizer, recipe.schedule, budget, watch, seed=case.seed, device=torch.device("cpu")
+        )
+        after = product_rate()
+        seconds = end.seconds - warm[0].seconds
+        shapes = source.shapes[WARM_STEPS:]
+        return {
+            "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,
+            "work_rate": sum(3 * forward_work(case, shape) for shape in shapes) / seconds,
+            "product_rate": (before + after) / 2,
+            "padding": padding(shapes),
+            "parameters": network.parameter_count,
+        }
+
+    return one_round
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What a batch makes the network compute."""
+
+    rows: int
+    length: int  # with padding
+    tokens: int  # without
+    predicted: int
+
+
+class Watched:
+    """A source that remembers the shapes of its batches."""
+
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+        self.shapes: list[Shape] = []
+
+    def next(self, position: Any, rows: int, length: int) -> tuple[Any, Any]:
+        batch, after = self.samples.next(position, rows, length)
+        self.shapes.append(shape_of(batch))
+        return batch, after
+
+
+def shape_of(batch: Any) -> Shape:
+    rows, length = batch.tokens.shape
+    predicted = int((batch.targets >= 0).sum())
+    return Shape(rows=rows, length=length, tokens=int(batch.visible.sum()), predicted=predicted)
+
+
+def forward_work(case: Case, shape: Shape) -> int:
+    """Operations of the matrix products of one forward pass; backward takes two of each, so a step is thrice this."""
+    width = case.width
+    linear = shape.tokens * (4 * width**2 + 2 * width * case.inner)  # without padding
+    attention = 2 * shape.rows * shape.length**2 * width  # with padding: whole rows
+    vocabulary = shape.predicted * (width**2 + width * case.vocabulary)  # at predicted positions only
+    pooled = shape.rows * (width**2 + 2 * width)
+    return 2 * (case.layers * (linear + attention) + vocabulary + pooled)
+
+
+def product_rate(repeats: int = 5, products: int = 8) -> float:
+    """Operations a second of torch's float32 product of two square matrices: the median of a few goes."""
+    import torch
+
+    a, b = torch.randn(2, PRODUCT_SIDE, PRODUCT_SIDE)
+    out = torch.mm(a, b)
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        for _ in range(products):
+            torch.mm(a, b, out=out)
+        times.append(time.perf_counter() - begun)
+    return products * 2 * PRODUCT_SIDE**3 / statistics.median(times)
+
+
+def padding(shapes: list[Shape]) -> float:
+    return 1 - sum(shape.tokens for shape in shapes) / sum(shape.rows * shape.length for shape in shapes)
+
+
+# --- theirs
+
+
+def make_theirs(case: Case) -> Callable[[], dict[str, float]]:
+    import torch
+    from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast, Trainer, TrainingArguments
+    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(case.tokenizer)
+    rows = their_rows(case)
+    collate = counting_collator(tokenizer)
+    torch.manual_seed(case.seed)
+    config = BertConfig(
+        vocab_size=case.vocabulary, hidden_size=case.width, num_hidden_layers=case.layers,
+        num_attention_heads=case.heads, intermediate_size=case.inner, hidden_dropout_prob=case.dropout,
+        attention_probs_dropout_prob=case.dropout, pad_token_id=tokenizer.pad_token_id,
+        hidden_act="gelu_pytorch_tanh",  # the same function as ours, in the faster of their two forms
+    )  # fmt: skip
+    model = BertForPreTraining(config)
+    settings = TrainingArguments(
+        output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + case.their_steps,
+        per_device_train_batch_size=case.batch, learning_rate=RATE, weight_decay=0.01, max_grad_norm=1.0,
+        optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
+        dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False,
+        logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
+    )  # fmt: skip
+
+    class Clock(TrainerCallback):
+        """When each step ended."""
+
+        def __init__(self) -> None:
+            self.ends: list[float] = []
+
+        def on_step_end(self, *state: Any, **more: Any) -> None:
+            self.ends.append(time.perf_counter())
+
+    def one_round() -> dict[str, float]:
+        clock = Clock()
+        collate.shapes.clear()
+        trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=collate, callbacks=[clock])
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        seconds = clock.ends[-1] - clock.ends[WARM_STEPS - 1]
+        shapes = collate.shapes[WARM_STEPS : len(clock.ends)]  # one more batch may have been fetched ahead
+        return {
+            "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,
+            "padding": padding(shapes),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        }
+
+    return one_round
+
+
+def their_rows(case: Case) -> Any:
+    """The very rows that ours are made from, not yet hidden, as a dataset."""
+    from datasets import Dataset
+
+    from plmkit.data.samples import fill
+
+    samples = samples_of(case, ())
+    plan, order = samples.plan(0, case.length)
+    filled = fill(samples.store, plan, order[:4_000], samples.vocabulary, case.length)
+    assert filled.follows is not None
+    special = np.isin(filled.tokens, (samples.vocabulary.cls, samples.vocabulary.sep))
+    lengths = filled.visible.sum(axis=1).tolist()
+
+    def cut(array: np.ndarray) -> list[list[int]]:
+        return [row[:length].tolist() for row, length in zip(array, lengths, strict=True)]
+
+    columns = {
+        "input_ids": cut(filled.tokens),
+        "token_type_ids": cut(filled.segments),
+        "special_tokens_mask": cut(special.astype(int)),  # spares the collator from finding them each time
+        "next_sentence_label": filled.follows.tolist(),
+    }
+    return Dataset.from_dict(columns)
+
+
+def counting_collator(tokenizer: Any) -> Any:
+    from transformers import DataCollatorForLanguageModeling
+
+    class Counting(DataCollatorForLanguageModeling):
+        """Their collator, which also remembers the shapes of its batches."""
+
+        def __call__(self, features: Any, return_tensors: Any = None) -> Any:
+            batch = super().__call__(features, return_tensors)
+            rows, length = batch["input_ids"].shape
+            tokens = int(batch["attention_mask"].sum())
+            self.shapes.append(Shape(rows=rows, length=length, tokens=tokens, predicted=0))
+            return batch
+
+    collate = Counting(tokenizer=tokenizer, mlm=True, mlm_probability=0.15)
+    collate.shapes = []
+    return collate

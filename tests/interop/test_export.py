@@ -1,0 +1,126 @@
+"""Folders for other tools: written, opened by transformers, and read back."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+import plmkit
+from plmkit.interop import export as exporting
+from plmkit.loading import read_parts
+
+TEXTS = ["The cat sees a house.", "我的狗很可爱，企鹅不擅长飞行。", "Unbelievable: 潮水退了 in 2018!", "a [MASK] b"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, pretrained):
+    folder = tmp_path_factory.mktemp("exports") / "pretrained"
+    from plmkit.training.progress import Screen
+
+    told = exporting.export(pretrained, folder, "huggingface", Screen())
+    assert told["checked"]
+    assert told["largest_difference"] < 1e-5
+    return folder
+
+
+def test_transformers_reads_the_same_tokens(exported, pretrained):
+    theirs, ours = AutoTokenizer.from_pretrained(exported), plmkit.load(pretrained).tokenizer
+    for text in TEXTS:
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text)
+    pair = theirs("The cat sees.", "我的狗。")
+    row = plmkit.load(pretrained).rows([("The cat sees.", "我的狗。")])[0]
+    assert pair["input_ids"] == row.tokens.tolist()
+    assert pair["token_type_ids"] == [int(place >= row.second) for place in range(len(row.tokens))]
+
+
+def test_transformers_computes_the_same_states(exported, pretrained):
+    model = AutoModel.from_pretrained(exported).eval()
+    tokenizer = AutoTokenizer.from_pretrained(exported)
+    ours = plmkit.load(pretrained, device="cpu").embed(TEXTS[:3], level="token")
+    for text, vectors in zip(TEXTS, ours, strict=False):
+        with torch.no_grad():
+            theirs = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, 1:-1]
+        np.testing.assert_allclose(vectors, theirs.numpy(), atol=1e-5)
+
+
+def test_an_exported_model_read_back_has_the_same_bits(exported, pretrained, plm, tmp_path):
+    ours, back = read_parts(pretrained), read_parts(exported)
+    assert ours.weights.keys() == back.weights.keys()
+    assert all(torch.equal(ours.weights[name], back.weights[name]) for name in ours.weights)
+    assert ours.tokenizer.fingerprint() == back.tokenizer.fingerprint()
+    assert plm("export", exported, tmp_path / "again").code == 0
+    first, again = (load_file(folder / "model.safetensors") for folder in (exported, tmp_path / "again"))
+    assert first.keys() == again.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_a_fine_tuned_model_exports_with_its_classes(finetuned, plm, tmp_path):
+    ran = plm("export", finetuned, tmp_path / "out", "--format", "huggingface", "--json")
+    assert ran.code == 0
+    assert ran.json["checked"] is True
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = plmkit.load(finetuned, device="cpu").predict([TEXTS[0]])[0]
+    with torch.no_grad():
+        theirs = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits.softmax(-1)[0]
+    assert list(ours.probabilities.values()) == pytest.approx(theirs.tolist(), abs=1e-5)
+    again = plmkit.load(tmp_path / "out", device="cpu").predict([TEXTS[0]])[0]
+    assert again.label == ours.label
+    assert again.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
+
+
+def test_a_weight_that_changed_on_the_way_fails_loudly(pretrained, plm, tmp_path, monkeypatch):
+    def spoilt(folder, *arguments, **settings):
+        exporting_write(folder, *arguments, **settings)
+        weights = load_file(folder / "model.safetensors")
+        weights["bert.encoder.layer.1.output.dense.weight"][0, 0] += 1.0
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    exporting_write = exporting.write_huggingface
+    monkeypatch.setattr(exporting, "write_huggingface", spoilt)
+    ran = plm("export", pretrained, tmp_path / "out", "--json")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "transformers computes other logits with it: they differ by" in ran.err
+
+
+def test_without_transformers_the_folder_is_written_and_says_that_it_was_not_checked(
+    pretrained, plm, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(exporting, "transformers_installed", lambda: False)
+    ran = plm("export", pretrained, tmp_path / "out", "--json")
+    assert (ran.code, ran.json["checked"]) == (0, False)
+    assert "not installed here, so the logits were not compared" in ran.err
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+
+
+def test_a_folder_that_is_not_empty_is_left_as_it_is(pretrained, plm, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    ran = plm("export", pretrained, tmp_path)
+    assert ran.code == 2
+    assert "is not empty and is left as it is" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_an_unknown_format_is_refused_with_the_nearest(pretrained, plm, tmp_path):
+    ran = plm("export", pretrained, tmp_path / "out", "--format", "hugging-face")
+    assert ran.code == 2
+    assert "Did you mean 'huggingface'?" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pooling_that_hugging_face_has_not_is_refused(finetuned, plm, tmp_path):
+    other = tmp_path / "mean"
+    shutil.copytree(finetuned, other)
+    about = json.loads((other / "run.json").read_text())
+    about["task"]["pooling"] = "mean"
+    (other / "run.json").write_text(json.dumps(about))
+    ran = plm("export", other, tmp_path / "out")
+    assert ran.code == 2
+    assert "task.pooling=first" in ran.err
+    assert not (tmp_path / "out").exists()

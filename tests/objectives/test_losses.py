@@ -1,0 +1,150 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.architectures.encoder import Encoder, EncoderModel
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.network import Network
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+
+SMALL = Encoder(layers=1, heads=2, width=8, inner=16, longest=10, dropout=0.0, attention_dropout=0.0)
+
+
+def network(**weights: float) -> Network:
+    torch.manual_seed(0)
+    model = EncoderModel(SMALL, 20)
+    tasks = (MaskedLM(weight=weights.get("masked_lm", 1.0)), NextSentence(weight=weights.get("next_sentence", 1.0)))
+    made = Network(model, {task.name: task.build(model) for task in tasks}, {task.name: task.weight for task in tasks})
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            if "norm" not in name:
+                weight.normal_(0, 0.4)
+    return made
+
+
+def batch() -> Batch:
+    tokens = torch.tensor([[2, 7, 4, 9, 3, 8, 3], [2, 4, 3, 6, 3, 0, 0]])
+    targets = torch.full_like(tokens, IGNORE)
+    targets[0, 2], targets[0, 5], targets[1, 1] = 11, 8, 12
+    return Batch(
+        tokens=tokens,
+        segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]),
+        visible=tokens != 0,
+        targets=targets,
+        follows=torch.tensor([0, 1]),
+    )
+
+
+def logits_by_hand(made: Network, given: Batch) -> torch.Tensor:
+    return made.heads["masked_lm"].vocabulary(made.model(given).hidden)
+
+
+def test_the_masked_loss_is_the_mean_over_the_hidden_tokens_only():
+    made, given = network(), batch()
+    logs = logits_by_hand(made, given).log_softmax(-1)
+    wanted = -(logs[0, 2, 11] + logs[0, 5, 8] + logs[1, 1, 12]) / 3
+    torch.testing.assert_close(made(given)["masked_lm"], wanted, atol=1e-6, rtol=1e-6)
+    assert made.scored(given) == {"masked_lm": 3, "next_sentence": 2}
+
+
+def test_the_gradient_of_the_logits_is_zero_where_nothing_is_hidden():
+    made, given = network(), batch()
+    states = made.model(given)
+    hidden = states.hidden.detach().requires_grad_()
+    made.heads["masked_lm"](replace(states, hidden=hidden), given).backward()
+    asked = given.targets != IGNORE
+    assert (hidden.grad[~asked] == 0).all()
+    assert (hidden.grad[asked].abs().sum(-1) > 0).all()
+
+
+def test_every_logit_of_the_whole_vocabulary_at_unselected_places_could_be_anything():
+    """The same loss and gradient as projecting all positions and ignoring most: what is left out is not needed."""
+    made, given = network(), batch()
+    logits = logits_by_hand(made, given).detach().requires_grad_()
+    F.cross_entropy(logits.flatten(0, 1), given.targets.flatten(), ignore_index=IGNORE).backward()
+    assert (logits.grad[given.targets == IGNORE] == 0).all()
+    whole = F.cross_entropy(logits.flatten(0, 1), given.targets.flatten(), ignore_index=IGNORE)
+    torch.testing.assert_close(made(given)["masked_lm"], whole, atol=1e-6, rtol=1e-6)
+
+
+def test_only_hidden_positions_are_projected(monkeypatch):
+    made, given = network(), batch()
+    seen = []
+    head = made.heads["masked_lm"].vocabulary
+    monkeypatch.setattr(head, "forward", lambda hidden: seen.append(hidden.shape) or hidden @ torch.zeros(8, 20))
+    made(given)
+    assert seen == [(3, 8)]
+
+
+def test_other_targets_at_unselected_places_change_nothing():
+    """A label that is not asked for cannot be read: only IGNORE marks it, whatever the true token was."""
+    made, given = network(), batch()
+    before = made(given)["masked_lm"]
+    before.backward()
+    gradient = made.model.embed.tokens.weight.grad.clone()
+    made.zero_grad()
+    unseen = given.tokens.clone()
+    unseen[0, 2] = 4  # the token shown at a hidden place is input, so it stays; the padding is not
+    unseen[1, 5:] = 19
+    after = made(replace(given, tokens=unseen))["masked_lm"]
+    after.backward()
+    assert torch.equal(before, after)
+    assert torch.equal(made.model.embed.tokens.weight.grad, gradient)
+
+
+def test_the_total_is_the_plain_sum_of_both_losses():
+    made, given = network(), batch()
+    losses = made(given)
+    assert list(losses) == ["masked_lm", "next_sentence"]
+    pooled = made.model(given).pooled
+    verdict = F.cross_entropy(made.heads["next_sentence"].classify(pooled), given.follows)
+    logs = logits_by_hand(made, given).log_softmax(-1)
+    masked = -(logs[0, 2, 11] + logs[0, 5, 8] + logs[1, 1, 12]) / 3
+    torch.testing.assert_close(sum(losses.values()), masked + verdict, atol=1e-6, rtol=1e-6)
+
+
+def test_a_weight_multiplies_its_loss():
+    given = batch()
+    plain, weighted = network()(given), network(next_sentence=0.25)(given)
+    assert torch.equal(weighted["masked_lm"], plain["masked_lm"])
+    torch.testing.assert_close(weighted["next_sentence"], 0.25 * plain["next_sentence"])
+
+
+def test_class_zero_says_that_the_second_text_follows():
+    made, given = network().requires_grad_(False), batch()
+    head = made.heads["next_sentence"]
+    with torch.no_grad():
+        head.classify.weight.zero_()
+        head.classify.bias.copy_(torch.tensor([3.0, 0.0]))  # always says: it follows
+    states = made.model(given)
+    sure = float(head(states, replace(given, follows=torch.tensor([0, 0]))))
+    wrong = float(head(states, replace(given, follows=torch.tensor([1, 1]))))
+    assert sure == pytest.approx(np.log(1 + np.exp(-3)), abs=1e-6)
+    assert wrong == pytest.approx(np.log(1 + np.exp(3)), abs=1e-6)
+
+
+def test_next_sentence_reads_the_first_position_only():
+    made, given = network(), batch()
+    states = made.model(given)
+    noise = states.hidden.clone()
+    noise[:, 1:] = 7.0
+    head = made.heads["next_sentence"]
+    assert torch.equal(head(states, given), head(replace(states, hidden=noise), given))
+    torch.testing.assert_close(states.pooled, torch.tanh(made.model.pooler(states.hidden[:, 0])), atol=1e-6, rtol=0)
+
+
+def test_a_frequency_bias_starts_the_head_at_the_unigram_distribution():
+    made = network()
+    head = MaskedLM(frequency_bias=True).build(made.model)
+    counts = np.arange(20)
+    head.start(counts)
+    shares = (counts + 0.5) / (counts + 0.5).sum()
+    np.testing.assert_allclose(head.vocabulary.bias.detach().exp().numpy(), shares, rtol=1e-5)
+    plain = made.heads["masked_lm"]
+    before = plain.vocabulary.bias.clone()
+    plain.start(counts)
+    assert torch.equal(plain.vocabulary.bias, before)

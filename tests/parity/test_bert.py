@@ -1,0 +1,144 @@
+"""Our BERT equals Hugging Face's on copied random weights: states, logits, losses and every gradient, to 1e-5."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import BertConfig, BertForPreTraining
+
+from plmkit.architectures.encoder import EncoderModel
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.interop.huggingface import encoder_of, from_huggingface, names, to_huggingface
+from plmkit.network import Network
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.training.checkpoint import put_weights
+
+VOCABULARY, LENGTHS = 61, (16, 11, 5)
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def theirs_with(activation: str = "gelu", layers: int = 3) -> BertForPreTraining:
+    """Random weights large enough to matter: at BERT's own 0.02 every token looks alike."""
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=40,
+        max_position_embeddings=20, hidden_act=activation, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, initializer_range=0.3,
+    )  # fmt: skip
+    network = BertForPreTraining(config)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias") or "LayerNorm" in name:  # these start at 0 and 1, where a mistake hides
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return network
+
+
+def ours_from(theirs: BertForPreTraining) -> Network:
+    encoder = encoder_of(theirs.config.to_dict(), where=None)
+    model = EncoderModel(encoder, VOCABULARY)
+    heads = {task.name: task.build(model) for task in (MaskedLM(), NextSentence())}
+    network = Network(model, heads, dict.fromkeys(heads, 1.0))
+    put_weights(network, from_huggingface(theirs.state_dict(), encoder.layers), source=None)
+    return network
+
+
+def batch() -> Batch:
+    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions asked."""
+    torch.manual_seed(4)
+    lengths = torch.tensor(LENGTHS)
+    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    visible = places < lengths[:, None]
+    tokens = torch.randint(1, VOCABULARY, visible.shape).where(visible, torch.tensor(0))
+    asked = (torch.rand(visible.shape) < 0.3) & visible
+    asked[:, 1] = True
+    targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
+    segments = ((places > lengths[:, None] // 2) & visible).long()
+    follows = torch.tensor([0, 1, 1])
+    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=follows)
+
+
+def run_theirs(network: BertForPreTraining, given: Batch):
+    return network(
+        input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.long(),
+        labels=given.targets, next_sentence_label=given.follows, output_hidden_states=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(params=["gelu", "gelu_new"])
+def both(request):
+    theirs = theirs_with(request.param)
+    return theirs, ours_from(theirs)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_states_logits_and_loss_are_equal(both, training):
+    theirs, ours = (network.train(training) for network in both)
+    given = batch()
+    their = run_theirs(theirs, given)
+    states = ours.model(given)
+    seen = given.visible
+    torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
+    logits = ours.heads["masked_lm"].vocabulary(states.hidden)
+    torch.testing.assert_close(logits[seen], their.prediction_logits[seen], **CLOSE)
+    verdict = ours.heads["next_sentence"].classify(states.pooled)
+    torch.testing.assert_close(verdict, their.seq_relationship_logits, **CLOSE)
+    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_every_gradient_is_equal(both, training):
+    theirs, ours = (network.train(training) for network in both)
+    given = batch()
+    run_theirs(theirs, given).loss.backward()
+    sum(ours(given).values()).backward()
+    wanted = from_huggingface({name: weight.grad for name, weight in theirs.named_parameters()}, 3)
+    found = {name: weight.grad for name, weight in ours.named_parameters()}
+    assert found.keys() == wanted.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
+        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+
+
+def test_the_two_forms_of_gelu_are_told_apart():
+    given = batch()
+    erf, tanh = (ours_from(theirs_with(name)).model(given).hidden for name in ("gelu", "gelu_new"))
+    assert (erf - tanh).abs().max() > 1e-4
+
+
+def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(both):
+    _, ours = both
+    given = batch()
+    changed = given.tokens.clone()
+    changed[2, 5:] = 7  # padding
+    same = ours.model(replace(given, tokens=changed)).hidden[given.visible]
+    assert torch.equal(same, ours.model(given).hidden[given.visible])
+    changed[2, 4] = (given.tokens[2, 4] + 1) % VOCABULARY
+    assert not torch.allclose(ours.model(replace(given, tokens=changed)).hidden[2, 0], ours.model(given).hidden[2, 0])
+
+
+def test_rows_without_padding_are_equal_too(both):
+    theirs, ours = both
+    given = batch().rows(slice(0, 1))
+    assert given.visible.all()
+    torch.testing.assert_close(ours.model(given).hidden, run_theirs(theirs, given).hidden_states[-1], **CLOSE)
+
+
+def test_import_export_and_import_again_change_no_bit():
+    theirs = theirs_with()
+    first = from_huggingface(theirs.state_dict(), 3)
+    exported = to_huggingface(first, 3)
+    again = from_huggingface(exported, 3)
+    assert first.keys() == again.keys() == {name for name, _ in names(3) if "label" not in name}
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    own = theirs.state_dict()
+    assert all(torch.equal(exported[name], own[name]) for name in exported)
+    left = own.keys() - exported.keys()
+    assert left <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
+
+
+def test_the_decoder_is_the_token_table_itself():
+    ours = ours_from(theirs_with())
+    table = ours.heads["masked_lm"].vocabulary._table[0].weight
+    assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()
+    assert sum(weight.shape == (VOCABULARY, 24) for weight in ours.parameters()) == 1

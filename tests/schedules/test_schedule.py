@@ -1,0 +1,102 @@
+"""What each released code multiplies its peak rate by."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from plmkit.errors import SettingError
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import SHAPES, Schedule, constant, cosine, linear_after_warmup, linear_product
+
+
+def schedule(**changes) -> Schedule:
+    settings = {"steps": 100, "batch": 8, "lengths": ((1.0, 128),), "rate": 1e-3, "warmup": 0.1}
+    return Schedule(**settings | changes)
+
+
+def test_berts_rate_falls_over_all_steps_and_jumps_down_a_little_where_the_warm_up_ends():
+    factor = schedule(shape="linear_over_all").factor
+    rates = [factor(step / 100) for step in (0, 1, 5, 9, 10, 11, 50, 99, 100)]
+    assert rates == pytest.approx([0, 0.1, 0.5, 0.9, 0.9, 0.89, 0.5, 0.01, 0], abs=1e-15)
+    finer = [factor(step / 10_000) for step in (999, 1000)]
+    assert finer == pytest.approx([0.999, 0.9], abs=1e-15)  # the jump
+
+
+def test_electras_rate_is_the_decay_times_the_warm_up():
+    factor = schedule(shape="linear_product").factor
+    rates = [factor(step / 100) for step in (0, 5, 10, 50, 100)]
+    assert rates == pytest.approx([0, 0.95 * 0.5, 0.9, 0.5, 0], abs=1e-15)
+
+
+def test_xlnets_rate_peaks_where_the_warm_up_ends_and_falls_to_a_thousandth():
+    factor = schedule(shape="linear_after_warmup").factor
+    rates = [factor(step / 100) for step in (0, 5, 10, 55, 100)]
+    assert rates == pytest.approx([0, 0.5, 1.0, 0.5005, 0.001], abs=1e-15)
+    assert linear_after_warmup(1.0, 0.1) == 0.001
+
+
+@pytest.mark.parametrize("warm", [0.002, 0.1, 0.5])
+def test_gpts_warmup_linear_is_electras_formula(warm):
+    for step in range(1001):
+        done = step / 1000
+        assert linear_product(done, warm) == (done / warm if done <= warm else 1) * (1 - done)
+
+
+def test_a_cosine_falls_from_the_peak_to_nothing():
+    rates = [cosine(done, 0.2) for done in (0.1, 0.2, 0.6, 1.0)]
+    assert rates == pytest.approx([0.5, 1.0, 0.5, 0.0], abs=1e-15)
+    assert cosine(0.4, 0.2) == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+
+
+def test_a_constant_rate_stays_at_its_peak():
+    assert [constant(done, 0.5) for done in (0.25, 0.5, 1.0)] == [0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_without_warm_up_every_shape_begins_at_its_peak(shape):
+    assert schedule(shape=shape, warmup=0.0).factor(0.0) == 1.0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_shape_leaves_the_range_from_0_to_1(shape):
+    factor = schedule(shape=shape, warmup=0.3).factor
+    assert all(0 <= factor(step / 100) <= 1 for step in range(150))
+    assert factor(1.4) == factor(1.0)  # a budget in seconds can be overrun by a step
+
+
+def test_lengths_take_turns_by_progress():
+    stages = schedule(lengths=((0.5, 64), (0.9, 128), (1.0, 512)))
+    assert [stages.stage(done) for done in (0, 0.49, 0.5, 0.89, 0.9, 1.0, 1.1)] == [0, 0, 1, 1, 2, 2, 2]
+    assert stages.longest == 512
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"shape": "linaer"}, "There is no schedule shape 'linaer'; there are linear_over_all, linear_product, "),
+        ({"steps": 0}, "schedule.steps must be above 0; found 0."),
+        ({"batch": -8}, "schedule.batch must be above 0; found -8."),
+        ({"rate": 0.0}, "schedule.rate must be above 0; found 0.0."),
+        ({"warmup": 1.0}, "schedule.warmup is a share of the run, from 0 to below 1; found 1.0."),
+        ({"warmup": -0.1}, "schedule.warmup is a share of the run, from 0 to below 1; found -0.1."),
+        ({"clip": -1.0}, "schedule.clip is the longest gradient allowed, or 0 for any; found -1.0."),
+        ({"lengths": ()}, "schedule.lengths must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found ()."),
+        ({"lengths": ((0.9, 128),)}, "schedule.lengths must rise to 1.0"),
+        ({"lengths": ((0.9, 128), (0.5, 64), (1.0, 512))}, "schedule.lengths must rise to 1.0"),
+        ({"lengths": ((1.0, 128), (1.0, 512))}, "schedule.lengths must rise to 1.0"),  # the second is never reached
+        ({"lengths": ((0.0, 128), (1.0, 512))}, "schedule.lengths must rise to 1.0"),
+        ({"lengths": ((1.0, 4),)}, "schedule.lengths: rows have at least 5 tokens; found ((1.0, 4),)."),
+        ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 lies from 0 to below 1; found 1.0."),
+        ({"optimizer": AdamW(decay=-1.0)}, "schedule.optimizer.decay lies from 0 to below inf; found -1.0."),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(changes, says):
+    with pytest.raises(SettingError) as refusal:
+        schedule(**changes)
+    assert says in str(refusal.value)
+
+
+def test_a_schedule_is_checked_when_it_is_changed_too():
+    with pytest.raises(SettingError):
+        replace(schedule(), steps=-1)

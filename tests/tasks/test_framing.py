@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+from plmkit.data.vocabulary import SPECIAL_TOKENS
+from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed, batch_of, by_length, fitting, frame, frame_all
+from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return bert_tokenizer([*SPECIAL_TOKENS, *"abcdefghij"], lowercase=True)
+
+
+def framed(tokenizer: Tokenizer, first: str, second: str | None = None, longest: int = 64) -> str:
+    row = frame_all([(" ".join(first), None if second is None else " ".join(second))], tokenizer, longest)[0]
+    return " ".join(tokenizer.vocabulary.names(row.tokens))
+
+
+def popped(first: int, second: int, room: int) -> tuple[int, int]:
+    """The released code, as it stands: while too long, the longer one loses its last token."""
+    while first + second > room:
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    return first, second
+
+
+def test_one_text_and_two_texts_are_framed_as_in_the_paper(tokenizer):
+    assert framed(tokenizer, "abc") == "[CLS] a b c [SEP]"
+    assert framed(tokenizer, "abc", "de") == "[CLS] a b c [SEP] d e [SEP]"
+
+
+def test_a_text_that_is_too_long_loses_its_tail(tokenizer):
+    assert framed(tokenizer, "abcdef", longest=6) == "[CLS] a b c d [SEP]"
+    assert framed(tokenizer, "abcd", longest=6) == "[CLS] a b c d [SEP]"
+
+
+def test_of_a_pair_the_longer_text_loses_its_tail_first(tokenizer):
+    assert framed(tokenizer, "abcdefg", "hi", longest=9) == "[CLS] a b c d [SEP] h i [SEP]"
+    assert framed(tokenizer, "ab", "cdefghi", longest=9) == "[CLS] a b [SEP] c d e f [SEP]"
+    assert framed(tokenizer, "abcde", "fghij", longest=8) == "[CLS] a b c [SEP] f g [SEP]"
+
+
+def test_lengths_after_cutting_equal_the_loop_of_the_released_code():
+    for first in range(1, 13):
+        for second in range(1, 13):
+            for room in range(2, 26):
+                assert fitting(first, second, room) == popped(first, second, room), (first, second, room)
+
+
+def test_how_many_tokens_did_not_fit_is_counted(tokenizer):
+    vocabulary = tokenizer.vocabulary
+    assert frame(np.arange(5, 15), None, vocabulary, 6).cut == 6
+    assert frame(np.arange(5, 15), np.arange(5, 8), vocabulary, 10).cut == 6
+    assert frame(np.arange(5, 8), None, vocabulary, 6).cut == 0
+
+
+def test_written_special_tokens_are_ordinary_text(tokenizer):
+    row = frame_all([("a [MASK] [SEP] b", None)], tokenizer, 64)[0]
+    vocabulary = tokenizer.vocabulary
+    assert (row.tokens == vocabulary.mask).sum() == 0
+    assert (row.tokens == vocabulary.sep).sum() == 1
+
+
+def test_segments_and_padding_stand_where_they_should(tokenizer):
+    rows = frame_all([("a b", "c"), ("a", None)], tokenizer, 64)
+    batch = batch_of(rows, tokenizer.vocabulary)
+    assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
+    assert batch.visible.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
+    assert batch.tokens[1].tolist() == [2, 5, 3, 0, 0, 0]
+    assert batch_of(rows, tokenizer.vocabulary, length=8).tokens.shape == (2, 8)
+
+
+def test_batches_by_length_hold_every_row_once_and_are_never_too_large():
+    rng = np.random.default_rng(0)
+    rows = [Framed(tokens=np.zeros(length), second=length, cut=0) for length in rng.integers(3, 512, 300)]
+    groups = list(by_length(rows))
+    assert sorted(np.concatenate(groups).tolist()) == list(range(300))
+    lengths = np.array([len(row.tokens) for row in rows])
+    for group in groups:
+        assert len(group) * lengths[group].max() <= TOKENS_AT_ONCE
+    assert (np.diff(lengths[np.concatenate(groups)]) <= 0).all()
+
+
+def test_no_rows_make_no_batches(tokenizer):
+    assert frame_all([], tokenizer, 64) == []
+    assert list(by_length([])) == []

@@ -1,0 +1,108 @@
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from plmkit.errors import FolderError
+from plmkit.files import cache_folder, explained, leftovers, new_folder, sweep, unfinished, write_json, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_with_its_folders(tmp_path):
+    write_text(tmp_path / "a" / "b" / "file.txt", "猫\nline\n")
+    assert (tmp_path / "a" / "b" / "file.txt").read_bytes() == "猫\nline\n".encode()
+    assert names(tmp_path / "a" / "b") == ["file.txt"]
+
+
+def test_json_is_readable_by_people(tmp_path):
+    write_json(tmp_path / "file.json", {"name": "猫", "sizes": [1, 2]})
+    text = (tmp_path / "file.json").read_text(encoding="utf-8")
+    assert "猫" in text and text.endswith("}\n")
+    assert json.loads(text) == {"name": "猫", "sizes": [1, 2]}
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, full)
+        with pytest.raises(FolderError) as refusal:
+            write_text(path, "new")
+    assert str(refusal.value) == (
+        f"{tmp_path} cannot be written: No space left on device.\n"
+        "Free some space, mend its permissions or choose another folder; what was there is unchanged."
+    )
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_disk_that_is_really_full_is_an_error_of_ours():
+    with (
+        pytest.raises(FolderError, match="No space left on device"),
+        explained(Path("/dev")),
+        open("/dev/full", "w") as file,
+    ):
+        file.write("x")
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path):
+    with new_folder(tmp_path / "made") as partial:
+        (partial / "file").write_text("content")
+        assert not (tmp_path / "made").exists()
+    assert names(tmp_path) == ["made"]
+    assert (tmp_path / "made" / "file").read_text() == "content"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+def test_a_folder_that_is_not_completed_vanishes_and_the_old_one_stays(error, tmp_path):
+    path = tmp_path / "made"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with pytest.raises(FolderError if error is OSError else error), new_folder(path) as partial:
+        (partial / "file").write_text("new")
+        raise error
+    assert names(tmp_path) == ["made"]
+    assert (path / "file").read_text() == "old"
+
+
+def test_a_folder_replaces_the_one_before(tmp_path):
+    for content in ("old", "new"):
+        with new_folder(tmp_path / "made") as partial:
+            (partial / content).write_text(content)
+    assert names(tmp_path) == ["made"]
+    assert names(tmp_path / "made") == ["new"]
+
+
+def test_only_what_was_left_unfinished_is_swept_away(tmp_path):
+    unfinished(tmp_path / "run.json").write_text("half")
+    folder = unfinished(tmp_path / "step-1")
+    folder.mkdir()
+    (folder / "weights").write_text("half")
+    (tmp_path / ".vocab.txt.4711.partial").write_text("half")
+    mine = [".hidden", ".notes.partial", "a.partial", "run.json"]
+    for name in mine:
+        (tmp_path / name).write_text("whole")
+    assert len(leftovers(tmp_path)) == 3
+    sweep(tmp_path)
+    assert names(tmp_path) == mine
+    sweep(tmp_path / "missing")
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("PLM_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("PLM_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "plmkit"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "plmkit"

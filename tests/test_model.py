@@ -1,0 +1,229 @@
+"""`plmkit.load(...)`: the same verbs on run folders and on Hugging Face folders."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import plmkit
+from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.model import Model
+from plmkit.tasks.framing import batch_of, frame
+
+TIDE = "潮水[MASK][MASK]，就知道谁没穿裤子。"
+
+
+@pytest.fixture(scope="module", params=["pretrained", "hub_folder"])
+def model(request) -> Model:
+    return plmkit.load(request.getfixturevalue(request.param), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def classifier(finetuned) -> Model:
+    return plmkit.load(finetuned, device="cpu")
+
+
+@torch.no_grad()
+def logits_at(model: Model, text: str) -> tuple[np.ndarray, torch.Tensor]:
+    """Tokens and vocabulary logits of one text, without the model's own batching."""
+    vocabulary = model.tokenizer.vocabulary
+    row = frame(np.array(model.tokenizer.encode(text)), None, vocabulary, 64)
+    hidden = model.network.model(batch_of([row], vocabulary)).hidden[0]
+    return row.tokens, model.network.heads["masked_lm"].vocabulary(hidden)
+
+
+def test_every_blank_is_filled_with_the_likeliest_tokens_best_first(model):
+    text = "the cat [MASK] the [MASK]."
+    blanks = model.fill(text, top=4)
+    assert [len(blank) for blank in blanks] == [4, 4]
+    tokens, logits = logits_at(model, text)
+    vocabulary = model.tokenizer.vocabulary
+    places = np.flatnonzero(tokens == vocabulary.mask)
+    for place, blank in zip(places, blanks, strict=True):
+        scores = logits[place, : len(vocabulary)].clone()
+        scores[list(vocabulary.special)] = -torch.inf
+        best = scores.softmax(-1).topk(4)
+        assert [candidate.token for candidate in blank] == [vocabulary.tokens[i] for i in best.indices]
+        assert [candidate.probability for candidate in blank] == pytest.approx(best.values.tolist(), rel=1e-4)
+
+
+def test_the_probabilities_of_all_words_sum_to_one_and_no_special_token_is_offered(model):
+    (blank,) = model.fill("a [MASK] sees the moon.", top=10_000)
+    vocabulary = model.tokenizer.vocabulary
+    offered = len(blank) + len(vocabulary.special)
+    assert offered == len(vocabulary)
+    assert sum(candidate.probability for candidate in blank) == pytest.approx(1, abs=1e-5)
+    assert not {candidate.token for candidate in blank} & {vocabulary.tokens[i] for i in vocabulary.special}
+
+
+def test_a_candidate_shows_the_text_with_its_blank_filled(model):
+    (blank,) = model.fill("The cat [MASK] the river.", top=10_000)
+    texts = {candidate.token: candidate.text for candidate in blank}
+    assert texts["sees"] == "the cat sees the river."
+    assert texts["##s"] == "the cats the river."
+    assert texts["."] == "the cat. the river."
+
+
+def test_the_cloze_of_the_tide_encodes_by_character_and_is_filled(model):
+    vocabulary = model.tokenizer.vocabulary
+    tokens = vocabulary.names(model.tokenizer.encode(TIDE))
+    assert tokens == [*"潮水", "[MASK]", "[MASK]", *"，就知道谁没穿裤子。"]
+    blanks = model.fill(TIDE, top=3)
+    assert [len(blank) for blank in blanks] == [3, 3]
+    assert all(0 < candidate.probability <= 1 for blank in blanks for candidate in blank)
+    assert model.score("潮水退了，就知道谁没穿裤子。").tokens == 14
+
+
+def test_the_score_of_a_text_equals_a_loop_that_hides_each_token(model):
+    text = "the old man paints a red car."
+    pieces = model.tokenizer.vocabulary.names(model.tokenizer.encode(text))
+    total = 0.0
+    for place in range(len(pieces)):
+        numbers = model.tokenizer.encode(text)
+        true = numbers[place]
+        numbers[place] = model.tokenizer.vocabulary.mask
+        row = frame(np.array(numbers), None, model.tokenizer.vocabulary, 64)
+        with torch.no_grad():
+            hidden = model.network.model(batch_of([row], model.tokenizer.vocabulary)).hidden[0, place + 1]
+            total += float(model.network.heads["masked_lm"].vocabulary(hidden).log_softmax(-1)[true])
+    found = model.score(text)
+    assert found.tokens == len(pieces)
+    assert found.pseudo_log_probability == pytest.approx(total, rel=1e-5)
+    assert found.pseudo_perplexity == pytest.approx(math.exp(-total / len(pieces)), rel=1e-5)
+
+
+def test_a_text_longer_than_a_batch_of_blanks_scores_the_same(model):
+    text = " ".join(["the cat sees a house."] * 7)
+    found = model.score(text)
+    assert 32 < found.tokens <= 46
+    assert math.isfinite(found.pseudo_log_probability)
+
+
+def test_a_sentence_vector_is_the_mean_of_its_token_vectors(model):
+    texts = ["the cat sees a house.", "我的狗很可爱。", ("a bird", "the sea")]
+    by_token, by_text = model.embed(texts, level="token"), model.embed(texts)
+    assert by_text.shape == (3, 32)
+    assert by_text.dtype == np.float32
+    for vectors, mean, text in zip(by_token, by_text, texts, strict=True):
+        words = text if isinstance(text, str) else " ".join(text)
+        assert vectors.shape == (len(model.tokenizer.encode(words)), 32)
+        np.testing.assert_allclose(vectors.mean(0), mean, atol=1e-6)
+
+
+def test_vectors_do_not_depend_on_the_company_or_the_order(model):
+    texts = ["the cat sees a house.", "a", "my friend hears the sea. my friend hears the moon.", "企鹅不擅长飞行。"]
+    together = model.embed(texts)
+    np.testing.assert_allclose(model.embed(texts[::-1])[::-1], together, atol=2e-6)
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_allclose(model.embed([text])[0], vector, atol=2e-6)
+
+
+def test_no_texts_give_no_vectors(model):
+    assert model.embed([]).shape == (0, 32)
+    assert model.embed([], level="token") == []
+
+
+def test_a_text_without_a_single_token_has_a_vector_still(model):
+    assert np.isfinite(model.embed([" "])).all()
+
+
+def test_texts_that_are_too_long_are_cut_and_counted(model):
+    long = "the cat sees a house. " * 30
+    model.embed([long, "short", long])
+    assert model.cut == 2
+    model.embed(["short"])
+    assert model.cut == 0
+    lengths = [len(vectors) for vectors in model.embed([long], level="token")]
+    assert lengths == [model.longest - 2]
+    assert model.score(long).tokens == model.longest - 2
+
+
+def test_a_blank_in_a_text_that_is_too_long_is_an_error_since_it_may_be_cut_off(model):
+    with pytest.raises(InputError, match=f"reads {model.longest - 2} at most"):
+        model.fill("the cat sees a house. " * 30 + "[MASK]")
+
+
+def test_a_text_without_a_blank_is_refused(model):
+    with pytest.raises(InputError, match=r"no \[MASK\] in the text"):
+        model.fill("the cat sees a house.")
+
+
+def test_a_single_text_where_a_list_is_due_is_refused(model):
+    with pytest.raises(InputError, match="list of texts"):
+        model.embed("the cat sees a house.")
+
+
+@pytest.mark.parametrize("mistake", [{"top": 0}, {"top": -1}])
+def test_fewer_than_one_candidate_is_refused(model, mistake):
+    with pytest.raises(SettingError, match="1 or more"):
+        model.fill("a [MASK]", **mistake)
+
+
+def test_an_unknown_level_is_refused(model):
+    with pytest.raises(SettingError, match="'sentence' or 'token'"):
+        model.embed(["a"], level="word")
+
+
+def test_a_pretrained_model_cannot_predict_and_says_what_to_do(model):
+    with pytest.raises(PlmError, match="plm finetune"):
+        model.predict(["the cat sees a house."])
+
+
+def test_a_fine_tuned_model_cannot_fill_blanks(classifier):
+    with pytest.raises(PlmError, match="Take a pretrained model"):
+        classifier.fill("a [MASK]")
+
+
+def test_a_prediction_has_a_label_and_probabilities_that_sum_to_one(classifier):
+    for prediction in classifier.predict(["the cat sees a house.", "a bird calls the moon."]):
+        assert list(prediction.probabilities) == ["bad", "good"]
+        assert sum(prediction.probabilities.values()) == pytest.approx(1, abs=1e-6)
+        assert prediction.probability == max(prediction.probabilities.values())
+        assert prediction.probabilities[prediction.label] == prediction.probability
+
+
+def test_predictions_do_not_depend_on_the_company_or_the_order(classifier):
+    texts = ["the cat sees a house.", "a", "my friend hears the sea. my friend hears the moon.", "the king calls."]
+    together = [p.probabilities["good"] for p in classifier.predict(texts)]
+    backwards = [p.probabilities["good"] for p in classifier.predict(texts[::-1])][::-1]
+    alone = [classifier.predict([text])[0].probabilities["good"] for text in texts]
+    assert together == pytest.approx(backwards, abs=1e-6)
+    assert together == pytest.approx(alone, abs=1e-6)
+
+
+def test_rows_may_be_texts_or_rows_of_a_table(classifier):
+    plain, row = classifier.predict(["the cat sees a house.", {"text": "the cat sees a house.", "label": "?"}])
+    assert plain == row
+
+
+def test_a_row_without_a_text_is_refused(classifier):
+    with pytest.raises(InputError, match="found label"):
+        classifier.predict([{"label": "good"}])
+
+
+def test_a_pair_is_refused_by_a_model_of_single_texts(classifier):
+    with pytest.raises(InputError, match="one text a row; row 2 has two"):
+        classifier.predict(["a cat", ("a cat", "a dog")])
+
+
+def test_loading_twice_gives_identical_outputs(pretrained):
+    first, second = (plmkit.load(pretrained, device="cpu").embed(["the cat sees a house."]) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_tied_weights_share_storage_after_loading(model):
+    table = model.network.heads["masked_lm"].vocabulary._table[0].weight
+    assert table.data_ptr() == model.network.model.embed.tokens.weight.data_ptr()
+
+
+def test_importing_plmkit_and_its_command_line_does_not_import_torch():
+    code = "import sys, plmkit, plmkit.cli; assert 'torch' not in sys.modules"  # seconds that `plm --help` has not
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_name_that_plmkit_has_not_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        plmkit.lode  # noqa: B018

@@ -1,0 +1,244 @@
+"""The loop, on networks of one number where that is enough."""
+
+import math
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from plmkit.catalogue import find
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.samples import Position
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.run import settle
+from plmkit.schedules.schedule import Schedule
+from plmkit.training.loop import Budget, Diverged, State, accumulate, pieces, train, validate
+
+CPU = torch.device("cpu")
+VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz"])
+
+
+class Slope(nn.Module):
+    """Its loss is weight · slope, so that the gradient is the slope."""
+
+    def __init__(self, slope: tuple[float, ...]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(len(slope)))
+        self.slope = torch.tensor(slope)
+
+    def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
+        return {"slope": (self.weight * self.slope).sum()}
+
+    def scored(self, batch: Batch) -> dict[str, int]:
+        return {"slope": len(batch.tokens)}
+
+
+class Same:
+    """A source of one batch, which remembers what it was asked for."""
+
+    def __init__(self, batch: Batch | None = None, seconds: float = 0.0) -> None:
+        tokens = torch.ones(2, 6, dtype=torch.long)
+        self.batch = batch or Batch(tokens=tokens, segments=0 * tokens, visible=tokens > 0)
+        self.seconds = seconds
+        self.asked: list[tuple[Position, int, int]] = []
+
+    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
+        time.sleep(self.seconds)
+        self.asked.append((position, rows, length))
+        return self.batch, replace(position, index=position.index + rows)
+
+
+def schedule(**changes) -> Schedule:
+    settings = {"steps": 10, "batch": 2, "lengths": ((1.0, 6),), "rate": 0.5, "warmup": 0.0, "clip": 0.0}
+    return Schedule(**settings | changes)
+
+
+def descend(network: nn.Module, budget: Budget, *, source=None, watch=None, state=State(), **changes):
+    """Plain gradient descent; the reports of all steps, and the state at the end."""
+    reports = []
+    optimizer = torch.optim.SGD([{"params": list(network.parameters()), "peak": 0.5}], lr=0.5)
+
+    def note(report) -> bool:
+        reports.append(report)
+        return watch is None or watch(report)
+
+    end = train(
+        network, source or Same(), optimizer, schedule(**changes), budget, note, seed=7, device=CPU, state=state
+    )  # fmt: skip
+    return reports, end
+
+
+def bert(**changes):
+    """A BERT of one layer of width 16."""
+    settings = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "longest": 32} | changes
+    recipe = settle(
+        find("bert-tiny"),
+        ["schedule.lengths=[[1.0, 8]]", *(f"architecture.{name}={value}" for name, value in settings.items())],
+    ).recipe
+    torch.manual_seed(0)
+    return recipe.build(VOCABULARY)
+
+
+def uneven_batch() -> Batch:
+    """Five rows: one asks for every token, one for none, and two end early."""
+    rng = torch.Generator().manual_seed(1)
+    tokens = torch.randint(5, len(VOCABULARY), (5, 8), generator=rng)
+    asked = torch.tensor([[1] * 8, [0] * 8, [1] + [0] * 7, [0, 1, 1, 0, 0, 0, 0, 0], [0] * 7 + [1]]).bool()
+    visible = torch.arange(8) < torch.tensor([8, 8, 3, 5, 8])[:, None]
+    return Batch(
+        tokens=tokens.where(visible, 0),
+        segments=(torch.arange(8) > 3).long().expand(5, 8),
+        visible=visible,
+        targets=tokens.where(asked, IGNORE),
+        follows=torch.tensor([0, 1, 1, 0, 1]),
+    )
+
+
+def gradients_of(rows_at_once: int | None):
+    network = bert()
+    losses = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    return losses, {name: p.grad for name, p in network.named_parameters()}
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3, 4])
+def test_a_few_rows_at_a_time_give_the_gradients_of_the_whole_batch(rows_at_once):
+    whole_losses, whole = gradients_of(None)
+    losses, parts = gradients_of(rows_at_once)
+    assert losses == pytest.approx(whole_losses, abs=1e-6)
+    assert len(whole) > 20
+    for name, gradient in whole.items():
+        assert (parts[name] - gradient).abs().max() <= 1e-6, name
+
+
+def test_a_batch_is_cut_into_runs_of_rows():
+    assert [len(part.tokens) for part in pieces(uneven_batch(), 2)] == [2, 2, 1]
+    assert pieces(uneven_batch(), 2)[2].follows.tolist() == [1]
+    assert len(pieces(uneven_batch(), 5)) == len(pieces(uneven_batch(), None)) == 1
+
+
+def test_held_out_batches_count_by_their_answers():
+    network, batch = bert(), uneven_batch()
+    whole = validate(network, [batch], CPU, torch.float32)
+    parts = validate(network, pieces(batch, 2), CPU, torch.float32)
+    assert parts == pytest.approx(whole, abs=1e-6)
+    assert network.training
+
+
+def test_a_gradient_that_is_too_long_is_cut_to_the_longest_allowed():
+    network = Slope((3.0, 4.0))  # a norm of 5
+    reports, _ = descend(network, Budget(steps=1), clip=1.0, shape="constant")
+    assert reports[0].norm == 5.0
+    assert network.weight.tolist() == pytest.approx([-0.5 * 0.6, -0.5 * 0.8], abs=1e-6)
+
+
+@pytest.mark.parametrize("clip", [0.0, 5.0, 100.0])
+def test_a_gradient_that_is_allowed_is_left_alone(clip):
+    network = Slope((3.0, 4.0))
+    reports, _ = descend(network, Budget(steps=1), clip=clip, shape="constant")
+    assert reports[0].norm == 5.0
+    assert network.weight.tolist() == pytest.approx([-1.5, -2.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("slope", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_stops_the_run_before_the_weights_are_touched(slope):
+    network = Slope((1.0, slope))
+    with pytest.raises(Diverged, match=r"not a finite number at step 1; the run stops here\.\nLower the rate"):
+        descend(network, Budget(steps=3))
+    assert network.weight.tolist() == [0.0, 0.0]
+
+
+def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
+    class Endless(Slope):
+        def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
+            return {"slope": (self.weight * self.slope).sum() + math.inf}
+
+    with pytest.raises(Diverged, match="at step 1"):
+        descend(Endless((1.0,)), Budget(steps=3))
+
+
+def test_a_budget_of_steps_ends_after_so_many_and_its_rate_ends_at_nothing():
+    network = Slope((1.0,))
+    reports, state = descend(network, Budget(steps=4))
+    assert [report.state.step for report in reports] == [1, 2, 3, 4]
+    assert [report.rate for report in reports] == [0.375, 0.25, 0.125, 0.0]
+    assert [report.progress for report in reports] == [0.25, 0.5, 0.75, 1.0]
+    assert network.weight.tolist() == [-0.75]
+    assert (state.step, state.tokens) == (4, 48)
+
+
+def test_the_first_step_of_a_warm_up_has_a_rate_above_nothing():
+    reports, _ = descend(Slope((1.0,)), Budget(steps=10), warmup=0.5, shape="constant")
+    assert [report.rate for report in reports[:5]] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_a_budget_of_tokens_ends_with_the_step_that_reaches_it_and_counts_no_padding():
+    tokens = torch.ones(2, 6, dtype=torch.long)
+    padded = Batch(tokens=tokens, segments=tokens, visible=torch.arange(6) < torch.tensor([6, 4])[:, None])
+    reports, state = descend(Slope((1.0,)), Budget(tokens=35), source=Same(padded))
+    assert [report.state.tokens for report in reports] == [10, 20, 30, 40]
+    assert state.tokens == 40
+    assert reports[-1].progress == 1.0
+
+
+def test_a_budget_of_seconds_ends_on_time_with_its_rate_near_nothing():
+    begun = time.perf_counter()
+    reports, state = descend(Slope((1.0,)), Budget(seconds=0.6), source=Same(seconds=0.01))
+    took = time.perf_counter() - begun
+    assert 0.6 <= took < 1.2
+    assert 0.6 <= state.seconds <= took
+    assert len(reports) > 5
+    assert reports[0].rate > 0.4
+    assert reports[-1].rate < 0.1  # of 0.5
+    assert reports[-1].progress == 1.0
+
+
+def test_what_was_spent_before_a_pause_is_not_given_again():
+    reports, state = descend(Slope((1.0,)), Budget(seconds=5.0), state=State(step=3, seconds=4.9, tokens=36))
+    assert reports[0].state.step == 4
+    assert 5.0 <= state.seconds < 6.0
+    assert descend(Slope((1.0,)), Budget(steps=3), state=State(step=3))[0] == []
+
+
+def test_watch_can_stop_the_run():
+    reports, state = descend(Slope((1.0,)), Budget(steps=10), watch=lambda report: report.state.step < 3)
+    assert len(reports) == state.step == 3
+
+
+def test_rows_of_another_length_begin_a_new_epoch():
+    source = Same()
+    descend(Slope((1.0,)), Budget(steps=6), source=source, lengths=((0.5, 8), (1.0, 16)))
+    positions = [(position.stage, position.epoch, position.index, length) for position, _, length in source.asked]
+    assert positions == [(0, 0, 0, 8), (0, 0, 2, 8), (0, 0, 4, 8), (1, 1, 0, 16), (1, 1, 2, 16), (1, 1, 4, 16)]
+
+
+def test_each_group_follows_its_own_peak():
+    network = Slope((1.0, 1.0))
+    other = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD(
+        [{"params": [network.weight], "peak": 0.5}, {"params": [other], "peak": 0.1}], lr=1.0
+    )  # fmt: skip
+    rates = []
+    train(
+        network, Same(), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
+        watch=lambda report: bool(rates.append([group["lr"] for group in optimizer.param_groups])) or True,
+    )  # fmt: skip
+    assert rates == [[0.25, 0.05], [0.0, 0.0]]
+
+
+def test_dropout_follows_from_the_seed_and_the_step_so_that_a_pause_changes_nothing():
+    def trained(*budgets: int) -> list[torch.Tensor]:
+        network, state = bert(dropout=0.3, attention_dropout=0.3), State()
+        source = Same(uneven_batch())
+        for steps in budgets:
+            torch.rand(steps)  # whoever draws in between does not matter
+            _, state = descend(
+                network, Budget(steps=6), source=source, state=state, shape="constant",
+                watch=lambda report, steps=steps: report.state.step < steps,
+            )  # fmt: skip
+        return [p.detach() for p in network.parameters()]
+
+    whole, paused = trained(6), trained(2, 3, 6)
+    assert all(map(torch.equal, whole, paused))
+    assert not all(map(torch.equal, whole, trained(5)))

@@ -1,0 +1,339 @@
+"""What `plm pretrain` does with a folder that holds a run, half of one, or something else."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from plmkit.catalogue import find
+from plmkit.run import FINETUNE, settle, write_run
+from plmkit.training import pretrain as module
+from plmkit.training.log import read_metrics
+from plmkit.training.loop import Budget
+from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.progress import Screen
+
+TINY = (
+    "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
+    "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]", "tokenizer.size=120",
+    "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3",
+)  # fmt: skip
+
+
+def command(corpus: Path, out: Path, *more: object, sets: tuple[str, ...] = ()) -> list[object]:
+    flags = [part for setting in (*TINY, *sets) for part in ("--set", setting)]
+    return ["pretrain", "bert-tiny", corpus, "--out", out, *flags, *(more or ("--steps", 5))]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty documents of five sentences of five words."""
+    rng = random.Random(0)
+    words = "cat dog bird fish sees hears likes a the my red old".split()
+    sentences = [" ".join(rng.choices(words, k=5)) + "." for _ in range(200)]
+    path = tmp_path_factory.mktemp("text") / "corpus.txt"
+    path.write_text("\n\n".join("\n".join(sentences[i : i + 5]) for i in range(0, 200, 5)) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def original(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of five steps."""
+    out = tmp_path_factory.mktemp("original") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLM_CACHE", str(out.parent / "cache"))
+        order = Order(
+            settings=settle(find("bert-tiny"), TINY), corpora=(str(text),), out=out, budget=Budget(steps=5)
+        )  # fmt: skip
+        pretrain(order, Screen())
+    return out
+
+
+@pytest.fixture
+def finished(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "run"))
+
+
+@pytest.fixture
+def unfinished(finished: Path) -> Path:
+    """The same run, as it was after step 3."""
+    shutil.rmtree(finished / "checkpoints" / "step-00000005")
+    (finished / "model.safetensors").unlink()
+    about = json.loads((finished / "run.json").read_text())
+    del about["result"]
+    (finished / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    return finished
+
+
+def picture(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its content and the time it was written."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def about(folder: Path) -> dict:
+    return json.loads((folder / "run.json").read_text())
+
+
+def steps_told(folder: Path) -> list[int]:
+    return [line["step"] for line in read_metrics(folder) if "rate" in line]
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    return (first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
+
+
+def test_a_run_folder_holds_everything(original):
+    names = {path.name for path in original.iterdir()}
+    assert names == {
+        "run.json", "model.safetensors", "metrics.jsonl", "tensorboard", "checkpoints",
+        "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json",
+    }  # fmt: skip
+    assert about(original)["recipe"]["architecture"]["width"] == 16
+    assert about(original)["result"]["steps"] == 5
+    assert [path.name for path in sorted((original / "checkpoints").iterdir())] == ["step-00000003", "step-00000005"]
+    assert steps_told(original) == [1, 2, 3, 4, 5]
+
+
+def test_a_finished_run_says_so_and_nothing_is_touched(plm, text, finished):
+    before = picture(finished)
+    ran = plm(*command(text, finished))
+    assert ran.code == 0
+    assert f"{finished} holds a finished run: 5 steps, " in ran.err
+    assert "Add --extend with a budget to go on with it, or name another --out." in ran.err
+    assert picture(finished) == before
+
+
+def test_a_finished_run_can_be_extended(plm, text, finished, original):
+    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
+    assert ran.code == 0, ran.err
+    assert "Going on from step 5." in ran.err
+    assert about(finished)["result"]["steps"] == 9
+    assert steps_told(finished) == list(range(1, 10))
+    assert not same_weights(finished, original)
+
+
+def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
+    extend = command(text, finished, "--steps", 4, "--extend")
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(module, "save_final", stop)
+        plm(*extend)
+    assert about(finished)["state"] == "unfinished"
+    assert plm(*extend).code == 0
+    assert about(finished)["result"]["steps"] == 9
+
+
+def stop(*_args):
+    raise RuntimeError("a crash")
+
+
+def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, original):
+    ran = plm(*command(text, unfinished))
+    assert ran.code == 0, ran.err
+    assert "Going on from step 3." in ran.err
+    assert same_weights(unfinished, original)
+    assert without_time(read_metrics(unfinished)) == without_time(read_metrics(original))
+
+
+def without_time(lines: list[dict]) -> list[dict]:
+    return [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
+
+
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(plm, text, unfinished, original):
+    damaged = shutil.copytree(unfinished / "checkpoints/step-00000003", unfinished / "checkpoints/step-00000004")
+    (damaged / "model.safetensors").write_bytes(b"short")
+    ran = plm(*command(text, unfinished))
+    assert ran.code == 0, ran.err
+    assert "step-00000004 is damaged: its checksum does not match. Going back to the one before." in ran.err
+    assert same_weights(unfinished, original)
+
+
+def test_a_run_of_which_every_checkpoint_is_damaged_is_refused(plm, text, unfinished):
+    (unfinished / "checkpoints/step-00000003/model.safetensors").write_bytes(b"short")
+    ran = plm(*command(text, unfinished))
+    assert ran.code == 2
+    assert "plm: None of the 1 checkpoints in" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("sets", "more", "says"),
+    [
+        (("schedule.rate=0.5",), (), "schedule.rate was 0.001, is 0.5"),
+        (("schedule.lengths=[[1.0, 16]]",), (), "schedule.lengths was 32, is 16"),
+        (("corruption.rate=0.3",), (), "corruption.rate was 0.15, is 0.3"),
+        (("run.valid_share=0.2",), (), "run.valid_share was 0.01, is 0.2"),
+        (("run.weights=[1.0]",), (), "run.weights was [], is [1.0]"),
+        ((), ("--steps", 5, "--seed", 3), "seed was 0, is 3"),
+        ((), ("--steps", 6), "budget.steps was 5, is 6"),
+        ((), ("--minutes", 1), "budget.steps was 5, is None; budget.seconds was None, is 60.0"),
+        ((), ("--steps", 5, "--valid", "held.txt"), "valid was None, is held.txt"),
+        ((), ("--steps", 5, "--from", "other"), "from was None, is other"),
+        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was None, is vocab.txt"),
+    ],
+)
+def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, unfinished, sets, more, says):
+    before = picture(unfinished)
+    ran = plm(*command(text, unfinished, *more, sets=sets))
+    assert ran.code == 2
+    assert ran.err == (
+        f"plm: --out {unfinished} holds a run with other settings: {says}.\n"
+        "Give the same command to go on with it, or name another --out.\n"
+    )
+    assert picture(unfinished) == before
+
+
+def test_settings_of_the_machine_may_change_from_one_call_to_the_next(plm, text, unfinished, original):
+    ran = plm(*command(text, unfinished, sets=("run.log_steps=2", "run.checkpoint_steps=1", "run.validations=1")))
+    assert ran.code == 0, ran.err
+    assert same_weights(unfinished, original)
+
+
+@pytest.mark.parametrize("extend", [(), ("--extend",)])
+def test_a_run_on_text_that_has_changed_is_refused(plm, text, unfinished, extend):
+    moved = unfinished.parent / "corpus.txt"
+    moved.write_text(text.read_text() + "\none more line.\n")
+    (unfinished / "run.json").write_text(json.dumps({**about(unfinished), "corpora": [str(moved)]}))
+    before = picture(unfinished)
+    ran = plm(*command(moved, unfinished, "--steps", 5, *extend))
+    assert ran.code == 2
+    assert f"plm: {unfinished} holds a run on other text: the corpus has changed since it began.\n" in ran.err
+    assert picture(unfinished) == before
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".hidden", "run.json.bak", "model.safetensors"])
+def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(plm, text, tmp_path, name):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / name).write_text("years of work")
+    before = picture(out)
+    ran = plm(*command(text, out))
+    assert ran.code == 2
+    assert ran.err.startswith(f"plm: --out {out} holds something else ({name}) and is left as it is.\nName a new")
+    assert picture(out) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "kind": "pretrain", "state": 1}'])
+def test_a_run_json_that_is_not_ours_is_refused(plm, text, tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    ran = plm(*command(text, tmp_path))
+    assert ran.code == 2
+    assert ran.err.startswith(f"plm: {tmp_path / 'run.json'} ")
+    assert (tmp_path / "run.json").read_text() == content
+
+
+def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, tmp_path):
+    write_run(tmp_path, FINETUNE, {"state": "finished"})
+    ran = plm(*command(text, tmp_path))
+    assert ran.code == 2
+    assert ran.err == f"plm: --out {tmp_path} holds a fine-tuned model. Name another folder.\n"
+
+
+def test_a_file_is_no_folder(plm, text, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("content")
+    assert plm(*command(text, file)).err == f"plm: --out {file} is a file. Name a folder for the run.\n"
+    ran = plm(*command(text, file / "below"))
+    assert ran.code == 2
+    assert ran.err == (
+        f"plm: --out {file / 'below'} cannot be written: Not a directory. Name a folder that you may write to.\n"
+    )
+    assert file.read_text() == "content"
+
+
+def test_an_unwritable_folder_is_refused_before_anything_is_read(plm, text, tmp_path, monkeypatch):
+    def denied(path: Path, *_args, **_settings):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", denied)  # the rights of a folder do not stop the superuser
+    ran = plm(*command(text, tmp_path / "new" / "run"))
+    assert ran.code == 2
+    assert ran.err == (
+        f"plm: --out {tmp_path / 'new' / 'run'} cannot be written: Permission denied. "
+        "Name a folder that you may write to.\n"
+    )
+
+
+def test_a_command_that_fails_leaves_no_folder_behind(plm, tmp_path):
+    ran = plm(*command(tmp_path / "missing.txt", tmp_path / "new" / "run"))
+    assert ran.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_crash_left_in_a_new_folder_does_not_stop_the_next_try(plm, text, tmp_path, original):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / ".run.json.0123456789abcdef0123456789abcdef.partial").write_text("{")
+    ran = plm(*command(text, out))
+    assert ran.code == 0, ran.err
+    assert {path.name for path in out.iterdir()} == {path.name for path in original.iterdir()}
+    assert same_weights(out, original)
+
+
+@pytest.mark.parametrize("lost", ["tokenizer.json", "vocab.txt", "tokenizer_config.json"])
+def test_a_tokenizer_that_was_not_all_written_is_made_again(plm, text, unfinished, original, lost):
+    (unfinished / lost).unlink()
+    ran = plm(*command(text, unfinished))
+    assert ran.code == 0, ran.err
+    assert same_weights(unfinished, original)
+    assert (unfinished / lost).read_bytes() == (original / lost).read_bytes()
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others(plm, text, tmp_path, original):
+    assert plm(*command(text, tmp_path / "again")).code == 0
+    assert same_weights(tmp_path / "again", original)
+    assert plm(*command(text, tmp_path / "other", "--steps", 5, "--seed", 1)).code == 0
+    assert not same_weights(tmp_path / "other", original)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**80])
+def test_any_whole_number_is_a_seed(plm, text, tmp_path, seed):
+    ran = plm(*command(text, tmp_path / "run", "--steps", 1, f"--seed={seed}"))
+    assert ran.code == 0, ran.err
+
+
+def test_rows_taken_a_few_at_a_time_end_where_whole_batches_do(plm, text, tmp_path, original):
+    assert plm(*command(text, tmp_path / "run", sets=("run.rows_at_once=1",))).code == 0
+    whole, parts = load_file(original / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.allclose(whole[name], parts[name], atol=1e-4) for name in whole)
+
+
+def test_a_budget_in_minutes_ends_on_time_and_its_rate_with_it(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", "--minutes", 0.02))
+    assert ran.code == 0, ran.err
+    assert 1.2 <= about(tmp_path / "run")["result"]["seconds"] <= 3.0
+    rates = [line["rate"] for line in read_metrics(tmp_path / "run") if "rate" in line]
+    assert rates[-1] < 0.1 * max(rates)
+
+
+def test_a_budget_in_tokens_is_reached(plm, text, tmp_path):
+    assert plm(*command(text, tmp_path / "run", "--tokens", 500)).code == 0
+    result = about(tmp_path / "run")["result"]
+    assert 500 <= result["tokens"] < 500 + 4 * 32
+
+
+def test_held_out_text_is_scored_so_often_as_told(plm, text, tmp_path):
+    assert plm(*command(text, tmp_path / "run", "--steps", 8, sets=("run.validations=4",))).code == 0
+    scored = [line["step"] for line in read_metrics(tmp_path / "run") if "valid/masked_lm" in line]
+    assert scored == [2, 4, 6, 8]
+
+
+def test_held_out_text_can_be_a_file_of_its_own(plm, text, tmp_path):
+    held = tmp_path / "held.txt"
+    held.write_text("a cat sees the dog.\nthe dog sees a cat.\n\nmy bird likes fish.\nold fish likes my bird.\n")
+    ran = plm(*command(text, tmp_path / "run", "--steps", 2, "--valid", held))
+    assert ran.code == 0, ran.err
+    assert about(tmp_path / "run")["result"]["valid/masked_lm"] > 0
+
+
+def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", sets=("schedule.rate=1e30", "schedule.warmup=0")))
+    assert ran.code == 2
+    assert "plm: The loss or its gradient is not a finite number at step 2; the run stops here.\n" in ran.err
+    assert about(tmp_path / "run")["state"] == "unfinished"
