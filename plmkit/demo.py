@@ -1,5 +1,6 @@
 """The demo: what pretraining is worth, shown on text that every reader already has."""
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from plmkit.data.docstrings import docstring_task
 from plmkit.errors import FolderError
 from plmkit.files import cache_folder, write_json
 from plmkit.loading import load
-from plmkit.run import Machine, claim, settle
+from plmkit.run import Machine, claim, read_run, settle
 from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
 from plmkit.tasks.kinds import find_kind
@@ -21,6 +22,7 @@ from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
 
 RECIPE = "bert-mini"
+RESULTS = "demo.json"
 SENTENCES = (
     "return a new [MASK] with the same shape as the input.",
     "raises an [MASK] if the argument is not a number.",
@@ -33,9 +35,11 @@ SENTENCES = (
 def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]:
     """Pretrain, fine-tune with and without it, fill five blanks, and say where everything is."""
     begun = time.perf_counter()
-    if (out / "demo.json").is_file():
-        raise FolderError(f"{out} holds an earlier demo. Remove it, or name another folder with --out.")
-    claim(out)
+    if (out / RESULTS).is_file():
+        screen.say(f"{out} holds a finished demo; this is what it found. Name another --out to run one again.")
+        return read_results(out / RESULTS)
+    if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it goes on
+        claim(out)
     screen.say(f"1. Pretraining {RECIPE} for {minutes:g} minutes on the documentation of Python, torch and numpy.")
     order = Order(
         settings=settle(find(RECIPE), []),
@@ -56,7 +60,9 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
             model=out / "pretrained", kind=find_kind("classify"), train=train, dev=dev, test=test,
             out=out / f"task-{name}", task=TaskSettings(epochs=4, scratch=scratch), machine=Machine(), seed=seed,
         )  # fmt: skip
-        scores[name] = finetune(task, screen)["result"]["test"]["accuracy"]
+        earlier = read_run(task.out)
+        done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)
+        scores[name] = done["result"]["test"]["accuracy"]
     model = load(out / "pretrained")
     blanks = [
         {"text": text, "answers": [(c.token, round(c.probability, 4)) for c in model.fill(text, top=4)[0]]}
@@ -75,11 +81,18 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
             "pretrained/": "the pretrained model: plm fill, plm embed, plm finetune and plm export take it",
             "task-pretrained/": "the fine-tuned model: plm predict and plm evaluate take it",
             "task-scratch/": "its contrast, from random weights",
-            "demo.json": "these results",
+            RESULTS: "these results",
         },
     }
-    write_json(out / "demo.json", told)
+    write_json(out / RESULTS, told)
     return told
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read: {error}. Remove it, or name another --out.") from error
 
 
 def commonest(train: Path, test: Path) -> float:

@@ -44,17 +44,24 @@ def write_json(path: Path, data: Any) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
-    partial, old = unfinished(path), unfinished(path)
+    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
+
+    A folder that was there before is replaced; one that another process made in the meantime stays.
+    """
+    partial, old, replaces = unfinished(path), unfinished(path), path.exists()
     with explained(path.parent):
         try:
             partial.mkdir(parents=True)
             yield partial
             for file in partial.iterdir():
                 flush(file)
-            if path.exists():  # another process was faster, or the old one is to be replaced
+            if replaces:
                 os.replace(path, old)  # in one move: a crash while it is removed must not leave half of it
-            os.replace(partial, path)
+            try:
+                os.replace(partial, path)
+            except OSError:
+                if replaces or not path.is_dir():
+                    raise
             flush(path.parent)
         finally:
             if old.exists() and not path.exists():

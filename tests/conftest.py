@@ -116,7 +116,7 @@ def pretrained(made: Path, mixed_corpus: Path) -> Path:
     return out
 
 
-def labelled(path: Path, rows: int, seed: int) -> Path:
+def label_rows(path: Path, rows: int, seed: int) -> Path:
     """Sentences labelled by their verb: `good` if it is one of the first four."""
     rng = random.Random(seed)
     lines = ["text\tlabel"]
@@ -128,8 +128,14 @@ def labelled(path: Path, rows: int, seed: int) -> Path:
 
 
 @pytest.fixture(scope="session")
+def labelled() -> Callable[[Path, int, int], Path]:
+    """Write a file of labelled rows: `labelled(path, rows, seed)`."""
+    return label_rows
+
+
+@pytest.fixture(scope="session")
 def rows_file(made: Path) -> Path:
-    return labelled(made / "rows.tsv", 48, seed=3)
+    return label_rows(made / "rows.tsv", 48, seed=3)
 
 
 @pytest.fixture(scope="session")

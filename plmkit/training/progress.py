@@ -1,21 +1,17 @@
 """What a command says while it works: to stderr, so that stdout stays clean."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from plmkit.training.loop import Report
 
 NAMES = {"masked_lm": "masked", "next_sentence": "next"}
+TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 
 
 class Screen:
@@ -27,54 +23,57 @@ class Screen:
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def bar(self, transient: bool = False) -> Progress:
+    def bar(self) -> Progress:
+        """One line: name, bar, share, status, time left; hidden where there is no terminal."""
         return Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=10),
             TaskProgressColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            TimeRemainingColumn(),
             console=self.console,
             refresh_per_second=4,
-            transient=transient,
+            disable=not self.console.is_terminal,
         )
 
     @contextmanager
     def reading(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar over bytes, with MB/s; the function it gives takes how many more are done."""
+        begun = time.perf_counter()
         with self.bar() as progress:
             task = progress.add_task(what, total=total, status="")
 
             def advance(count: int) -> None:
                 progress.advance(task, count)
-                speed = progress.tasks[0].speed
-                if speed:
-                    progress.update(task, status=f"{speed / 1e6:.1f} MB/s")
+                done = progress.tasks[0].completed / 1e6
+                progress.update(task, status=f"{done / max(1e-9, time.perf_counter() - begun):.1f} MB/s")
 
             yield advance
             progress.update(task, completed=total)
+        if not self.console.is_terminal and total > TELL_BYTES:
+            seconds = time.perf_counter() - begun
+            self.say(f"{what}: {total / 1e6:,.1f} MB in {seconds:,.1f} s ({total / 1e6 / seconds:.1f} MB/s)")
 
     @contextmanager
     def training(
         self, name: str = "training"
     ) -> Iterator[Callable[[Report, dict[str, float], float, dict[str, float]], None]]:
-        """A bar over the budget, with losses and speed; plain lines where there is no terminal."""
-        shown = [0]
+        """A bar over the budget, with losses and speed; ten plain lines where there is no terminal."""
+        shown = 0
         with self.bar() as progress:
             task = progress.add_task(name, total=1.0, status="")
 
             def update(report: Report, losses: dict[str, float], speed: float, scores: dict[str, float]) -> None:
-                status = f"step {report.state.step:,}  {brief(losses)}  {speed:,.0f} tokens/s"
+                nonlocal shown
+                status = f"{brief(losses)} {speed:,.0f} tokens/s"
                 if scores:
-                    held = {name.removeprefix("valid/"): value for name, value in scores.items()}
-                    status += f"  held out: {brief(held)}"
+                    status += f" held out {next(iter(scores.values())):.3f}"
                 progress.update(task, completed=report.progress, status=status)
                 tenth = int(report.progress * 10)
-                if not self.console.is_terminal and tenth > shown[0]:
-                    shown[0] = tenth
-                    self.say(f"{report.progress:4.0%}  {status}")
+                if not self.console.is_terminal and tenth > shown:
+                    shown = tenth
+                    self.say(f"{report.progress:4.0%} step {report.state.step:,} {status}")
 
             yield update
 

@@ -322,9 +322,7 @@ def test_a_blank_line_in_a_single_column_is_an_empty_text(tmp_path):
 def test_an_empty_label_is_refused_with_its_line(tmp_path):
     message = ", line 2: the label is empty. Fill it in, or leave the row out."
     assert refusal(put(tmp_path, "a.tsv", "text\tlabel\na\t \n")) == f"a.tsv{message}"
-    assert (
-        refusal(put(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}')) == f"a.jsonl{message}"
-    )
+    assert refusal(put(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}')) == f"a.jsonl{message}"
 
 
 def test_a_missing_parquet_label_is_refused_with_its_row(tmp_path):
@@ -358,9 +356,7 @@ def test_a_file_without_texts_is_told_the_names_of_the_column(tmp_path):
 
 def test_a_wrong_separator_is_suspected(tmp_path):
     message = refusal(put(tmp_path, "a.tsv", "label,text\n1,a\n"))
-    assert message.startswith(
-        "a.tsv has no column text; its only column is 'label,text'. Is the separator right?\n"
-    )
+    assert message.startswith("a.tsv has no column text; its only column is 'label,text'. Is the separator right?\n")
 
 
 def test_a_file_without_a_header_shows_the_start_of_its_first_line(tmp_path):
@@ -444,9 +440,7 @@ def test_at_most_ten_known_labels_are_shown():
 def test_one_class_only_cannot_be_trained():
     with pytest.raises(InputError) as caught:
         check_trainable(labelled("x", "x", "x"), "train.tsv")
-    assert str(caught.value) == (
-        "Training needs at least two classes; all 3 rows of train.tsv have label 'x'."
-    )
+    assert str(caught.value) == ("Training needs at least two classes; all 3 rows of train.tsv have label 'x'.")
 
 
 def test_one_number_only_cannot_be_trained():

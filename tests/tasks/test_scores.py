@@ -78,9 +78,7 @@ def test_constant_gold_and_a_single_row_have_no_correlation():
 
 
 def test_spread_is_per_score_over_seeds():
-    assert spread(
-        [{"accuracy": 0.5, "mcc": 0.0}, {"accuracy": 0.75, "mcc": 0.0}, {"accuracy": 1.0, "mcc": 0.0}]
-    ) == {
+    assert spread([{"accuracy": 0.5, "mcc": 0.0}, {"accuracy": 0.75, "mcc": 0.0}, {"accuracy": 1.0, "mcc": 0.0}]) == {
         "accuracy": {"mean": 0.75, "std": 0.25, "min": 0.5, "max": 1.0},
         "mcc": {"mean": 0.0, "std": 0.0, "min": 0.0, "max": 0.0},
     }

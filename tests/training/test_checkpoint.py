@@ -151,9 +151,7 @@ def test_where_all_are_damaged_the_run_does_not_begin_again_in_silence(tmp_path)
     saved(tmp_path, 1, 2)
     for path in tmp_path.glob(f"*/{WEIGHTS}"):
         flip(path)
-    with pytest.raises(
-        CheckpointError, match=r"None of the 2 checkpoints in .* can be read; each is damaged\.\n"
-    ):
+    with pytest.raises(CheckpointError, match=r"None of the 2 checkpoints in .* can be read; each is damaged\.\n"):
         load(tmp_path)
 
 

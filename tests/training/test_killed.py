@@ -2,10 +2,12 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +23,16 @@ SETTINGS = (
 )  # fmt: skip
 STEPS = 40
 
-# Runs the command in a child that is told where to die, as often as there are places; then prints how each ended.
-# A place is `module`, `function`, and after how many calls; `before` the call is done, or after.
-FORKS = """
-import importlib, json, os, resource, signal, sys
+# Runs commands in children that are told where to die. Starting torch takes seconds, so it is started once and forked.
+# A place is a module, a function of it, the how-manieth call, and whether to die before or after it, or to wait there
+# until told to go on.
+SERVER = """
+import importlib, json, os, resource, signal, sys, time
 import torch._dynamo, torch.utils.tensorboard  # slow to import, so once for all
 from plmkit.cli import main
 import plmkit.training.pretrain
 
-def die_at(module, name, call, when, argument=None):
+def die_at(go, module, name, call, when, argument=None):
     holder = importlib.import_module(module)
     original, calls = getattr(holder, name), []
     def watched(*args, **settings):
@@ -37,34 +40,92 @@ def die_at(module, name, call, when, argument=None):
             calls.append(name)
         if len(calls) == call and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
+        if len(calls) == call and when == "wait":
+            open(go + ".here", "w").close()
+            while not os.path.exists(go):
+                time.sleep(0.01)
         result = original(*args, **settings)
-        if len(calls) == call:
+        if len(calls) == call and when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
     setattr(holder, name, watched)
 
-def child(place):
+def child(arguments, place, said):
+    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    os.dup2(2, 1)
     if isinstance(place, int):  # the largest file that may be written
         resource.setrlimit(resource.RLIMIT_FSIZE, (place, place))
     elif place:
-        die_at(*place)
+        die_at(said + ".go", *place)
+    sys.argv = ["plm", *arguments]
+    code = 1
     try:
         main()
     except SystemExit as stop:
+        code = stop.code or 0
+    finally:
         sys.stderr.flush()
-        os._exit(stop.code or 0)
+        os._exit(code)
 
-places = json.loads(sys.argv[1])
-sys.argv = ["plm", *sys.argv[2:]]
-endings = []
-for place in places:
+for line in sys.stdin:
     number = os.fork()
     if not number:
-        child(place)
-    endings.append(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
-sys.stdout.flush()
-print("ENDINGS", json.dumps(endings))
+        child(*json.loads(line))
+    print(number, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), flush=True)
 """
+
+
+class Server:
+    """One process that runs command after command, each in a fork of itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said, self.go, self.here = (folder / name for name in ("said", "said.go", "said.go.here"))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def begin(self, arguments: list[str], place: object = None) -> int:
+        """The number of the process that runs the command."""
+        for path in (self.go, self.here):
+            path.unlink(missing_ok=True)
+        print(json.dumps([arguments, place, str(self.said)]), file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def wait(self) -> None:
+        """Until it waits at its place."""
+        wait_until(self.here.exists)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code (-9: killed), and what it said; where it waits, it may go on."""
+        self.go.touch()
+        code = int(self.process.stdout.readline())
+        return code, self.said.read_text(encoding="utf-8")
+
+    def run(self, arguments: list[str], place: object = None) -> tuple[int, str]:
+        self.begin(arguments, place)
+        return self.end()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLM_CACHE", str(folder / "cache"))
+        served = Server(folder)
+    yield served
+    served.process.communicate()  # its input ends, and so does it
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty documents of five sentences of six words."""
+    rng = random.Random(0)
+    words = ["cat", "dog", "bird", "fish", "sees", "hears", "likes", "finds", "a", "the", "my", "red", "old", "long"]
+    sentences = [" ".join(rng.choices(words, k=6)) + "." for _ in range(300)]
+    path = tmp_path_factory.mktemp("text") / "corpus.txt"
+    path.write_text("\n\n".join("\n".join(sentences[i : i + 5]) for i in range(0, 300, 5)) + "\n")
+    return path
 
 
 def arguments(corpus: Path, out: Path) -> list[str]:
@@ -72,39 +133,20 @@ def arguments(corpus: Path, out: Path) -> list[str]:
     return ["pretrain", "bert-tiny", str(corpus), "--out", str(out), "--steps", str(STEPS), *sets]
 
 
-def run_at(places: list, corpus: Path, out: Path) -> tuple[list[int], str]:
-    """How each child ended (-9: killed), and what they said."""
-    told = subprocess.run(
-        [sys.executable, "-c", FORKS, json.dumps(places), *arguments(corpus, out)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout.rpartition("ENDINGS")[2]), told.stderr
-
-
-def start(corpus: Path, out: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "plmkit.cli", *arguments(corpus, out)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def wait_for_step(out: Path, step: int, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        path = out / "metrics.jsonl"
-        if path.is_file() and f'"step": {step},' in path.read_text(encoding="utf-8"):
-            return
-        time.sleep(0.002)
-    raise AssertionError(f"step {step} was not seen: {process.communicate()}")
-
-
-@pytest.fixture
-def whole(corpus: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(server: Server, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that nobody interrupts."""
-    out = tmp_path / "whole"
-    assert run_at([None], corpus, out)[0] == [0]
+    out = tmp_path_factory.mktemp("whole") / "run"
+    code, said = server.run(arguments(corpus, out))
+    assert code == 0, said
     return out
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until, "nothing happened for a minute"
+        time.sleep(0.002)
 
 
 def assert_equal_runs(out: Path, whole: Path) -> None:
@@ -112,6 +154,13 @@ def assert_equal_runs(out: Path, whole: Path) -> None:
     assert without_time(out) == without_time(whole)
     assert [line["step"] for line in read_metrics(out) if "rate" in line] == list(range(1, STEPS + 1))
     assert files(out) == files(whole)
+
+
+def steps_told(out: Path) -> list[int]:
+    """Of a run that may be writing at this moment."""
+    path = out / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [json.loads(line)["step"] for line in lines if line.endswith("}")]
 
 
 def without_time(out: Path) -> list[dict]:
@@ -125,7 +174,7 @@ def files(out: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(corpus, tmp_path, whole):
+def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(server, corpus, tmp_path, whole):
     train, checkpoint, log = "plmkit.training.pretrain", "plmkit.training.checkpoint", "plmkit.training.log"
     places = [
         ("os", "replace", 1, "before"),  # nothing but an unfinished file in the folder, if any
@@ -143,62 +192,67 @@ def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(corpus, tm
         (train, "save_final", 1, "before"),  # all is trained
         (train, "save_final", 1, "after"),
         (train, "write_run", 2, "before"),  # all is done but to say so
-        None,
     ]
     out = tmp_path / "run"
-    endings, said = run_at(places, corpus, out)
-    assert endings == [-signal.SIGKILL] * (len(places) - 1) + [0], said
+    for place in places:
+        code, said = server.run(arguments(corpus, out), place)
+        assert code == -signal.SIGKILL, (place, said)
+    code, said = server.run(arguments(corpus, out))
+    assert code == 0, said
     assert_equal_runs(out, whole)
 
 
 @pytest.mark.slow
-def test_a_run_killed_from_outside_ends_with_the_same_bits(corpus, tmp_path, whole):
+def test_a_run_killed_from_outside_ends_with_the_same_bits(server, corpus, tmp_path, whole):
     out = tmp_path / "run"
-    for step in (13, 31):
-        process = start(corpus, out)
-        wait_for_step(out, step, process)
+    command = [sys.executable, "-m", "plmkit.cli", *arguments(corpus, out)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: 6 in steps_told(out))
         process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        assert not (out / "model.safetensors").exists()
-    assert run_at([None], corpus, out)[0] == [0]
+    assert process.returncode == -signal.SIGKILL
+    for steps in (9, 13):
+        number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "set_rate", steps, "wait"))
+        server.wait()
+        os.kill(number, signal.SIGKILL)
+        assert server.end()[0] == -signal.SIGKILL
+    assert not (out / "model.safetensors").exists()
+    assert server.run(arguments(corpus, out))[0] == 0
     assert_equal_runs(out, whole)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(corpus, tmp_path, whole, number):
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(server, corpus, tmp_path, whole, kind):
     out = tmp_path / "run"
-    process = start(corpus, out)
-    wait_for_step(out, 12, process)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130, said
-    assert " and saved. The same command goes on from here.\n" in said
+    number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "set_rate", 13, "wait"))
+    server.wait()
+    os.kill(number, kind)
+    code, said = server.end()
+    assert code == 130, said
+    assert "Stopped at step 13 and saved. The same command goes on from here.\n" in said  # the step under way is done
     assert "Traceback" not in said
-    stopped = int(said.partition("Stopped at step ")[2].split()[0])
-    assert 12 <= stopped < STEPS
-    assert (out / "checkpoints" / f"step-{stopped:08d}" / "state.json").is_file()
-    endings, said = run_at([None], corpus, out)
-    assert endings == [0]
-    assert f"Going on from step {stopped}." in said
+    assert (out / "checkpoints" / "step-00000013" / "state.json").is_file()
+    code, said = server.run(arguments(corpus, out))
+    assert code == 0, said
+    assert "Going on from step 13." in said
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert without_time(out) == without_time(whole)
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_during_a_save_leaves_the_checkpoint_before(corpus, tmp_path, whole):
+def test_a_disk_that_fills_up_during_a_save_leaves_the_checkpoint_before(server, corpus, tmp_path, whole):
     out = tmp_path / "run"
     weights = (whole / "model.safetensors").stat().st_size
-    kill_at_7 = ("plmkit.training.loop", "set_rate", 7, "before")
-    endings, said = run_at([kill_at_7, weights - 4096, weights + 4096], corpus, out)
-    assert endings == [-signal.SIGKILL, 2, 2], said
-    failures = [line for line in said.splitlines() if line.startswith("plm: ")]
-    assert len(failures) == 2  # once with the weights, once with the optimizer
-    assert all("cannot be written" in line and "File too large" in line for line in failures), said
-    assert "Traceback" not in said
-    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000005"]
-    assert run_at([None], corpus, out)[0] == [0]
+    server.run(arguments(corpus, out), ("plmkit.training.loop", "set_rate", 7, "before"))
+    for largest in (weights - 4096, weights + 4096):  # too small for the weights, too small for the optimizer
+        code, said = server.run(arguments(corpus, out), largest)
+        assert code == 2, said
+        failure = said.partition("plm: ")[2]
+        assert "cannot be written" in failure and "File too large" in failure
+        assert len(failure.splitlines()) <= 3
+        assert "Traceback" not in said
+        assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000005"]
+    assert server.run(arguments(corpus, out))[0] == 0
     assert_equal_runs(out, whole)
 
 

@@ -33,7 +33,7 @@ def command(corpus: Path, out: Path, *more: object, sets: tuple[str, ...] = ()) 
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Forty documents of five sentences of five words."""
     rng = random.Random(0)
-    words = "cat dog bird fish sees hears likes a the my red old".split()
+    words = ["cat", "dog", "bird", "fish", "sees", "hears", "likes", "a", "the", "my", "red", "old"]
     sentences = [" ".join(rng.choices(words, k=5)) + "." for _ in range(200)]
     path = tmp_path_factory.mktemp("text") / "corpus.txt"
     path.write_text("\n\n".join("\n".join(sentences[i : i + 5]) for i in range(0, 200, 5)) + "\n")

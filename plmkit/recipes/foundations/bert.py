@@ -85,7 +85,7 @@ def bert_mini() -> Recipe:
         name="bert-mini",
         notes=FOR_MINUTES,
         tokenizer=WordPiece(size=8_000),
-        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.3)),
+        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
         architecture=Encoder(layers=4, heads=4, width=256, inner=1024, dropout=0.0, attention_dropout=0.0),
         objectives=(MaskedLM(frequency_bias=True), NextSentence()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),

@@ -1,0 +1,432 @@
+"""Fine-tuning: what is trained, what is kept, what is written, and what pretraining is worth."""
+
+import itertools
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import plmkit
+from plmkit.architectures.encoder import Encoder
+from plmkit.catalogue import find
+from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.token import TokenMasking
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.loading import Task, read_parts
+from plmkit.run import Machine, Settings
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tasks import finetune as finetuning
+from plmkit.tasks.finetune import Order, build, depth_below, finetune, optimizer_of
+from plmkit.tasks.head import LabelHead
+from plmkit.tasks.kinds import KINDS, find_kind
+from plmkit.tasks.settings import TaskSettings, rate_for, settle_task
+from plmkit.tokenizers.wordpiece import WordPiece
+from plmkit.training.log import read_metrics
+from plmkit.training.loop import Budget
+from plmkit.training.pretrain import Order as PretrainOrder
+from plmkit.training.pretrain import pretrain
+from plmkit.training.progress import Screen
+
+QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
+
+
+def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify", **settings) -> Order:
+    around = {name: settings.pop(name) for name in ("dev", "test", "seed", "seeds") if name in settings}
+    task = TaskSettings(**{"epochs": 1, "batch": 16, **settings})
+    return Order(
+        model=pretrained, kind=find_kind(kind), train=rows, out=out, task=task, machine=Machine(threads=1),
+        **{"dev": None, "test": None, **around},
+    )  # fmt: skip
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def pairs(path: Path, labels: list[str]) -> Path:
+    rng = random.Random(0)
+    words = ["cat", "dog", "bird", "king", "sea", "moon", "river", "garden"]
+    lines = [f"the {rng.choice(words)} sees\ta {rng.choice(words)}\t{labels[i % len(labels)]}" for i in range(24)]
+    return write(path, ["text_a\ttext_b\tlabel", *lines])
+
+
+# Every kind through one command
+
+
+@pytest.mark.parametrize("kind", ["classify", "pair", "nli", "regress"])
+def test_every_kind_of_task_runs_through_one_command_and_writes_its_scores(kind, pretrained, rows_file, plm, tmp_path):
+    labels = {"pair": ["same", "other"], "nli": ["neutral", "entailment", "contradiction"], "regress": ["1", "2.5"]}
+    rows = rows_file if kind == "classify" else pairs(tmp_path / "rows.tsv", labels[kind])
+    out = tmp_path / "out"
+    ran = plm("finetune", pretrained, "--task", kind, "--train", rows, "--dev", rows, "--test", rows, "--out", out,
+              *QUICK, "--json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    scores = json.loads((out / "scores.json").read_text())
+    wanted = {"pearson", "spearman", "mse"} if kind == "regress" else {"accuracy", "macro_f1", "mcc"}
+    assert wanted <= scores["test"].keys()
+    assert wanted <= scores["dev"].keys()
+    assert ran.json == {"out": str(out), **scores}
+    evaluated = plm("evaluate", out, rows, "--json").json
+    assert {name: evaluated[name] for name in wanted} == pytest.approx({name: scores["test"][name] for name in wanted})
+    assert evaluated.get("confusion") == scores["test"].get("confusion")
+
+
+def test_nli_has_three_ways_in_the_order_of_the_released_code(pretrained, tmp_path, plm):
+    rows = pairs(tmp_path / "rows.tsv", ["neutral", "entailment", "contradiction"])
+    plm("finetune", pretrained, "--task", "nli", "--train", rows, "--out", tmp_path / "out", *QUICK)
+    model = plmkit.load(tmp_path / "out")
+    assert model.classes == ("contradiction", "entailment", "neutral")
+    assert model.network.heads["label"].classify.weight.shape == (3, 32)
+    (prediction,) = model.predict([("the cat sees", "a dog")])
+    assert list(prediction.probabilities) == list(model.classes)
+
+
+def test_a_number_can_be_learnt_from_one_text_or_from_two(pretrained, tmp_path, plm):
+    single = write(tmp_path / "one.tsv", ["text\tlabel", "the cat sees\t0", "a bird\t1.5", "the sea\t-3"])
+    double = pairs(tmp_path / "two.tsv", ["1", "2"])
+    for number, rows in enumerate((single, double)):
+        out = tmp_path / f"out{number}"
+        assert plm("finetune", pretrained, "--task", "regress", "--train", rows, "--out", out, *QUICK).code == 0
+        assert isinstance(plmkit.load(out).predict(["the cat"])[0].label, float)
+
+
+def test_kinds_of_rows_answer_once_and_read_the_first_position():
+    assert {kind.level for kind in KINDS.values()} == {"row"}
+    head = LabelHead(width=4, outputs=2, numeric=False).eval()
+    states = States(hidden=torch.randn(1, 3, 4), pooled=torch.randn(1, 4))
+    other = replace(states, hidden=torch.randn(1, 3, 4))
+    nothing = torch.zeros(1, 3, dtype=torch.long)
+    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones(1, 3, dtype=torch.bool))
+    assert torch.equal(head.answers(states, batch), head.answers(other, batch))
+
+
+# What is loaded and what is trained
+
+
+def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_new_head(pretrained, rows_file):
+    order = order_of(pretrained, rows_file, Path("unused"))
+    parts = read_parts(pretrained)
+    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    first, second = (build(order, parts, task, seed).state_dict() for seed in (0, 1))
+    encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
+    assert encoder
+    for name, tensor in encoder.items():
+        assert torch.equal(first[name], tensor)
+        assert torch.equal(second[name], tensor)
+    assert first.keys() - encoder.keys() == {"heads.label.classify.weight", "heads.label.classify.bias"}
+    assert not torch.equal(first["heads.label.classify.weight"], second["heads.label.classify.weight"])
+    assert first["heads.label.classify.weight"].abs().max() <= 0.04
+
+
+def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
+    order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
+    parts = read_parts(pretrained)
+    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    fresh = build(order, parts, task, 0).state_dict()
+    for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
+        assert not torch.equal(fresh[name], parts.weights[name])
+
+
+def test_a_frozen_encoder_stays_as_it_was_and_the_head_learns(pretrained, rows_file, tmp_path):
+    finetune(order_of(pretrained, rows_file, tmp_path / "a", frozen=True), Screen())
+    finetune(order_of(pretrained, rows_file, tmp_path / "b", frozen=True, epochs=2), Screen())
+    before = load_file(pretrained / "model.safetensors")
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
+    for name, tensor in one.items():
+        if name.startswith("model."):
+            assert torch.equal(tensor, before[name]), name
+    assert not torch.equal(one["heads.label.classify.weight"], two["heads.label.classify.weight"])
+
+
+def test_without_freezing_every_weight_that_is_read_changes(pretrained, rows_file, tmp_path):
+    finetune(order_of(pretrained, rows_file, tmp_path / "a"), Screen())
+    before, after = (load_file(folder / "model.safetensors") for folder in (pretrained, tmp_path / "a"))
+    assert all(not torch.equal(tensor, before[name]) for name, tensor in after.items() if name.startswith("model."))
+
+
+def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretrained, rows_file):
+    def factor(name: str, layers: int = 12, decay: float = 0.8) -> float:
+        return decay ** depth_below(name, layers)
+
+    assert factor("model.embed.tokens.weight") == pytest.approx(0.043980, abs=1e-6)
+    assert factor("model.blocks.0.attention.output.weight") == pytest.approx(0.054976, abs=1e-6)
+    assert factor("model.blocks.1.attention.output.weight") == pytest.approx(0.068719, abs=1e-6)
+    assert factor("model.blocks.11.feed_forward_norm.bias") == pytest.approx(0.64, abs=1e-9)
+    assert factor("heads.label.classify.weight") == factor("model.pooler.weight") == 1
+    assert factor("model.embed.norm.weight", 24, 0.9) == pytest.approx(0.064611, abs=1e-6)
+    assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
+    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5)
+    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    network = build(order, read_parts(pretrained), task, 0)
+    optimizer = optimizer_of(network, order.task, 1.0, layers=2)
+    names = {id(weight): name for name, weight in network.named_parameters()}
+    peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
+    assert peaks["heads.label.classify.weight"] == 1
+    assert peaks["model.blocks.1.attention.output.weight"] == 0.25
+    assert peaks["model.blocks.0.attention.output.weight"] == 0.125
+    assert peaks["model.embed.positions.weight"] == 0.0625
+    assert peaks.keys() == set(names.values())
+
+
+def test_biases_and_norms_do_not_decay(pretrained, rows_file):
+    order = order_of(pretrained, rows_file, Path("unused"))
+    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    optimizer = optimizer_of(build(order, read_parts(pretrained), task, 0), order.task, 1e-3, layers=2)
+    for group in optimizer.param_groups:
+        assert group["weight_decay"] == (0.01 if group["params"][0].dim() > 1 else 0.0)
+
+
+# Pooling
+
+
+def test_each_pooling_reads_what_it_says():
+    hidden = torch.tensor([[[1.0, 5.0], [3.0, -4.0], [9.0, 9.0]]])
+    states = States(hidden=hidden, pooled=torch.tensor([[7.0, 8.0]]))
+    tokens = torch.zeros(1, 3, dtype=torch.long)
+    batch = Batch(tokens=tokens, segments=tokens, visible=torch.tensor([[True, True, False]]))
+
+    def pooled(name: str) -> list[float]:
+        return LabelHead(width=2, outputs=2, numeric=False, pooling=name, length=3).pool(states, batch)[0].tolist()
+
+    assert pooled("first") == [7, 8]
+    assert pooled("mean") == [2, 0.5]
+    assert pooled("max") == [3, 5]
+    assert pooled("concat") == [1, 5, 3, -4, 0, 0]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "concat"])
+def test_every_pooling_trains_is_saved_and_predicts(pooling, pretrained, rows_file, tmp_path):
+    finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling=pooling, length=16), Screen())
+    model = plmkit.load(tmp_path / "out", device="cpu")
+    head = model.network.heads["label"]
+    assert (head.pooling, head.classify.in_features) == (pooling, 16 * 32 if pooling == "concat" else 32)
+    short, long = model.predict(["a cat.", "the old man sees a long road and the sea and the moon and the garden."])
+    assert short.probabilities == pytest.approx(model.predict(["a cat."])[0].probabilities, abs=1e-6)
+    assert long.label in ("bad", "good")
+
+
+def test_concat_without_a_length_is_refused():
+    with pytest.raises(SettingError, match=r"needs a fixed task\.length"):
+        LabelHead(width=2, outputs=2, numeric=False, pooling="concat")
+
+
+# Seeds, epochs, and what is kept
+
+
+def test_several_seeds_give_mean_and_spread(pretrained, rows_file, tmp_path, plm):
+    out = tmp_path / "out"
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--test",
+              rows_file, "--out", out, "--seed", 5, "--seeds", 3, *QUICK)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "mean" in ran.out
+    assert "spread" in ran.out
+    scores = json.loads((out / "scores.json").read_text())
+    assert [run["seed"] for run in scores["seeds"]] == [5, 6, 7]
+    for part in ("dev", "test"):
+        values = torch.tensor([run[part]["accuracy"] for run in scores["seeds"]], dtype=torch.float64)
+        told = scores["spread"][part]["accuracy"]
+        assert told["mean"] == pytest.approx(float(values.mean()))
+        assert told["std"] == pytest.approx(float(values.std()))
+        assert (told["min"], told["max"]) == (float(values.min()), float(values.max()))
+    best = max(scores["seeds"], key=lambda run: run["dev"]["accuracy"])
+    assert scores["seed"] == best["seed"]
+    assert scores["dev"] == best["dev"]
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(pretrained, rows_file, tmp_path):
+    for name, seed in (("a", 4), ("b", 4), ("c", 5)):
+        finetune(order_of(pretrained, rows_file, tmp_path / name, seed=seed), Screen())
+    one, same, other = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["model.embed.tokens.weight"], other["model.embed.tokens.weight"])
+
+
+def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_path, monkeypatch):
+    accuracies = iter([0.5, 0.9, 0.7, 0.9])
+    seen = []
+
+    def scripted(model, rows, task):
+        seen.append({name: tensor.clone() for name, tensor in model.network.state_dict().items()})
+        return {"accuracy": next(accuracies)}
+
+    monkeypatch.setattr(finetuning, "evaluate_rows", scripted)
+    about = finetune(order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
+    assert about["result"]["dev"] == {"accuracy": 0.9}
+    assert about["result"]["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
+    kept = load_file(tmp_path / "out" / "model.safetensors")
+    assert all(torch.equal(kept[name], seen[1][name]) for name in kept)
+    assert not torch.equal(kept["model.embed.tokens.weight"], seen[3]["model.embed.tokens.weight"])
+
+
+def test_without_dev_rows_the_last_epoch_is_kept(pretrained, rows_file, tmp_path):
+    about = finetune(order_of(pretrained, rows_file, tmp_path / "out", epochs=3), Screen())
+    assert about["result"]["step"] == 9
+
+
+def test_the_test_rows_are_scored_once_with_the_weights_that_are_kept(pretrained, rows_file, tmp_path):
+    order = order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, test=rows_file, epochs=2)
+    result = finetune(order, Screen())["result"]
+    assert result["test"] == result["dev"]
+
+
+def test_a_fine_tuning_that_was_stopped_is_begun_again(pretrained, rows_file, tmp_path, monkeypatch):
+    order = order_of(pretrained, rows_file, tmp_path / "out")
+
+    def stop(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finetuning, "train", stop)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(order, Screen())
+    assert json.loads((order.out / "run.json").read_text())["state"] == "unfinished"
+    finetune(order, Screen())
+    finetune(replace(order, out=tmp_path / "other"), Screen())
+    again, other = (load_file(folder / "model.safetensors") for folder in (order.out, tmp_path / "other"))
+    assert all(torch.equal(again[name], other[name]) for name in again)
+
+
+def test_losses_and_scores_are_logged_step_by_step(finetuned):
+    lines = read_metrics(finetuned)
+    assert [line["step"] for line in lines if "dev/0/accuracy" in line] == [3, 6]
+    assert any("train/0/loss" in line for line in lines)
+    assert list((finetuned / "tensorboard").iterdir())
+
+
+def test_a_run_folder_is_self_contained(finetuned, rows_file, tmp_path):
+    about = json.loads((finetuned / "run.json").read_text())
+    assert (about["kind"], about["state"], about["task_kind"]) == ("finetune", "finished", "classify")
+    assert about["classes"] == ["bad", "good"]
+    assert about["files"]["train"] == str(rows_file)
+    names = {path.name for path in finetuned.iterdir()}
+    assert {"model.safetensors", "tokenizer.json", "scores.json", "metrics.jsonl"} <= names
+    moved = finetuned.rename(tmp_path / "moved")
+    try:
+        assert plmkit.load(moved).predict(["the cat sees a house."])
+    finally:
+        moved.rename(finetuned)
+
+
+# Lengths and settings
+
+
+def test_rows_are_as_long_as_the_training_rows_need(finetuned):
+    assert json.loads((finetuned / "run.json").read_text())["length"] == 16
+
+
+def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_file, tmp_path, plm):
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK,
+              "--set", "task.length=7")  # fmt: skip
+    assert ran.code == 0
+    assert "48 of 48 texts are longer than 7 tokens and lose their tail" in ran.err
+    assert plmkit.load(tmp_path / "out").longest == 7
+
+
+def test_narrow_networks_learn_at_higher_rates():
+    assert rate_for(768) == pytest.approx(3e-5)
+    assert rate_for(256) == pytest.approx(2.7e-4)
+    assert rate_for(32) == 5e-4
+
+
+def test_settings_of_task_and_run_are_set_by_name():
+    task, machine = settle_task(["task.rate=1e-4", "task.frozen=yes", "run.threads=1"], epochs=2.5)
+    assert (task.rate, task.frozen, task.epochs, machine.threads) == (1e-4, True, 2.5, 1)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.rate=0", "task.rate=inf", "task.warmup=1",
+        "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=last", "task.length=2", "task.layer_decay=0",
+        "task.rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.rate=1", "task.rte=1", "task=1", "task.rate",
+        "schedule.rate=1",
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_refused(setting):
+    with pytest.raises(SettingError):
+        settle_task([setting], None)
+
+
+def test_freezing_random_weights_is_refused():
+    with pytest.raises(SettingError, match="Drop one"):
+        settle_task(["task.frozen=true", "task.scratch=true"], None)
+
+
+# Learning
+
+
+@pytest.mark.slow
+def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
+    """Is the verb one of the first four? Three hundred rows, a hundred others to be judged by."""
+    train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
+    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=2e-3, dropout=0.0)
+    assert finetune(order, Screen())["result"]["test"]["accuracy"] >= 0.9
+
+
+FAMILY = 30
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory) -> tuple[Path, Path, Path]:
+    """A model pretrained on two families of invented words that never meet, and rows that name the family.
+
+    The hundred labelled rows use 10 words of each family, the rows to be judged by the other 20.
+    """
+    folder = tmp_path_factory.mktemp("families")
+    rng = random.Random(0)
+    words = ["".join(letters) for letters in itertools.product("bdkm", "aeo", "lnrt", "aiu")]
+    rng.shuffle(words)
+    family = {"one": words[:FAMILY], "two": words[FAMILY : 2 * FAMILY]}
+
+    def text(name: str, part: slice) -> str:
+        return " ".join(rng.choices(family[name][part], k=6)) + "."
+
+    def rows(file: str, count: int, part: slice) -> Path:
+        names = [rng.choice(["one", "two"]) for _ in range(count)]
+        return write(folder / file, ["text\tlabel", *(f"{text(name, part)}\t{name}" for name in names)])
+
+    documents = []
+    for _ in range(400):
+        name = rng.choice(["one", "two"])
+        documents.append("\n".join(text(name, slice(None)) for _ in range(4)))
+    corpus = write(folder / "corpus.txt", ["\n\n".join(documents)])
+    recipe = replace(
+        find("bert-base"),
+        tokenizer=WordPiece(size=400),
+        corruption=(SentencePairs(), TokenMasking()),
+        architecture=Encoder(layers=2, heads=2, width=64, inner=128, longest=64, dropout=0.0, attention_dropout=0.0),
+        schedule=Schedule(steps=400, batch=16, lengths=((1.0, 32),), rate=3e-3, warmup=0.1, optimizer=AdamW()),
+    )
+    settings = Settings(recipe=recipe, run=Machine(threads=1))
+    order = PretrainOrder(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))
+    pretrain(order, Screen())
+    return order.out, rows("train.tsv", 100, slice(0, 10)), rows("test.tsv", 200, slice(10, None))
+
+
+@pytest.mark.slow
+def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_path):
+    """On every one of three seeds; and the loss falls faster, and what is learnt holds for words never labelled."""
+    model, train, test = families
+    found, losses = {}, {}
+    for scratch in (False, True):
+        order = order_of(
+            model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, rate=1e-3,
+            dropout=0.0, seeds=3,
+        )  # fmt: skip
+        result = finetune(order, Screen())["result"]
+        found[scratch] = [run["test"]["accuracy"] for run in result["seeds"]]
+        losses[scratch] = [
+            next(line[f"train/{seed}/loss"] for line in read_metrics(order.out)
+                 if line["step"] == 20 and f"train/{seed}/loss" in line)
+            for seed in range(3)
+        ]  # fmt: skip
+    assert min(found[False]) >= 0.85
+    assert max(found[True]) <= 0.65  # none of these words was labelled: nothing to know them by
+    assert max(losses[False]) < min(losses[True])
