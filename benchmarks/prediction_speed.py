@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def run(options: Options) -> list[Line]:
             ours()  # the first call of each size warms up, the second counts
             size, seconds = best_batch_size(theirs, BATCH_SIZES[:2] if options.quick else BATCH_SIZES)
             say("  pipeline: " + ", ".join(f"{len(texts) / s:,.0f} texts/s at {b}" for b, s in seconds.items()))
-            a, b = take_turns(ours, lambda size=size, theirs=theirs: theirs(size), options.rounds)
+            a, b = take_turns(ours, partial(theirs, size), options.rounds)
         if any(one["labels"] != two["labels"] for one, two in zip(a, b, strict=True)):
             raise RuntimeError("The two sides predict different labels.")
         kinds = len(set(a[0]["labels"]))
@@ -91,6 +92,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     network = Network(model, {"label": head}, {"label": 1.0})
     user = Model(network=network, encoder=encoder, tokenizer=ready, folder=folder)
     pooled = user.states(user.rows(texts[:64]))[0].pooled
+    assert pooled is not None
     with torch.no_grad():  # random weights give all texts one class; now each class is near as likely as another
         head.classify.weight.mul_(100)
         head.classify.bias.copy_(-head.classify.weight @ pooled.mean(0))

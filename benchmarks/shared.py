@@ -105,7 +105,9 @@ def sentence(words: list[str], chinese: bool) -> str:
 
 def english_words(rng: np.random.Generator, count: int = 80_000) -> list[str]:
     """Words of one to four syllables, the short ones commonest on the whole."""
-    starts, middles, ends = "b c d f g h l m n p r s t w st tr".split(), "a e i o u ea ou".split(), " n r s t l".split(" ")
+    starts = [*"bcdfghlmnprstw", "st", "tr"]
+    middles = [*"aeiou", "ea", "ou"]
+    ends = ["", *"nrstl"]
     syllables = [a + b + c for a in starts for b in middles for c in ends]
     words: dict[str, None] = {}
     while len(words) < count:

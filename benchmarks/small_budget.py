@@ -1,6 +1,6 @@
 """What minutes of pretraining are worth: `plm pretrain`, then fine-tuning with and without it, and a linear model.
 
-python -m benchmarks.small_budget --corpus FILE... --tokenizer FOLDER --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER
+python -m benchmarks.small_budget --corpus FILE... --tokenizer FOLDER --task NAME=FOLDER --minutes 10 --out FOLDER
 
 Each task's folder holds train.tsv, dev.tsv and test.tsv with the columns text (or text_a) and label. The same command
 goes on where an earlier one was stopped.

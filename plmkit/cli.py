@@ -229,7 +229,7 @@ def predict(
 @app.command(epilog='Example: plm fill runs/mine "the capital of France is [MASK]." --top 3')
 def fill(
     model: ModelDir,
-    text: Annotated[str, typer.Argument(help="A text with one or more [MASK].")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text with one or more [MASK].")],
     top: Annotated[int, typer.Option(min=1, help="How many ways to fill each blank.")] = 5,
     as_json: Json = False,
 ) -> None:
@@ -287,6 +287,7 @@ def demo(
     from plmkit import show
     from plmkit.demo import demo as run
 
+    positive("--minutes", minutes)
     told = run(out, minutes, seed, screen())
     if as_json:
         print_json(told)
@@ -314,13 +315,17 @@ def budget(minutes: float | None, steps: int | None, tokens: float | None, defau
     if len(named) > 1:
         raise SettingError(f"A run has one budget; found {' and '.join(named)}. Choose one.")
     for name, value in named.items():
-        if not (math.isfinite(value) and value > 0) or (name == "--tokens" and value < 1):
-            raise SettingError(f"{name} must be a finite number above 0; found {value:g}.")
+        positive(name, value)
     return Budget(
         steps=steps if named else default,
-        tokens=None if tokens is None else int(tokens),
+        tokens=None if tokens is None else math.ceil(tokens),
         seconds=None if minutes is None else minutes * 60,
     )
+
+
+def positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise SettingError(f"{name} must be a finite number above 0; found {value:g}.")
 
 
 def print_json(data: dict[str, Any]) -> None:

@@ -82,12 +82,12 @@ def warnings(found: dict[str, Any]) -> tuple[str, ...]:
         )
     if found["long_lines"]:
         out.append(
-            f"{found['long_lines']:,} lines are longer than 10,000 characters; the longest, {found['longest_line']:,}, "
-            f"is in {found['longest_line_at']}. Are line breaks missing?"
+            f"Lines over 10,000 characters: {found['long_lines']:,}. The longest has {found['longest_line']:,}, "
+            f"{found['longest_line_at']}. Are line breaks missing?"
         )
     if found["replaced"]:
         out.append(
-            f"{found['replaced']:,} characters are U+FFFD: the text was once decoded with the wrong encoding. "
-            "Convert it again from its source."
+            f"Characters lost to U+FFFD: {found['replaced']:,}. The text was once decoded with the wrong encoding; "
+            "convert it again from its source."
         )
     return tuple(out)

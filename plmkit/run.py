@@ -30,7 +30,7 @@ class Machine:
     compile: bool = False  # torch.compile: a minute to start, then faster steps
     checkpoint_steps: int = 500
     log_steps: int = 10
-    validations: int = 10  # how often held-out text is scored during a run
+    validations: int = 5  # how often held-out text is scored during a run
     valid_share: float = 0.01  # of the corpus, held out where --valid names no file
     layout: str = "auto"  # how .txt files are cut into documents
     column: str | None = None  # text column of tables

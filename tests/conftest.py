@@ -52,6 +52,12 @@ TINY = (
 CHINESE = ("潮水退了，就知道谁没穿裤子。", "我的狗很可爱。", "企鹅不擅长飞行。", "醒醒吧，你没有妹妹。")
 
 
+@pytest.fixture(scope="session")
+def tiny_settings() -> list[str]:
+    """Options that make any BERT tiny."""
+    return [part for setting in TINY for part in ("--set", setting)]
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command did."""

@@ -11,7 +11,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.layers.block import PostNormBlock
 from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import Packing
-from plmkit.layers.start import start_weights
+from plmkit.layers.start import start_at_neighbours, start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class Encoder:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
+    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
     writes: ClassVar = frozenset({"hidden", "pooled"})
 
     def build(self, vocabulary: Vocabulary) -> "EncoderModel":
@@ -60,6 +61,8 @@ class EncoderModel(nn.Module):
         )
         self.pooler = nn.Linear(settings.width, settings.width)
         start_weights(self)
+        if settings.neighbours:
+            start_at_neighbours(self.embed.positions, list(self.blocks), settings.heads)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)

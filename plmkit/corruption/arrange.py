@@ -27,12 +27,12 @@ class SentencePairs:
         counts = np.diff(store.documents)[documents]
         if len(documents) < 2:
             raise InputError(
-                f"{where}: the corpus has {len(documents)} document to train on, and pairs of texts need at least two.\n"
+                f"{where}: the corpus has {len(documents)} document to train on, and pairs need two or more.\n"
                 "Put a blank line between documents, or set run.layout=document-per-line."
             )
         if counts.max() < 2:
             raise InputError(
-                f"{where}: none of the {len(documents):,} documents from there on has two sentences, so no text follows another.\n"
+                f"{where}: none of the {len(documents):,} documents has two sentences, so none follows another.\n"
                 "Put one document's sentences on lines of their own with blank lines only between documents."
             )
 

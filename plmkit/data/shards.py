@@ -59,10 +59,15 @@ def open_store(
     on_progress: OnProgress | None = None,
 ) -> TokenStore:
     """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
-    folder = cache / "tokens" / store_key(corpora, tokenizer)
+    folder = store_folder(corpora, tokenizer, cache)
     if not (folder / "store.json").is_file():
         build_store(folder, corpora, tokenizer, processes, on_progress or (lambda size: None))
     return load_store(folder)
+
+
+def store_folder(corpora: Sequence[Corpus], tokenizer: Tokenizer, cache: Path) -> Path:
+    """Where the tokens are, or will be."""
+    return cache / "tokens" / store_key(corpora, tokenizer)
 
 
 def store_key(corpora: Sequence[Corpus], tokenizer: Tokenizer) -> str:

@@ -12,7 +12,7 @@ from plmkit.data.batch import Batch
 from plmkit.data.corpus import Corpus, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, open_store, store_key
+from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
 from plmkit.recipe import Recipe
@@ -105,6 +105,8 @@ def embedded(screen: Screen) -> Corpus:
 
 def tokens_of(corpora: Sequence[Corpus], tokenizer: Tokenizer, settings: Settings, screen: Screen) -> TokenStore:
     processes = settings.run.processes or available_cores()
+    if store_folder(corpora, tokenizer, cache_folder()).is_dir():
+        return open_store(corpora, tokenizer, cache_folder())
     with screen.reading("reading text", sum(corpus.size for corpus in corpora)) as advance:
         return open_store(corpora, tokenizer, cache_folder(), processes=processes, on_progress=advance)
 

@@ -132,9 +132,7 @@ def test_settings_that_would_be_ignored_are_refused(write: Write) -> None:
 
 
 def test_zero_width_and_control_characters_stay(write: Write) -> None:
-    assert texts(open_corpus([write("a.txt", "a\u200bb\x07c\u2028d\x0be")])) == [
-        ("a\u200bb\x07c\u2028d\x0be",)
-    ]
+    assert texts(open_corpus([write("a.txt", "a\u200bb\x07c\u2028d\x0be")])) == [("a\u200bb\x07c\u2028d\x0be",)]
 
 
 # Bounded memory
@@ -268,9 +266,7 @@ def test_compressed_files_that_are_something_else_are_refused(write: Write, endi
 
 def test_json_lines_are_documents_with_their_line_numbers(write: Write) -> None:
     rows = [{"id": 1, "text": "First line.\r\nSecond line.\n\n"}, {"id": 2, "text": "Another document."}]
-    path = write(
-        "a.jsonl", json.dumps(rows[0]) + "\n\n" + json.dumps(rows[1]) + '\n{"text": null}\n{"text": " "}'
-    )
+    path = write("a.jsonl", json.dumps(rows[0]) + "\n\n" + json.dumps(rows[1]) + '\n{"text": null}\n{"text": " "}')
     corpus = open_corpus([path])
     assert texts(corpus) == TWO
     assert [document.line for document in corpus.documents()] == [1, 3]
@@ -363,8 +359,7 @@ def test_a_missing_column_is_refused_with_the_columns_found(write: Write) -> Non
         f"{path} has no column 'text'. Columns found: id, titel.\nSet `column` to the one with the text."
     )
     assert refused(path, column="title") == (
-        f"{path} has no column 'title'. Did you mean 'titel'? Columns found: id, titel.\n"
-        "Set `column` to one of them."
+        f"{path} has no column 'title'. Did you mean 'titel'? Columns found: id, titel.\nSet `column` to one of them."
     )
     assert "no column 'text'" in refused(write("b.csv", "content,body\n1,2\n"))  # which of the two?
 
@@ -414,8 +409,7 @@ def test_damaged_and_textless_parquet_files_are_refused(tmp_path: Path) -> None:
 def test_gb18030_is_refused_with_the_line_and_the_way_to_convert(write: Write) -> None:
     path = write("a.txt", b"ascii\n\n" + "中文文本，不是统一码。".encode("gb18030"))
     assert refused(path) == (
-        f"{path}, line 3: not valid UTF-8. "
-        "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`."
+        f"{path}, line 3: not valid UTF-8. It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`."
     )
 
 
@@ -468,9 +462,7 @@ def test_utf16_is_refused_with_the_way_to_convert(write: Write, encoding: str) -
     ],
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.unknown"])
-def test_other_kinds_of_file_are_named_and_refused(
-    write: Write, name: str, content: bytes, kind: str
-) -> None:
+def test_other_kinds_of_file_are_named_and_refused(write: Write, name: str, content: bytes, kind: str) -> None:
     path = write(name, content)
     assert refused(path).startswith(f"{path} is {kind}")
 
@@ -523,9 +515,7 @@ def test_a_folder_that_links_to_itself_is_read_once(write: Write, tmp_path: Path
     assert texts(open_corpus([tmp_path / "corpus"])) == TWO
 
 
-def test_a_folder_without_readable_files_is_refused_with_the_endings_read(
-    write: Write, tmp_path: Path
-) -> None:
+def test_a_folder_without_readable_files_is_refused_with_the_endings_read(write: Write, tmp_path: Path) -> None:
     write("corpus/image.png", "x")
     assert refused(tmp_path / "corpus") == (
         f"{tmp_path / 'corpus'} holds no file that can be read. Files read: "
@@ -603,9 +593,7 @@ def test_a_corpus_without_text_is_refused(write: Write, name: str, content: byte
 
 
 def test_an_empty_parquet_file_is_refused(tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(
-        pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet"
-    )
+    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
     assert refused(tmp_path / "a.parquet") == "There is no text in a.parquet. Give files with text."
 
 

@@ -110,9 +110,7 @@ def test_old_escapes_in_a_source_raise_no_warning(tmp_path: Path) -> None:
 
 
 def test_the_language_reference_of_pydoc_is_part_of_the_text(tmp_path: Path) -> None:
-    (tmp_path / "topics.py").write_text(
-        "topics = {'pass': 'The pass statement is a null operation, no more.'}"
-    )
+    (tmp_path / "topics.py").write_text("topics = {'pass': 'The pass statement is a null operation, no more.'}")
     assert [document.text for document in read_folders({"": tmp_path})] == [
         "The pass statement is a null operation, no more."
     ]
@@ -183,9 +181,7 @@ def test_prose_is_what_is_left_of_a_docstring(docstring: str, paragraphs: str) -
     assert "|".join(prose(docstring)) == paragraphs
 
 
-def test_the_corpus_is_a_text_file_with_a_blank_line_between_documents(
-    only_shapes: Path, tmp_path: Path
-) -> None:
+def test_the_corpus_is_a_text_file_with_a_blank_line_between_documents(only_shapes: Path, tmp_path: Path) -> None:
     text = docstring_corpus(tmp_path / "cache").read_text()
     assert text.startswith(
         "Tools that measure the shapes of a drawing.\nThey all work in millimetres.\n\nA round shape"
@@ -234,9 +230,7 @@ def test_the_cache_is_where_plm_cache_says(monkeypatch: pytest.MonkeyPatch, tmp_
     assert docstrings.cached(None, ".txt").parent == Path.home() / ".cache" / "plmkit"
 
 
-def test_a_full_disk_leaves_no_file_behind(
-    only_shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_file_behind(only_shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -53,9 +53,7 @@ def test_chinese_characters_stand_alone():
     assert named(WORDS)("ah\u535a\u63a8zz") == ["ah", "博", "推", "zz"]
 
 
-@pytest.mark.parametrize(
-    ("lowercase", "tokens"), [(True, "hello ! how are you ?"), (False, "HeLLo ! how Are yoU ?")]
-)
+@pytest.mark.parametrize(("lowercase", "tokens"), [(True, "hello ! how are you ?"), (False, "HeLLo ! how Are yoU ?")])
 def test_case_is_kept_only_when_asked(lowercase, tokens):
     assert named(WORDS, lowercase=lowercase)(" \tHeLLo!how  \n Are yoU?  ") == tokens.split()
 
@@ -246,9 +244,7 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bad):
 
 
 def test_a_tokenizer_file_without_special_tokens_is_refused(tmp_path):
-    RustTokenizer(models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(
-        str(tmp_path / "tokenizer.json")
-    )
+    RustTokenizer(models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"tokenizer.json: The vocabulary of 2 tokens has no \[PAD\]"):
         load_tokenizer(tmp_path)
 

@@ -80,9 +80,7 @@ def test_the_same_texts_give_the_same_vocabulary_in_every_process():
 
 
 def test_the_order_of_texts_does_not_matter():
-    assert (
-        WordPiece(size=80).train(TEXTS).fingerprint() == WordPiece(size=80).train(TEXTS[::-1]).fingerprint()
-    )
+    assert WordPiece(size=80).train(TEXTS).fingerprint() == WordPiece(size=80).train(TEXTS[::-1]).fingerprint()
 
 
 def test_texts_are_read_once_and_progress_is_told():

@@ -13,8 +13,8 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.wordpiece import WordPiece
 
 FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, masking and vocabulary are set for minutes on a small machine, "
-    "not the paper's: see benchmarks/README.md. The network and what it learns by are the paper's."
+    "Batch, rate, warm-up, dropout, length, masking, vocabulary and starting weights are set for minutes on a small "
+    "machine, not the paper's: see benchmarks/README.md. The network and what it learns by are the paper's."
 )
 
 
@@ -86,7 +86,9 @@ def bert_mini() -> Recipe:
         notes=FOR_MINUTES,
         tokenizer=WordPiece(size=8_000),
         corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
-        architecture=Encoder(layers=4, heads=4, width=256, inner=1024, dropout=0.0, attention_dropout=0.0),
+        architecture=Encoder(
+            layers=4, heads=4, width=256, inner=1024, dropout=0.0, attention_dropout=0.0, neighbours=True
+        ),
         objectives=(MaskedLM(frequency_bias=True), NextSentence()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
@@ -96,5 +98,7 @@ def bert_tiny() -> Recipe:
     return replace(
         bert_mini(),
         name="bert-tiny",
-        architecture=Encoder(layers=2, heads=2, width=128, inner=512, dropout=0.0, attention_dropout=0.0),
+        architecture=Encoder(
+            layers=2, heads=2, width=128, inner=512, dropout=0.0, attention_dropout=0.0, neighbours=True
+        ),
     )

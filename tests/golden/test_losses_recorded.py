@@ -1,0 +1,61 @@
+"""Losses of a tiny run, written down: a change that is not meant to change training must keep them."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.catalogue import find
+from plmkit.data.samples import Samples
+from plmkit.data.shards import TokenStore
+from plmkit.data.survey import Survey
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.schedule import Schedule
+from plmkit.training.loop import Budget, train
+
+WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(45))))
+RECORDED = {
+    "AdamW": [4.5999, 4.5242, 4.5615, 4.656, 4.6541, 4.5646],
+    "BertAdam": [4.5999, 4.4811, 4.5772, 4.9304, 4.85, 4.5022],
+}
+
+
+def store() -> TokenStore:
+    rng = random.Random(3)
+    lengths = [[rng.randint(3, 9) for _ in range(rng.randint(2, 6))] for _ in range(30)]
+    flat = [length for document in lengths for length in document]
+    sentences = np.concatenate([[0], np.cumsum(flat)])
+    return TokenStore(
+        tokens=np.array([rng.randint(5, 49) for _ in range(sentences[-1])]),
+        sentences=sentences,
+        documents=np.concatenate([[0], np.cumsum([len(document) for document in lengths])]),
+        sources=np.zeros(30, dtype=np.int16),
+        survey=Survey(),
+    )
+
+
+@pytest.mark.parametrize("optimizer", [AdamW(), BertAdam()], ids=lambda optimizer: type(optimizer).__name__)
+def test_the_losses_of_a_tiny_run_are_those_recorded(optimizer):
+    recipe = replace(
+        find("bert-base"),
+        architecture=Encoder(layers=2, heads=2, width=16, inner=32, longest=32, dropout=0.1),
+        schedule=Schedule(steps=6, batch=4, lengths=((1.0, 32),), rate=1e-2, warmup=0.1, optimizer=optimizer),
+    )
+    torch.manual_seed(0)
+    network = recipe.build(WORDS)
+    samples = Samples(store(), np.arange(30), recipe.corruption, WORDS, seed=0)
+    losses = []
+    made = optimizer.build(network.named_parameters(), recipe.schedule.rate)
+
+    def watch(report):
+        losses.append(round(sum(report.losses.values()), 4))
+        return True
+
+    train(
+        network, samples, made, recipe.schedule, Budget(steps=6), watch, seed=0, device=torch.device("cpu")
+    )  # fmt: skip
+    assert losses == pytest.approx(RECORDED[type(optimizer).__name__], abs=2e-3)

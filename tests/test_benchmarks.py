@@ -1,0 +1,137 @@
+"""The benchmarks run, compare like with like, and stop when a contestant does."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.network import Network
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def within_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmarks are beside the package, not in it."""
+    monkeypatch.syspath_prepend(ROOT)
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "lines"), [("pretraining_speed", 2), ("preparation_speed", 2), ("prediction_speed", 2)]
+)
+def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):
+    done = bench("benchmarks", "--quick", "--only", name, "--json", str(tmp_path / "told.json"))
+    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    assert list(told["results"]) == [name]
+    assert len(told["results"][name]) == lines
+    for line in told["results"][name]:
+        assert line["ratio"] == pytest.approx(line["ours"][0] / line["theirs"][0])
+        assert line["ratio"] > 0
+        assert f"| {line['case']} " in done.stdout
+        assert line["met"] == (line["ratio"] >= line["target"])
+
+
+@pytest.mark.slow
+def test_small_budget_compares_three_models_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
+    task = tmp_path / "task"
+    task.mkdir()
+    rng = random.Random(0)
+    for part, count in (("train", 40), ("dev", 10), ("test", 10)):
+        rows = [f"{label}\tthe {rng.choice(('cat', 'dog'))} likes {label} things" for label in ("old", "new") * count]
+        (task / f"{part}.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
+    command = (
+        "benchmarks.small_budget", "--corpus", str(corpus), "--task", f"things={task}", "--recipe", "bert-tiny",
+        "--minutes", "0.02", "--epochs", "1", "--seeds", "2", "--set", "tokenizer.size=200",
+        "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    first = bench(*command)
+    assert first.stderr.count("$ plm pretrain") == 1
+    assert first.stderr.count("$ plm finetune") == 2
+    told = json.loads((tmp_path / "out" / "small_budget.json").read_text(encoding="utf-8"))
+    scores = told["tasks"]["things"]
+    assert scores["linear"]["test"] == 1.0
+    assert [len(scores[start]["test"]) for start in ("scratch", "pretrained")] == [2, 2]
+    again = bench(*command)
+    assert "$ plm" not in again.stderr
+    assert again.stdout == first.stdout
+
+
+def test_the_work_of_a_forward_pass_is_what_torch_counts():
+    from benchmarks.pretraining_speed import Case, forward_work, shape_of
+
+    settings = Encoder(layers=2, heads=2, width=16, inner=48, dropout=0.0, attention_dropout=0.0)
+    vocabulary = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefg"])
+    model = settings.build(vocabulary)
+    heads = {"masked_lm": MaskedLM().build(model), "next_sentence": NextSentence().build(model)}
+    network = Network(model, heads, dict.fromkeys(heads, 1.0))
+    tokens = torch.randint(5, 12, (3, 8))
+    visible = torch.ones(3, 8, dtype=torch.bool)
+    visible[1, 5:] = False
+    targets = torch.full((3, 8), IGNORE)
+    targets[:, 2:4] = 6
+    batch = Batch(
+        tokens=tokens,
+        segments=torch.zeros_like(tokens),
+        visible=visible,
+        targets=targets,
+        follows=torch.zeros(3).long(),
+    )
+    case = Case(
+        text=Path(), tokenizer=Path(), vocabulary=12, cache=Path(), dropout=0.0, seed=0,
+        layers=2, heads=2, width=16, inner=48,
+    )  # fmt: skip
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        network(batch)
+    assert forward_work(case, shape_of(batch)) == counter.get_total_flops()
+
+
+def test_made_text_has_the_size_asked_for_and_depends_on_the_seed_alone():
+    from benchmarks.shared import CHINESE, ENGLISH, make_text
+
+    for name in (ENGLISH, CHINESE):
+        text = make_text(name, 0.05, seed=3)
+        assert len(text.encode()) == pytest.approx(50_000, rel=0.2)
+        assert "\n\n" in text
+        assert text == make_text(name, 0.05, seed=3)
+        assert text != make_text(name, 0.05, seed=4)
+
+
+def test_a_ratio_is_the_median_over_rounds():
+    from benchmarks.shared import Line, lines_table
+
+    line = Line(case="a case", unit="tokens/s", ours=[4.0, 9.0, 5.0], theirs=[2.0, 3.0, 2.0], target=3.0)
+    assert line.ratio == 2.5
+    assert lines_table([line]).splitlines()[-1] == (
+        "| a case | 5    | 2      | tokens/s | 2.50  | 2.00 to 3.00 | 3.00   | missed |"
+    )
+
+
+def test_a_contestant_that_dies_or_fails_stops_the_benchmark():
+    from benchmarks.shared import sides
+
+    with pytest.raises(RuntimeError, match="ended with code 3"), sides((os._exit, 3)):
+        pass
+    with pytest.raises(RuntimeError, match="FileNotFoundError"), sides((os.listdir, "nowhere")):
+        pass

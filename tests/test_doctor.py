@@ -1,0 +1,138 @@
+import random
+
+import pytest
+
+from plmkit.data.vocabulary import SPECIAL_TOKENS
+
+WORDS = ". 。 the cat sees a house dog likes sea bird hears moon king calls"
+TEXT = """The cat sees a house. The dog likes the sea.
+A bird hears the moon.
+
+The cat sees a house. The dog likes the sea.
+A bird hears the moon.
+
+我的狗很可爱。企鹅不擅长飞行。
+
+the king calls the \N{REPLACEMENT CHARACTER}.
+zq the king.
+"""
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    path = tmp_path / "vocab.txt"
+    tokens = [*SPECIAL_TOKENS, *WORDS.split(), *sorted(set("我的狗很可爱企鹅不擅长飞行"))]
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def test_every_count_is_exact(small, vocabulary, plm):
+    ran = plm("doctor", small, "--tokenizer", vocabulary, "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json
+    assert found["documents"] == 4
+    assert found["sentences"] == 10
+    assert found["tokens"] == 18 + 18 + 15 + 9
+    assert found["vocabulary"] == len(SPECIAL_TOKENS) + len(WORDS.split()) + 13
+    assert found["duplicate_share"] == 1 / 4
+    assert found["unknown_share"] == 1 / 60  # zq
+    assert found["replaced"] == 1
+    assert (found["longest_line"], found["longest_line_at"]) == (44, f"{small}, line 1")
+    letters = sum(character.isascii() and character.isalpha() for character in TEXT)
+    assert found["languages"] == {
+        "Chinese": round(13 / (13 + letters), 4),
+        "Latin": round(letters / (13 + letters), 4),
+        "other": 0.0,
+    }
+    assert found["sources"] == {str(small): 1.0}
+    assert found["held_out"] == 1
+
+
+def test_three_examples_are_shown_as_the_model_sees_them_and_as_they_were(small, vocabulary, plm):
+    ran = plm("doctor", small, "--tokenizer", vocabulary, "--json")
+    assert len(ran.json["preview"]) == 3
+    for seen, whole in ran.json["preview"]:
+        assert seen.startswith("[CLS] ")
+        assert seen.endswith("[SEP]")
+        assert "[MASK]" not in whole
+        assert whole.count("[SEP]") == 2
+    assert any("[MASK]" in seen for seen, _ in ran.json["preview"])
+    said = plm("doctor", small, "--tokenizer", vocabulary).out
+    for seen, whole in ran.json["preview"]:
+        assert seen in said
+        assert whole in said
+
+
+def test_the_examples_are_those_of_the_first_batch_of_training(small, vocabulary, plm):
+    first, second, other = (
+        plm("doctor", small, "--tokenizer", vocabulary, "--json", "--seed", seed).json["preview"] for seed in (1, 1, 2)
+    )
+    assert first == second
+    assert first != other
+
+
+def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
+    long = small.with_name("long.txt")
+    long.write_text("word " * 3000 + "\n\n" + TEXT, encoding="utf-8")
+    said = plm("doctor", long, "--tokenizer", vocabulary).out
+    assert "tokens are few" in said
+    assert "20% of the documents repeat an earlier one; remove them" in said
+    assert "of the tokens are unknown to the vocabulary" in said
+    assert f"Lines of more than 10,000 characters: 1. The longest has 14,999, {long}, line 1." in said
+    assert "Characters lost to U+FFFD: 1." in said
+
+
+def test_several_corpora_are_weighed_by_tokens(small, vocabulary, plm, tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("the cat sees. the dog likes the sea.\n\nthe moon. the sea.\n", encoding="utf-8")
+    found = plm("doctor", small, more, "--tokenizer", vocabulary, "--json").json
+    assert found["documents"] == 6
+    assert found["sources"] == {str(small): round(60 / 76, 4), str(more): round(16 / 76, 4)}
+
+
+def test_examples_are_counted_for_the_recipe_that_is_named(plm, tmp_path):
+    rng = random.Random(0)
+    path = tmp_path / "corpus.txt"
+    sentences = [" ".join(rng.choices("abcdefgh", k=20)) + "." for _ in range(400)]
+    path.write_text("\n\n".join("\n".join(sentences[i : i + 20]) for i in range(0, 400, 20)), encoding="utf-8")
+    short, long = (
+        plm("doctor", path, "--json", "--recipe", "bert-base", "--set", f"schedule.lengths=[[1.0, {length}]]").json
+        for length in (64, 256)
+    )
+    assert short["examples"] > 2 * long["examples"]
+    assert short["tokens_per_example"] <= 61
+    assert 128 < long["tokens_per_example"] <= 253
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "no text in"),
+        (b" \n\n \n", "no text in"),
+        (b"\x7fELF\x02\x01\x00\x00\x00 text", "not text"),
+        (b"a line.\nanother\0line.\n", "line 2"),
+        (b"a line.\nanother line.\n\xff\xfe\xfa broken.\n", "line 3"),
+        (b"One sentence.\n\nAnother one.\n\nA third.\n", "has two sentences"),
+        (b"One document. Of two sentences.\n", "pairs of texts need at least two"),
+    ],
+    ids=["empty", "blank", "program", "zero-byte", "not-utf-8", "no-pairs", "one-document"],
+)
+def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, complaint, plm, tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(content)
+    for command in (["doctor", path], ["pretrain", "bert-tiny", path, "--out", tmp_path / "out", "--steps", 1]):
+        ran = plm(*command, "--set", "run.layout=blank-lines")
+        assert ran.code == 2
+        assert ran.out == ""
+        message = ran.err[ran.err.index("plm: ") :]
+        assert complaint in message
+        assert "corpus.txt" in message
+        assert len(message.splitlines()) <= 3
+    assert not (tmp_path / "out").exists()
