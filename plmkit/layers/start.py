@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-FASTEST = 2.0  # radians a position, the fastest wave
+FASTEST, SLOWER = 2.0, 0.58  # radians a position: the waves that the first heads read
 WAVE = 0.03  # height of the waves; token vectors begin with a deviation of 0.02
 SHARPNESS = 1.1  # puts about a third of a head's attention on its neighbour
 LOUDER = 2.5
@@ -32,7 +32,9 @@ def start_at_neighbours(positions: nn.Embedding, blocks: Sequence[nn.Module], he
     """
     longest, width = positions.weight.shape
     inside = width // heads
-    speeds = FASTEST * torch.exp(-torch.linspace(0, 1, width // 2) * math.log(FASTEST * longest / (2 * math.pi)))
+    near = torch.logspace(math.log10(FASTEST), math.log10(SLOWER), inside // 2)  # tell one place from the next
+    far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), width // 2 - inside // 2)
+    speeds = torch.cat([near, far])
     angles = torch.arange(longest)[:, None] * speeds
     with torch.no_grad():
         positions.weight.copy_(WAVE * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
@@ -45,7 +47,7 @@ def start_at_neighbours(positions: nn.Embedding, blocks: Sequence[nn.Module], he
             step = (head // 2 + 1) * (-1 if head % 2 == 0 else 1)
             rows = slice(head * inside, (head + 1) * inside)
             joint[rows, :inside] += SHARPNESS * torch.eye(inside)
-            joint[width : 2 * width][rows, :inside] += SHARPNESS * rotation(speeds[: inside // 2] * step)
+            joint[width : 2 * width][rows, :inside] += SHARPNESS * rotation(near * step)
 
 
 def rotation(angles: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 
-WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *"my dog is hairy apple the cat sat down".split()))
+WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, "my", "dog", "is", "hairy", "apple", "the", "cat", "sat", "down"))
 
 
 def rows_of(*texts: str, vocabulary: Vocabulary = WORDS) -> Rows:
