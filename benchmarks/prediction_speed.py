@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shared import Line, Options, Side, learn_tokenizer, say, sides, take_turns, text_files
+from benchmarks.shared import ENGLISH, Line, Options, Side, learn_tokenizer, say, sides, take_turns, text_files
 
 TITLE = "Predicting, texts a second: plmkit beside transformers.pipeline at its best batch size"
 TARGET = 2.0
@@ -18,7 +18,8 @@ CLASSES = ("bad", "fair", "good", "fine")
 
 def run(options: Options) -> list[Line]:
     lines = []
-    for name, text in text_files(options, 0.2 if options.quick else 1).items():
+    files = text_files(options, 0.2, [ENGLISH]) if options.quick else text_files(options, 1)
+    for name, text in files.items():
         say(f"prediction: {name}")
         tokenizer = learn_tokenizer(text, 1_000 if options.quick else 21_128, options.folder / f"{text.stem}-predict")
         texts = cut_texts(text, tokenizer, 24 if options.quick else 600, options.seed)

@@ -65,8 +65,8 @@ def column(rounds: list[dict[str, float]], name: str) -> list[float]:
 
 def cases(options: Options) -> dict[str, Case]:
     """Two vocabularies, with and without dropout."""
-    texts = text_files(options, 0.2 if options.quick else 4)
     wanted = {1_000: ENGLISH} if options.quick else {21_128: CHINESE, 30_522: ENGLISH}
+    texts = text_files(options, 0.2 if options.quick else 4, list(wanted.values()))
     small: dict[str, Any] = {"layers": 2, "heads": 2, "width": 32, "inner": 64, "length": 32, "batch": 4}
     small |= {"our_steps": 2, "their_steps": 2, "products": 1, "threads": 1}
     found = {}

@@ -57,12 +57,12 @@ class Line:
 # --- text
 
 
-def text_files(options: Options, megabytes: float) -> dict[str, Path]:
+def text_files(options: Options, megabytes: float, names: Sequence[str] = (ENGLISH, CHINESE)) -> dict[str, Path]:
     """The user's text by its name, or made English and Chinese."""
     if options.corpus:
         return {options.corpus.name: options.corpus}
     files = {}
-    for name in (ENGLISH, CHINESE):
+    for name in names:
         files[name] = options.folder / f"{name}-{megabytes:g}.txt"
         if not files[name].exists():
             files[name].write_text(make_text(name, megabytes, options.seed), encoding="utf-8")

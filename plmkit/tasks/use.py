@@ -12,7 +12,7 @@ import numpy as np
 from plmkit.errors import SettingError
 from plmkit.files import explained, write_text
 from plmkit.model import Model, Prediction
-from plmkit.tasks.finetune import pair_of, scores_of
+from plmkit.tasks.judging import evaluate_rows, pair_of
 from plmkit.tasks.rows import check_classes, read_rows, rows_of
 from plmkit.tasks.table import Table, read_table
 from plmkit.training.progress import Screen
@@ -27,7 +27,7 @@ def evaluate_file(model: Model, file: Path, screen: Screen) -> dict[str, Any]:
     rows = read_rows(file, paired=kind.paired, numeric=kind.numeric)
     if not kind.numeric:
         check_classes(rows, model.classes, file)
-    found = scores_of(model.predict([pair_of(row) for row in rows]), rows, kind, model.classes)
+    found = evaluate_rows(model, rows)
     tell_cut(model, len(rows), screen)
     return found if kind.numeric else {**found, "classes": list(model.classes)}
 

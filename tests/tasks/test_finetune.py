@@ -22,10 +22,11 @@ from plmkit.run import Machine, Settings
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks import finetune as finetuning
-from plmkit.tasks.finetune import Order, build, depth_below, finetune, optimizer_of
+from plmkit.tasks.finetune import Order, finetune
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, find_kind
 from plmkit.tasks.settings import TaskSettings, rate_for, settle_task
+from plmkit.tasks.trial import build, depth_below, optimizer_of
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
@@ -114,7 +115,7 @@ def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_n
     order = order_of(pretrained, rows_file, Path("unused"))
     parts = read_parts(pretrained)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    first, second = (build(order, parts, task, seed).state_dict() for seed in (0, 1))
+    first, second = (build(order.task, parts, task, seed).state_dict() for seed in (0, 1))
     encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
     assert encoder
     for name, tensor in encoder.items():
@@ -129,7 +130,7 @@ def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    fresh = build(order, parts, task, 0).state_dict()
+    fresh = build(order.task, parts, task, 0).state_dict()
     for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
         assert not torch.equal(fresh[name], parts.weights[name])
 
@@ -164,7 +165,7 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
     assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
     order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    network = build(order, read_parts(pretrained), task, 0)
+    network = build(order.task, read_parts(pretrained), task, 0)
     optimizer = optimizer_of(network, order.task, 1.0, layers=2)
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
@@ -178,7 +179,7 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
 def test_biases_and_norms_do_not_decay(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"))
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    optimizer = optimizer_of(build(order, read_parts(pretrained), task, 0), order.task, 1e-3, layers=2)
+    optimizer = optimizer_of(build(order.task, read_parts(pretrained), task, 0), order.task, 1e-3, layers=2)
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.01 if group["params"][0].dim() > 1 else 0.0)
 

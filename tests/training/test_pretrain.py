@@ -20,7 +20,7 @@ from plmkit.training.progress import Screen
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
     "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]", "tokenizer.size=120",
-    "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3",
+    "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.rate=0.001", "corruption.rate=0.15",
 )  # fmt: skip
 
 

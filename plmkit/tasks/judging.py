@@ -1,0 +1,47 @@
+"""Predictions against what was expected."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plmkit.model import Model, Prediction
+from plmkit.tasks.kinds import Kind
+from plmkit.tasks.rows import Row
+from plmkit.tasks.scores import class_scores, confusion, number_scores, spread
+
+
+def evaluate_rows(model: Model, rows: Sequence[Row]) -> dict[str, Any]:
+    """The scores of a fine-tuned model on labelled rows."""
+    assert model.kind is not None
+    model.network.eval()
+    return scores_of(model.predict([pair_of(row) for row in rows]), rows, model.kind, model.classes)
+
+
+def pair_of(row: Row) -> str | tuple[str, str]:
+    return row.text if row.other is None else (row.text, row.other)
+
+
+def scores_of(
+    predictions: Sequence[Prediction], rows: Sequence[Row], kind: Kind, classes: tuple[str, ...]
+) -> dict[str, Any]:
+    """The scores of the task's kind; for classes, who was taken for whom as well."""
+    if kind.numeric:
+        return number_scores([float(p.label) for p in predictions], [float(row.label or 0) for row in rows])
+    numbers = {name: number for number, name in enumerate(classes)}
+    predicted = [numbers[str(p.label)] for p in predictions]
+    gold = [numbers[str(row.label)] for row in rows]
+    scores: dict[str, Any] = class_scores(predicted, gold, classes)
+    return {**scores, "rows": len(rows), "confusion": confusion(predicted, gold, classes)}
+
+
+def spreads(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and deviation of each score over the seeds."""
+    out = {}
+    for part in ("dev", "test"):
+        scores = [
+            {name: value for name, value in run[part].items() if isinstance(value, float)}
+            for run in runs
+            if part in run
+        ]
+        if scores:
+            out[part] = spread(scores)
+    return out

@@ -1,0 +1,536 @@
+"""Mistakes: each gives one to three lines on stderr and exit code 2, and nothing on disk changes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+GOOD = "text\tlabel\nthe cat sees a house.\tgood\na bird hears the moon.\tbad\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A desk with a corpus and labelled rows that are all right."""
+    (tmp_path / "train.tsv").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "corpus.txt").write_text("A cat. A dog.\n\nA bird. A sea.\n\nThe moon. The king.\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def refused(plm, here):
+    """Run a command that must be refused; gives what it said."""
+
+    def run(*arguments: object) -> str:
+        before = contents(here)
+        ran = plm(*arguments)
+        assert ran.code == 2, ran
+        assert ran.out == ""
+        assert "Traceback" not in ran.err
+        message = ran.err[ran.err.index("plm: ") :]
+        assert 1 <= len(message.splitlines()) <= 3, message
+        assert contents(here) == before, "something was written"
+        return message
+
+    return run
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+def tune(model: Path, here: Path, *more: object, task: str = "classify", train: str = "train.tsv") -> tuple:
+    return ("finetune", model, "--task", task, "--train", here / train, "--out", here / "out", *more)
+
+
+def train(here: Path, *more: object, recipe: str = "bert-tiny") -> tuple:
+    return ("pretrain", recipe, here / "corpus.txt", "--out", here / "out", "--steps", 2, *more)
+
+
+# Files
+
+
+def test_a_missing_corpus(refused, here):
+    said = refused("pretrain", "bert-tiny", here / "corpse.txt", "--out", here / "out", "--steps", 1)
+    assert "corpse.txt" in said
+    assert "Did you mean 'corpus.txt'?" in said
+
+
+def test_a_missing_train_file(refused, here, pretrained):
+    assert "There is no file" in refused(*tune(pretrained, here, train="tain.tsv"))
+
+
+@pytest.mark.parametrize("option", ["--dev", "--test"])
+def test_a_missing_dev_or_test_file(option, refused, here, pretrained):
+    assert "Did you mean 'train.tsv'?" in refused(*tune(pretrained, here, option, here / "tran.tsv"))
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "predict"])
+def test_a_missing_file_of_rows(verb, refused, here, finetuned):
+    assert "There is no file" in refused(verb, finetuned, here / "rows.tsv")
+
+
+def test_a_missing_file_to_embed(refused, here, pretrained):
+    assert "There is no file" in refused("embed", pretrained, here / "rows.txt", "--out", here / "v.npy")
+
+
+@pytest.mark.parametrize("verb", ["doctor", "finetune", "evaluate", "predict", "embed"])
+def test_an_empty_file(verb, refused, here, pretrained, finetuned):
+    empty = here / "empty.tsv"
+    empty.write_bytes(b"")
+    command = {
+        "doctor": ("doctor", empty),
+        "finetune": tune(pretrained, here, train="empty.tsv"),
+        "evaluate": ("evaluate", finetuned, empty),
+        "predict": ("predict", finetuned, empty),
+        "embed": ("embed", pretrained, empty, "--out", here / "v.npy"),
+    }[verb]
+    assert "empty.tsv" in refused(*command)
+
+
+def test_a_file_with_a_header_alone(refused, here, pretrained):
+    (here / "train.tsv").write_text("text\tlabel\n")
+    assert "has no rows, only the columns text, label" in refused(*tune(pretrained, here))
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "predict"])
+def test_a_binary_file(verb, refused, here, pretrained, finetuned):
+    content = b"text\tlabel\nsome\0thing\tgood\n" + bytes(range(256))
+    (here / "train.tsv").write_bytes(content)
+    (here / "corpus.txt").write_bytes(content)
+    commands = {
+        "pretrain": train(here),
+        "finetune": tune(pretrained, here),
+        "predict": ("predict", finetuned, here / "train.tsv"),
+    }
+    assert "line 2" in refused(*commands[verb])
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "evaluate"])
+def test_text_that_is_not_utf_8_is_named_by_file_and_line(verb, refused, here, pretrained, finetuned):
+    content = "text\tlabel\nthe cat\tgood\n我的狗\tbad\n".encode("gb18030")
+    (here / "train.tsv").write_bytes(content)
+    (here / "corpus.txt").write_bytes(content)
+    commands = {
+        "pretrain": train(here),
+        "finetune": tune(pretrained, here),
+        "evaluate": ("evaluate", finetuned, here / "train.tsv"),
+    }
+    said = refused(*commands[verb])
+    assert f"{'corpus.txt' if verb == 'pretrain' else 'train.tsv'}, line 3" in said
+    assert "UTF-8" in said
+
+
+def test_a_file_of_an_unknown_kind(refused, here, pretrained):
+    (here / "train.docx").write_text(GOOD)
+    assert "Use .tsv, .csv, .jsonl" in refused(*tune(pretrained, here, train="train.docx"))
+
+
+# Labels
+
+
+def test_a_label_column_that_is_missing(refused, here, pretrained):
+    (here / "train.tsv").write_text("text\tsentiment\nthe cat\tgood\na dog\tbad\n")
+    said = refused(*tune(pretrained, here))
+    assert "has no column label; columns found: text, sentiment" in said
+
+
+def test_a_text_column_that_is_missing(refused, here, pretrained):
+    (here / "train.tsv").write_text("words\tlabel\nthe cat\tgood\na dog\tbad\n")
+    assert "has no column text" in refused(*tune(pretrained, here))
+
+
+def test_one_class_only(refused, here, pretrained):
+    (here / "train.tsv").write_text("text\tlabel\nthe cat\tgood\na dog\tgood\n")
+    assert "at least two classes; all 2 rows" in refused(*tune(pretrained, here))
+
+
+@pytest.mark.parametrize("option", ["--dev", "--test"])
+def test_a_label_that_training_never_saw(option, refused, here, pretrained):
+    (here / "other.tsv").write_text("text\tlabel\nthe cat\tgood\na dog\tbadd\n")
+    said = refused(*tune(pretrained, here, option, here / "other.tsv"))
+    assert "other.tsv, line 3: label 'badd' was never seen in training. Did you mean 'bad'?" in said
+
+
+def test_a_label_that_training_never_saw_when_evaluating(refused, here, finetuned):
+    (here / "other.tsv").write_text("text\tlabel\nthe cat\tneutral\n")
+    assert "label 'neutral' was never seen in training" in refused("evaluate", finetuned, here / "other.tsv")
+
+
+def test_labels_that_are_no_numbers_for_regression(refused, here, pretrained):
+    assert "label 'good' is not a number" in refused(*tune(pretrained, here, task="regress"))
+
+
+def test_an_empty_text(refused, here, pretrained):
+    (here / "train.tsv").write_text("text\tlabel\nthe cat\tgood\n\tbad\n")
+    assert "line 3: the text is empty" in refused(*tune(pretrained, here))
+
+
+def test_single_texts_for_a_task_of_pairs(refused, here, pretrained):
+    assert "has no column text_b" in refused(*tune(pretrained, here, task="pair"))
+
+
+def test_pairs_for_a_task_of_single_texts(refused, here, pretrained):
+    (here / "train.tsv").write_text("text_a\ttext_b\tlabel\nthe cat\ta dog\tgood\n")
+    assert "Use `--task pair`" in refused(*tune(pretrained, here))
+
+
+def test_rows_without_labels_cannot_be_evaluated(refused, here, finetuned):
+    (here / "new.txt").write_text("the cat\n")
+    assert "without a column label" in refused("evaluate", finetuned, here / "new.txt")
+
+
+# Texts that are too long
+
+
+def test_a_text_longer_than_the_model_is_cut_and_said(plm, here, pretrained):
+    (here / "train.tsv").write_text(GOOD + "the cat sees a house. " * 40 + "\tgood\n")
+    ran = plm(*tune(pretrained, here, "--epochs", 1, "--set", "run.threads=1"))
+    assert ran.code == 0
+    assert "1 of 3 texts are longer than 64 tokens and lose their tail" in ran.err
+
+
+def test_a_blank_in_a_text_that_is_too_long(refused, pretrained):
+    assert "reads 62 at most" in refused("fill", pretrained, "the cat sees. " * 40 + "[MASK]")
+
+
+def test_a_text_without_a_blank(refused, pretrained):
+    assert "There is no [MASK]" in refused("fill", pretrained, "the cat sees a house.")
+
+
+# Names and values
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "recipes", "doctor"])
+def test_an_unknown_recipe(verb, refused, here):
+    commands = {
+        "pretrain": train(here, recipe="bert-tni"),
+        "recipes": ("recipes", "bert-tni"),
+        "doctor": ("doctor", here / "corpus.txt", "--recipe", "bert-tni"),
+    }
+    assert "There is no recipe 'bert-tni'. Did you mean 'bert-tiny'?" in refused(*commands[verb])
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("schedule.rte=1", "'schedule.rate'"),
+        ("shedule.rate=1", "'schedule'"),
+        ("architecture.layer=3", "'architecture.layers'"),
+        ("corruption.rte=0.2", "'corruption.rate'"),
+        ("run.thread=1", "'run.threads'"),
+    ],
+)
+def test_an_unknown_setting_of_pretraining(setting, hint, refused, here):
+    said = refused(*train(here, "--set", setting))
+    assert "There is no setting" in said
+    assert f"Did you mean {hint}?" in said
+
+
+def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
+    assert "Did you mean 'task.epochs'?" in refused(*tune(pretrained, here, "--set", "task.epoch=1"))
+    assert "names begin with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted"),
+    [
+        ("schedule.rate=fast", "a number"),
+        ("schedule.batch=2.5", "a whole number"),
+        ("run.compile=perhaps", "true or false"),
+        ("schedule.lengths=128", "a JSON list"),
+        ("schedule.rate=", "a number"),
+    ],
+)
+def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
+    assert f"takes {wanted}" in refused(*train(here, "--set", setting))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "schedule.rate=-1", "schedule.batch=0", "corruption.rate=1.5", "run.checkpoint_steps=0", "tokenizer.size=3",
+        "schedule.warmup=2", "schedule.shape=square", "run.device=cud", "run.dtype=float8", "run.layout=lines",
+        "schedule.lengths=[[1.0, 4096]]",
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be(setting, refused, here):
+    refused(*train(here, "--set", setting))
+
+
+@pytest.mark.xfail(strict=True, reason="Encoder does not check its settings when it is made")
+@pytest.mark.parametrize(
+    "setting",
+    ["architecture.heads=3", "architecture.activation=swish", "architecture.width=0", "architecture.layers=-1"],
+)
+def test_a_shape_that_no_network_has(setting, refused, here):
+    refused(*train(here, "--set", setting))
+
+
+@pytest.mark.parametrize("setting", ["task.pooling=last", "run.device=cud", "task.length=4096", "task.batch=0"])
+def test_a_setting_of_fine_tuning_that_cannot_be(setting, refused, here, pretrained):
+    refused(*tune(pretrained, here, "--set", setting))
+
+
+def test_a_setting_without_a_value(refused, here):
+    assert "--set takes name=value" in refused(*train(here, "--set", "schedule.rate"))
+
+
+def test_an_unknown_task(refused, here, pretrained):
+    assert "There is no task 'clasify'. Did you mean 'classify'?" in refused(*tune(pretrained, here, task="clasify"))
+
+
+def test_an_unknown_verb(refused):
+    assert "Did you mean 'finetune'?" in refused("fine-tune", "x")
+
+
+def test_an_unknown_option(refused, pretrained):
+    assert "--tpo" in refused("fill", pretrained, "a [MASK]", "--tpo", 3)
+
+
+@pytest.mark.parametrize("command", [("pretrain",), ("finetune",), ("fill",), ("doctor",), ("evaluate", "x")])
+def test_an_argument_that_is_missing(command, refused):
+    said = refused(*command)
+    assert "Missing argument" in said
+    assert f"`plm {command[0]} --help`" in said
+
+
+# Where to write
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "export"])
+def test_an_out_folder_that_holds_something_else(verb, refused, here, pretrained):
+    (here / "out").mkdir()
+    (here / "out" / "thesis.txt").write_text("years of work")
+    commands = {
+        "pretrain": train(here),
+        "finetune": tune(pretrained, here),
+        "export": ("export", pretrained, here / "out"),
+    }
+    assert "left as it is" in refused(*commands[verb])
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "export"])
+def test_an_out_folder_that_is_a_file(verb, refused, here, pretrained):
+    (here / "out").write_text("years of work")
+    commands = {
+        "pretrain": train(here),
+        "finetune": tune(pretrained, here),
+        "export": ("export", pretrained, here / "out"),
+    }
+    refused(*commands[verb])
+
+
+def test_an_out_folder_that_is_the_model_itself(refused, here, pretrained):
+    said = refused("finetune", pretrained, "--task", "classify", "--train", here / "train.tsv", "--out", pretrained)
+    assert "Name another folder" in said
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "predict", "embed", "export", "demo"])
+def test_a_folder_that_cannot_be_written(verb, refused, here, pretrained, finetuned):
+    """Below a file no folder can be made, not even by root."""
+    out = here / "train.tsv" / "below"
+    commands = {
+        "pretrain": ("pretrain", "bert-tiny", here / "corpus.txt", "--out", out, "--steps", 1),
+        "finetune": ("finetune", pretrained, "--task", "classify", "--train", here / "train.tsv", "--out", out),
+        "predict": ("predict", finetuned, here / "train.tsv", "--out", out / "answers.tsv"),
+        "embed": ("embed", pretrained, here / "train.tsv", "--out", out / "v.npy"),
+        "export": ("export", pretrained, out),
+        "demo": ("demo", "--out", out),
+    }
+    assert "cannot be written" in refused(*commands[verb])
+
+
+def test_a_command_without_out(refused, here, pretrained):
+    assert "--out is missing" in refused("pretrain", "bert-tiny", here / "corpus.txt")
+    assert "--out is missing" in refused("finetune", pretrained, "--task", "classify", "--train", here / "train.tsv")
+    assert "--out is missing" in refused("embed", pretrained, here / "train.tsv")
+
+
+def test_predictions_over_their_own_input(refused, here, finetuned):
+    assert "is the file that is read" in refused("predict", finetuned, here / "train.tsv", "--out", here / "train.tsv")
+
+
+def test_an_output_of_an_unknown_kind(refused, here, pretrained, finetuned):
+    assert ".tsv, .csv, .jsonl" in refused("predict", finetuned, here / "train.tsv", "--out", here / "answers.xlsx")
+    assert ".npy" in refused("embed", pretrained, here / "train.tsv", "--out", here / "vectors.txt")
+    assert "sentence or token" in refused(
+        "embed", pretrained, here / "train.tsv", "--out", here / "v.npy", "--level", "word"
+    )
+
+
+# Models
+
+
+@pytest.fixture
+def copy(here, finetuned) -> Path:
+    return Path(shutil.copytree(finetuned, here / "model"))
+
+
+def test_a_model_that_is_not_there(refused, here):
+    assert "There is no folder" in refused("fill", here / "run", "a [MASK]")
+
+
+def test_a_file_where_the_model_should_be(refused, here, finetuned):
+    assert "is a file, but a model is a folder" in refused("fill", here / "train.tsv", "a [MASK]")
+    assert "It comes first" in refused("evaluate", here / "train.tsv", finetuned)
+
+
+def test_a_folder_that_is_no_model(refused, here):
+    assert "is not a model" in refused("fill", here, "a [MASK]")
+
+
+@pytest.mark.parametrize("kept", [0, 7, 200, -1], ids=["nothing", "a few bytes", "a header", "all but one byte"])
+def test_weights_that_are_cut_short(kept, refused, here, copy):
+    content = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(content[:kept])
+    assert "model.safetensors" in refused("predict", copy, here / "train.tsv")
+
+
+def test_weights_with_a_single_changed_bit(refused, here, copy):
+    content = bytearray((copy / "model.safetensors").read_bytes())
+    content[-100] ^= 1
+    (copy / "model.safetensors").write_bytes(content)
+    assert "is damaged: its checksum is not the one in run.json" in refused("predict", copy, here / "train.tsv")
+
+
+def test_weights_of_another_model(refused, here, copy, pretrained):
+    shutil.copy(pretrained / "model.safetensors", copy / "model.safetensors")
+    refused("predict", copy, here / "train.tsv")
+
+
+def test_weights_that_are_missing(refused, here, copy):
+    (copy / "model.safetensors").unlink()
+    assert "model.safetensors" in refused("predict", copy, here / "train.tsv")
+
+
+def test_a_tokenizer_that_is_missing(refused, here, copy):
+    for name in ("tokenizer.json", "vocab.txt"):
+        (copy / name).unlink()
+    assert "tokenizer" in refused("predict", copy, here / "train.tsv")
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"format": 1}', '{"format": 1, "kind": "finetune", "state": "finished"}']
+)
+def test_a_run_file_that_is_damaged(content, refused, here, copy):
+    (copy / "run.json").write_text(content)
+    assert "run.json" in refused("predict", copy, here / "train.tsv")
+
+
+def test_a_run_that_is_not_finished(refused, here, copy):
+    about = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    assert "is not finished" in refused("predict", copy, here / "train.tsv")
+
+
+def test_a_pretrained_model_asked_to_predict(refused, here, pretrained):
+    assert "Fine-tune it first" in refused("predict", pretrained, here / "train.tsv")
+    assert "Fine-tune it first" in refused("evaluate", pretrained, here / "train.tsv")
+
+
+def test_a_fine_tuned_model_asked_to_fill(refused, finetuned):
+    assert "Take a pretrained model" in refused("fill", finetuned, "a [MASK]")
+
+
+@pytest.mark.xfail(strict=True, reason="pretrain writes run.json before the network is built and filled")
+def test_a_start_of_another_shape(refused, here, pretrained):
+    """bert-tiny is wider than the model that is to start it."""
+    assert "has shape" in refused(*train(here, "--from", pretrained))
+
+
+# Corpora
+
+
+def test_a_corpus_without_sentence_pairs(refused, here):
+    (here / "corpus.txt").write_text("One.\n\nTwo.\n\nThree.\n")
+    said = refused(*train(here, "--set", "run.layout=blank-lines"))
+    assert "has two sentences" in said
+
+
+def test_a_corpus_that_is_a_table_without_a_text_column(refused, here):
+    (here / "corpus.csv").write_text("a,b\n1,2\n")
+    assert "corpus.csv" in refused("doctor", here / "corpus.csv")
+
+
+def test_a_pattern_that_matches_nothing(refused, here):
+    refused("doctor", str(here / "*.parquet"))
+
+
+def test_an_empty_folder(refused, here):
+    (here / "texts").mkdir()
+    assert "texts" in refused("doctor", here / "texts")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no /proc on this system")
+def test_a_place_that_no_one_can_write_to(refused, here, pretrained):
+    said = refused("finetune", pretrained, "--task", "classify", "--train", here / "train.tsv", "--out", "/proc/run")
+    assert "cannot be written" in said
+
+
+# What newcomers do
+
+
+def test_two_budgets_at_once(refused, here):
+    assert "A run has one budget; found --minutes and --steps" in refused(*train(here, "--minutes", 1))
+
+
+@pytest.mark.parametrize("budget", [("--steps", "-3"), ("--steps", "0"), ("--minutes", "-1"), ("--minutes", "nan"),
+                                    ("--minutes", "inf"), ("--tokens", "-1e6"), ("--tokens", "inf")])  # fmt: skip
+def test_a_budget_that_cannot_be(budget, refused, here):
+    said = refused("pretrain", "bert-tiny", here / "corpus.txt", "--out", here / "out", *budget)
+    assert f"{budget[0]} must be a finite number above 0" in said
+
+
+@pytest.mark.parametrize("option", [("--steps", "many"), ("--steps", "1.5"), ("--seed", "x"), ("--minutes", "ten")])
+def test_an_option_of_the_wrong_type(option, refused, here):
+    said = refused("pretrain", "bert-tiny", here / "corpus.txt", "--out", here / "out", *option)
+    assert f"Invalid value for '{option[0]}'" in said
+
+
+@pytest.mark.parametrize("top", ["0", "-1", "few"])
+def test_a_number_of_candidates_that_cannot_be(top, refused, pretrained):
+    assert "Invalid value for '--top'" in refused("fill", pretrained, "a [MASK]", "--top", top)
+
+
+@pytest.mark.parametrize("epochs", ["0", "-1", "nan", "inf"])
+def test_a_number_of_epochs_that_cannot_be(epochs, refused, here, pretrained):
+    assert "task.epochs must be a finite number above 0" in refused(*tune(pretrained, here, "--epochs", epochs))
+
+
+def test_no_seeds(refused, here, pretrained):
+    assert "Invalid value for '--seeds'" in refused(*tune(pretrained, here, "--seeds", 0))
+
+
+def test_corpus_and_recipe_exchanged(refused, here):
+    said = refused("pretrain", here / "corpus.txt", "bert-tiny", "--out", here / "out")
+    assert "There is no recipe" in said
+
+
+def test_a_recipe_where_a_model_is_due(refused, here, monkeypatch):
+    monkeypatch.chdir(here)
+    said = refused("finetune", "bert-base", "--task", "classify", "--train", "train.tsv", "--out", "out")
+    assert "There is no folder bert-base" in said
+
+
+def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
+    """Each row is a document of one sentence."""
+    rows = ["text\tlabel", *(f"the cat sees house {number}.\tgood" for number in range(9))]
+    (here / "rows.tsv").write_text("\n".join(rows) + "\n")
+    said = refused("pretrain", "bert-tiny", here / "rows.tsv", "--out", here / "out", "--steps", 1)
+    assert "has two sentences" in said or "pairs" in said
+
+
+def test_a_folder_as_train_file(refused, here, pretrained):
+    (here / "rows").mkdir()
+    assert "is a folder" in refused(*tune(pretrained, here, train="rows"))
+
+
+def test_json_given_as_jsonl(refused, here, pretrained):
+    (here / "train.jsonl").write_text('[\n{"text": "a", "label": "b"}\n]\n')
+    assert "train.jsonl, line 1: not JSON" in refused(*tune(pretrained, here, train="train.jsonl"))
+
+
+def test_commas_in_a_tsv(refused, here, pretrained):
+    (here / "train.tsv").write_text("text,label\nthe cat,good\n")
+    assert "Is the separator right?" in refused(*tune(pretrained, here))

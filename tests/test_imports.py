@@ -1,0 +1,91 @@
+"""Who may know whom: axes never import each other, workers never import torch, nothing loaded can run."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plmkit
+
+ROOT = Path(plmkit.__file__).parent
+MODULES = {
+    ".".join(("plmkit", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+AXES = ("tokenizers", "corruption", "architectures", "objectives", "schedules")
+WITH_TORCH = {"plmkit.data.batch", "plmkit.data.samples"}
+
+
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imports_of(module: str) -> set[str]:
+    """Everything a module imports, wherever in it; `from a import b` counts as a and as a.b."""
+    found = set()
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            found |= {str(node.module), *(f"{node.module}.{name.name}" for name in node.names)}
+    return found
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def test_every_module_is_looked_at():
+    assert {"plmkit", "plmkit.cli", "plmkit.training.loop", "plmkit.data.reading.blocks"} <= MODULES.keys()
+    assert {f"plmkit.{axis}" for axis in AXES} <= MODULES.keys()
+    assert "plmkit.errors" in imports_of("plmkit.run")
+    assert "torch" in imports_of("plmkit.training.loop")
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_axes_never_import_each_other(axis):
+    for module in MODULES:
+        if within(module, f"plmkit.{axis}"):
+            others = [f"plmkit.{other}" for other in AXES if other != axis]
+            met = [name for name in imports_of(module) for other in others if within(name, other)]
+            assert not met, f"{module} imports {met}"
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_axes_do_not_know_who_uses_them(axis):
+    above = ["training", "tasks", "recipes", "recipe", "run", "cli", "model", "loading", "interop"]
+    for module in MODULES:
+        if within(module, f"plmkit.{axis}"):
+            met = [name for name in imports_of(module) for other in above if within(name, f"plmkit.{other}")]
+            assert not met, f"{module} imports {met}"
+
+
+def test_data_and_tokenizers_do_without_torch():
+    found = {
+        module
+        for module in MODULES
+        if (within(module, "plmkit.data") or within(module, "plmkit.tokenizers"))
+        and any(within(name, "torch") for name in imports_of(module))
+    }
+    assert found == WITH_TORCH
+
+
+def test_a_worker_that_tokenizes_does_not_load_torch():
+    code = "import sys, plmkit.data.shards; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_module_loads_what_could_run(module):
+    banned = ("pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch.load")
+    met = [name for name in imports_of(module) for other in banned if within(name, other)]
+    assert not met, f"{module} imports {met}"
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("torch.load", "eval", "exec", "__import__", "np.fromfile"), f"{module}: {called}"
+            if called in ("np.load", "numpy.load"):
+                assert "allow_pickle=False" in ast.unparse(node), f"{module}: {ast.unparse(node)}"
