@@ -21,7 +21,7 @@ from plmkit.loading import Task, read_parts
 from plmkit.run import Machine, Settings
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
-from plmkit.tasks import finetune as finetuning
+from plmkit.tasks import trial as finetuning
 from plmkit.tasks.finetune import Order, finetune
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, find_kind
@@ -253,7 +253,7 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
     accuracies = iter([0.5, 0.9, 0.7, 0.9])
     seen = []
 
-    def scripted(model, rows, task):
+    def scripted(model, rows):
         seen.append({name: tensor.clone() for name, tensor in model.network.state_dict().items()})
         return {"accuracy": next(accuracies)}
 

@@ -114,7 +114,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         patch.setenv("PLM_CACHE", str(folder / "cache"))
         served = Server(folder)
     yield served
-    served.process.communicate()  # its input ends, and so does it
+    served.process.kill()
+    served.process.communicate()
 
 
 @pytest.fixture(scope="module")

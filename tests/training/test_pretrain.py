@@ -305,11 +305,11 @@ def test_rows_taken_a_few_at_a_time_end_where_whole_batches_do(plm, text, tmp_pa
 
 
 def test_a_budget_in_minutes_ends_on_time_and_its_rate_with_it(plm, text, tmp_path):
-    ran = plm(*command(text, tmp_path / "run", "--minutes", 0.02))
+    ran = plm(*command(text, tmp_path / "run", "--minutes", 0.03))
     assert ran.code == 0, ran.err
-    assert 1.2 <= about(tmp_path / "run")["result"]["seconds"] <= 3.0
+    assert 1.8 <= about(tmp_path / "run")["result"]["seconds"] <= 5.0
     rates = [line["rate"] for line in read_metrics(tmp_path / "run") if "rate" in line]
-    assert rates[-1] < 0.1 * max(rates)
+    assert rates[-1] < 0.3 * max(rates)
 
 
 def test_a_budget_in_tokens_is_reached(plm, text, tmp_path):
