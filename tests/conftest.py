@@ -14,7 +14,7 @@ import pytest
 import torch
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-torch.set_num_threads(1)  # two workers share two cores
+torch.set_num_threads(1)
 
 SUBJECTS = ["the cat", "the dog", "a bird", "my friend", "the old man", "a child", "the teacher", "the king"]
 VERBS = ["sees", "likes", "follows", "hears", "meets", "finds", "paints", "calls"]
@@ -30,6 +30,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """Nothing is read from, or left in, the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("PLM_CACHE", str(folder))
+    monkeypatch.setattr("plmkit.training.device.available_cores", lambda: 1)  # two workers share two cores
     return folder
 
 
