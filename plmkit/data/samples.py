@@ -136,7 +136,7 @@ def as_batch(rows: Rows) -> Batch:
     )
 
 
-def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 50_000) -> Split:
+def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
     """Hold out random documents: a share of the tokens, no more than `most`, at least one document."""
     sizes = store.document_tokens()
     order = generator(seed, SPLIT).permutation(len(sizes))
