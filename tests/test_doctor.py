@@ -120,7 +120,7 @@ def test_examples_are_counted_for_the_recipe_that_is_named(plm, tmp_path):
         (b"a line.\nanother\0line.\n", "line 2"),
         (b"a line.\nanother line.\n\xff\xfe\xfa broken.\n", "line 3"),
         (b"One sentence.\n\nAnother one.\n\nA third.\n", "has two sentences"),
-        (b"One document. Of two sentences.\n", "pairs of texts need at least two"),
+        (b"One document. Of two sentences.\n", "the corpus has 1 document to train on"),
     ],
     ids=["empty", "blank", "program", "zero-byte", "not-utf-8", "no-pairs", "one-document"],
 )
