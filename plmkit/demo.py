@@ -58,7 +58,8 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         screen.say(f"{number}. Fine-tuning {kind}.")
         task = TaskOrder(
             model=out / "pretrained", kind=find_kind("classify"), train=train, dev=dev, test=test,
-            out=out / f"task-{name}", task=TaskSettings(epochs=8, length=96, scratch=scratch), machine=Machine(), seed=seed,
+            out=out / f"task-{name}", task=TaskSettings(epochs=12, length=96, pooling="mean", scratch=scratch),
+            machine=Machine(), seed=seed,
         )  # fmt: skip
         earlier = read_run(task.out)
         done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)

@@ -60,6 +60,10 @@ def check_fit(recipe: Recipe) -> None:
                 f"but none of {names} writes it.\n"
                 "Choose a corruption or architecture that does, or drop the objective."
             )
+        if objective.weight < 0:
+            raise RecipeError(
+                f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
+            )
     if recipe.schedule.longest > recipe.architecture.longest:
         raise RecipeError(
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "

@@ -58,10 +58,14 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         if not is_group(old):
             raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
         return dataclasses.replace(settings, **{name: assign(old, rest, text, full)})
+    hint = get_type_hints(type(settings))[name]
+    kinds = {kind.__name__: kind for kind in get_args(hint) if dataclasses.is_dataclass(kind)}
+    if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
+        return dataclasses.replace(settings, **{name: kinds[text]()})
     if is_group(old):
         options = ", ".join(sorted(names_in(old)))
-        raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.")
-    hint = get_type_hints(type(settings))[name]
+        others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
+        raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
     return dataclasses.replace(settings, **{name: parse(text, hint, full)})
 
 

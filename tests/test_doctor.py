@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
     assert "tokens are few" in said
     assert "20% of the documents repeat an earlier one; remove them" in said
     assert "of the tokens are unknown to the vocabulary" in said
-    assert f"Lines of more than 10,000 characters: 1. The longest has 14,999, {long}, line 1." in said
+    assert f"Lines over 10,000 characters: 1. The longest has 14,999, {long}, line 1." in said
     assert "Characters lost to U+FFFD: 1." in said
 
 

@@ -218,3 +218,12 @@ def test_differences_name_the_setting():
     assert differences(old, old) == []
     assert differences({"a": [1]}, {"a": [1, 2]}) == ["a was [1], is [1, 2]"]
     assert differences({"a": None}, {"b": 1}) == ["b was None, is 1"]
+
+
+def test_one_choice_can_be_put_in_place_of_another_by_its_name():
+    schedule = settle(
+        find("bert-mini"), ["schedule.optimizer=BertAdam", "schedule.optimizer.decay=0.1"]
+    ).recipe.schedule
+    assert (type(schedule.optimizer).__name__, schedule.optimizer.decay) == ("BertAdam", 0.1)
+    with pytest.raises(SettingError, match="choose one of AdamW, BertAdam"):
+        settle(find("bert-mini"), ["schedule.optimizer=Adamw"])

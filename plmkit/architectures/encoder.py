@@ -8,6 +8,8 @@ from torch import nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
+from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import PostNormBlock
 from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import Packing
@@ -30,6 +32,23 @@ class Encoder:
     epsilon: float = 1e-12
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
     writes: ClassVar = frozenset({"hidden", "pooled"})
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads", "width", "inner", "longest", "segments"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        if self.width % self.heads:
+            raise SettingError(
+                f"architecture.width={self.width} cannot be shared out to architecture.heads={self.heads}: "
+                "choose a width that is a multiple of heads."
+            )
+        if self.neighbours and self.width // self.heads % 2:
+            raise SettingError("architecture.neighbours needs an even width for each head.")
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise SettingError(f"There is no architecture.activation '{self.activation}'; there are {known}.")
+        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
+            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
 
     def build(self, vocabulary: Vocabulary) -> "EncoderModel":
         return EncoderModel(self, len(vocabulary))

@@ -8,7 +8,7 @@ import numpy as np
 
 from plmkit.data.rows import Plan
 from plmkit.data.shards import TokenStore
-from plmkit.errors import InputError
+from plmkit.errors import InputError, SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,10 @@ class SentencePairs:
     short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
     specials: ClassVar = 3  # [CLS] first [SEP] second [SEP]
     writes: ClassVar = frozenset({"follows"})
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.short <= 1:
+            raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {self.short}.")
 
     def for_validation(self) -> Self:
         return self

@@ -26,6 +26,9 @@ class TokenMasking:
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
             raise SettingError(f"A masking rate lies between 0 and 1; found {self.rate}.")
+        for name in ("most", "copies"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SettingError(f"corruption.{name} must be 1 or more, or none; found {getattr(self, name)}.")
         if min(self.masked, self.swapped) < 0 or self.masked + self.swapped > 1:
             raise SettingError(
                 f"masked and swapped are shares of the hidden tokens; found {self.masked} and {self.swapped}."

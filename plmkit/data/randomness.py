@@ -4,6 +4,7 @@ import numpy as np
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = 0xFFFFFFFFFFFFFFFF
+CALL = 1 << 32  # more numbers than any call draws for a row
 
 
 def generator(*key: int) -> np.random.Generator:
@@ -26,11 +27,12 @@ class Draws:
         start = scramble(start + np.uint64(GOLDEN))
         start = scramble(start ^ np.uint64((epoch * GOLDEN + 1) & WORD))
         self.rows = scramble(start + np.asarray(indices, dtype=np.uint64) * np.uint64(GOLDEN))
-        self.drawn = 0
+        self.calls = 0
 
     def uniform(self, count: int) -> np.ndarray:
         """(rows, count) numbers in [0, 1); a later call gives new ones."""
-        counter = np.arange(self.drawn + 1, self.drawn + 1 + count, dtype=np.uint64) * np.uint64(GOLDEN)
-        self.drawn += count
+        self.calls += 1  # each call counts from its own start, so that a wider batch changes no row's numbers
+        start = (self.calls * CALL) & WORD
+        counter = np.arange(start, start + count, dtype=np.uint64) * np.uint64(GOLDEN)
         words = scramble(self.rows[:, None] + counter)
         return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

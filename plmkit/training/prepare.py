@@ -75,7 +75,7 @@ def prepare(
     ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     store = tokens_of(corpora, ready, settings, screen)
     if valid:
-        held = tokens_of([open_corpus([valid])], ready, settings, screen)
+        held = tokens_of([open_corpus([valid], layout=machine.layout, column=machine.column)], ready, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),

@@ -20,7 +20,7 @@ from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
 from plmkit.tokenizers.tokenizer import TOKENIZER_FILE
-from plmkit.training.checkpoint import WEIGHTS, load_checkpoint, save_checkpoint, save_tensors, weights_of
+from plmkit.training.checkpoint import WEIGHTS, checksum, load_checkpoint, save_checkpoint, save_tensors, weights_of
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
@@ -86,16 +86,16 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             "Give the same corpus to go on, or name another --out."
         )
     tell(diagnose(material, order.settings.recipe), screen)
+    network = build(order, material).to(device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
     write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
     sweep(order.out)
     material.tokenizer.save(order.out)
-    network = build(order, material).to(device)
     result = run(order, budget, material, network, device, dtype, screen)
     if result is None:
         return wanted
-    finished = {**wanted, "state": "finished", "result": result}
     save_final(order.out, weights_of(network))
+    finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
     write_run(order.out, PRETRAIN, finished)
     return finished
 

@@ -258,7 +258,6 @@ def test_a_setting_that_cannot_be(setting, refused, here):
     refused(*train(here, "--set", setting))
 
 
-@pytest.mark.xfail(strict=True, reason="Encoder does not check its settings when it is made")
 @pytest.mark.parametrize(
     "setting",
     ["architecture.heads=3", "architecture.activation=swish", "architecture.width=0", "architecture.layers=-1"],
@@ -433,7 +432,6 @@ def test_a_fine_tuned_model_asked_to_fill(refused, finetuned):
     assert "Take a pretrained model" in refused("fill", finetuned, "a [MASK]")
 
 
-@pytest.mark.xfail(strict=True, reason="pretrain writes run.json before the network is built and filled")
 def test_a_start_of_another_shape(refused, here, pretrained):
     """bert-tiny is wider than the model that is to start it."""
     assert "has shape" in refused(*train(here, "--from", pretrained))
