@@ -59,7 +59,9 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
             raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
         return dataclasses.replace(settings, **{name: assign(old, rest, text, full)})
     hint = get_type_hints(type(settings))[name]
-    kinds: dict[str, Any] = {kind.__name__: kind for kind in get_args(hint) if dataclasses.is_dataclass(kind)}
+    kinds = {
+        kind.__name__: kind for kind in get_args(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    }
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
         return dataclasses.replace(settings, **{name: kinds[text]()})
     if is_group(old):
