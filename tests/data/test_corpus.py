@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from plmkit.data import blocks, formats
+from plmkit.data.reading import blocks, formats
 from plmkit.data.corpus import Corpus, Document, open_corpus
 from plmkit.errors import InputError, SettingError
 
