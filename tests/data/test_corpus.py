@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from plmkit.data.reading import blocks, formats
 from plmkit.data.corpus import Corpus, Document, open_corpus
+from plmkit.data.reading import blocks, formats
 from plmkit.errors import InputError, SettingError
 
 Write = Callable[[str, str | bytes], Path]
