@@ -21,7 +21,7 @@ from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
 
-RECIPE = "bert-tiny"
+RECIPE = "bert-mini"
 RESULTS = "demo.json"
 SENTENCES = (
     "return a new [MASK] with the same shape as the input.",
@@ -58,7 +58,7 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         screen.say(f"{number}. Fine-tuning {kind}.")
         task = TaskOrder(
             model=out / "pretrained", kind=find_kind("classify"), train=train, dev=dev, test=test,
-            out=out / f"task-{name}", task=TaskSettings(epochs=12, length=96, pooling="mean", scratch=scratch),
+            out=out / f"task-{name}", task=TaskSettings(epochs=3, length=64, scratch=scratch),
             machine=Machine(), seed=seed,
         )  # fmt: skip
         earlier = read_run(task.out)
