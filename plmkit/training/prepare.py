@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,11 +125,11 @@ def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) 
     return load_tokenizer(folder)
 
 
-def sample_text(corpora: Sequence[Corpus], total: int, advance: object) -> Iterator[str]:
+def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], None]) -> Iterator[str]:
     """Every n-th document, n such that a large corpus gives about a hundred million characters."""
     every = max(1, total // (2 * VOCABULARY_CHARACTERS))
     for corpus in corpora:
-        for number, document in enumerate(corpus.documents(advance)):  # type: ignore[arg-type]
+        for number, document in enumerate(corpus.documents(advance)):
             if number % every == 0:
                 yield from document.paragraphs
 
