@@ -6,7 +6,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,23 @@ def cache_folder() -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """All of the file or none of it."""
-    partial = unfinished(path)
+    """All of the file or none of it; an error of the disk becomes one of ours."""
     with explained(path.parent):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(partial, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
+        put_text(path, text)
+
+
+def put_text(path: Path, text: str) -> None:
+    """All of the file or none of it, for callers that have their own words for an error of the disk."""
+    partial = unfinished(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        with suppress(OSError):
             partial.unlink(missing_ok=True)
 
 

@@ -12,18 +12,17 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
-import os
 import platform
 import re
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from plmkit.errors import FolderError, InputError
+from plmkit.files import cache_folder, put_text
 
 FORMAT = 3  # raised whenever the same sources would give another text
 PACKAGES = ("torch", "numpy")
@@ -77,8 +76,7 @@ def installed(cache: Path | None, on_progress: Progress | None) -> list[Document
 
 def cached(cache: Path | None, ending: str) -> Path:
     """A file in the cache folder, named by everything that decides its content."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = cache or Path(os.environ.get("PLM_CACHE") or Path(home) / "plmkit")
+    folder = cache or cache_folder()
     versions = [f"{package} {version(package)}" for package in PACKAGES]
     content = ", ".join([f"format {FORMAT}", f"python {platform.python_version()}", *versions])
     return folder / f"docstrings-{hashlib.sha256(content.encode()).hexdigest()[:12]}{ending}"
@@ -92,22 +90,12 @@ def version(package: str) -> str:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file under another name first, so that it is there whole or not at all."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8", newline="\n") as output:
-            output.write(text)
-            output.flush()
-            os.fsync(output.fileno())
-        draft.replace(file)
+        put_text(file, text)
     except OSError as error:
         raise FolderError(
             f"{file} could not be written: {error.strerror}.\nSet PLM_CACHE to a folder with room for it."
         ) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 def read_folders(folders: Mapping[str, Path], on_progress: Progress | None = None) -> list[Document]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 from plmkit.errors import FolderError, InputError
+from plmkit.files import put_text
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
 from plmkit.tokenizers.readable import join
 
@@ -95,11 +95,10 @@ class Tokenizer:
             **names,
         }
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write(folder / VOCABULARY_FILE, "".join(f"{token}\n" for token in self.vocabulary.tokens))
-            write(folder / SPECIAL_FILE, json.dumps(names, indent=2) + "\n")
-            write(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
-            write(folder / TOKENIZER_FILE, self._rust.to_str(pretty=True) + "\n")
+            put_text(folder / VOCABULARY_FILE, "".join(f"{token}\n" for token in self.vocabulary.tokens))
+            put_text(folder / SPECIAL_FILE, json.dumps(names, indent=2) + "\n")
+            put_text(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
+            put_text(folder / TOKENIZER_FILE, self._rust.to_str(pretty=True) + "\n")
         except OSError as error:
             raise FolderError(f"The tokenizer cannot be written to {folder}: {error.strerror}.") from error
 
@@ -240,16 +239,3 @@ def read(path: Path) -> str:
         raise InputError(f"line {line} is not UTF-8 text. Save the file as UTF-8.") from error
     except OSError as error:
         raise InputError(f"this file cannot be read: {error.strerror}.") from error
-
-
-def write(path: Path, text: str) -> None:
-    """All of the file or none of it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
