@@ -179,7 +179,7 @@ def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(server, co
     train, checkpoint, log = "plmkit.training.pretrain", "plmkit.training.checkpoint", "plmkit.training.log"
     places = [
         ("os", "replace", 1, "before"),  # nothing but an unfinished file in the folder, if any
-        ("plmkit.tokenizers.tokenizer", "write", 3, "before"),  # half of the tokenizer's files
+        ("plmkit.tokenizers.tokenizer", "put_text", 3, "before"),  # half of the tokenizer's files
         (train, "write_run", 1, "after"),
         ("plmkit.training.loop", "set_rate", 3, "before"),  # in the third step, before any checkpoint
         (checkpoint, "write_json", 1, "before"),  # the first checkpoint, complete but for its state
