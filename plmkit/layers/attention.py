@@ -1,8 +1,12 @@
 """Multi-head self-attention."""
 
+import math
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.layers.dropout import drop
 from plmkit.layers.packing import Packing
 
 
@@ -21,5 +25,15 @@ class SelfAttention(nn.Module):
         joint = packing.unpack(self.query_key_value(hidden))  # (B, L, 3 * width)
         query, key, value = joint.unflatten(-1, (3, self.heads, width // self.heads)).permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible, dropout_p=dropout)
+        mixed = attend(query, key, value, packing.visible, dropout)
         return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
+    """softmax(query key / sqrt(width)) value; torch's fused kernel wherever it has one."""
+    if dropout == 0 or query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
+    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, L, L)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -torch.inf)
+    return drop(scores.softmax(-1), dropout) @ value

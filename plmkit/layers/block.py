@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
+from plmkit.layers.dropout import Dropout
 from plmkit.layers.packing import Packing
 
 
@@ -30,7 +31,7 @@ class PostNormBlock(nn.Module):
         self.attention_norm = nn.LayerNorm(width, eps=epsilon)
         self.feed_forward = FeedForward(width, inner, activation)
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
         hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, packing)))

@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from plmkit.layers.dropout import Dropout
+
 
 class InputEmbedding(nn.Module):
     """Sum of token, position and segment vectors, normalised (Devlin et al., 2018, 3)."""
@@ -14,7 +16,7 @@ class InputEmbedding(nn.Module):
         self.positions = nn.Embedding(longest, width)
         self.segments = nn.Embedding(segments, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
         return self.tokens(tokens) + self.positions(positions) + self.segments(segments)

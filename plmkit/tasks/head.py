@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.layers.dropout import Dropout
 from plmkit.layers.start import start_weights
 
 POOLINGS = ("first", "mean", "max", "concat")
@@ -24,7 +25,7 @@ class LabelHead(nn.Module):
         if pooling == "concat" and length is None:
             raise SettingError("task.pooling=concat joins all positions, so it needs a fixed task.length.")
         self.numeric, self.pooling, self.length = numeric, pooling, length
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
         self.classify = nn.Linear(inputs, outputs)
         start_weights(self)

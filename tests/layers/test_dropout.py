@@ -1,0 +1,52 @@
+"""Dropout is exact where it can be, and right on average elsewhere."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.layers.attention import attend
+from plmkit.layers.dropout import Dropout, drop
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_share_and_the_mean_are_kept(share):
+    torch.manual_seed(0)
+    dropped = drop(torch.ones(1000, 1001), share)
+    assert abs((dropped == 0).float().mean() - share) < 2e-3
+    assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - share)))
+
+
+def test_neighbours_are_dropped_independently():
+    """Four numbers come from one draw: no two of them may go together."""
+    torch.manual_seed(0)
+    gone = (drop(torch.ones(250_000, 4), 0.3) == 0).float()
+    together = gone.T @ gone / len(gone)
+    assert torch.allclose(together[~torch.eye(4, dtype=torch.bool)], torch.tensor(0.09), atol=3e-3)
+
+
+def test_the_gradient_passes_where_the_number_passed():
+    torch.manual_seed(0)
+    numbers = torch.ones(37, 5, requires_grad=True)
+    dropped = drop(numbers, 0.25)
+    dropped.sum().backward()
+    assert torch.equal(numbers.grad, dropped.detach())
+
+
+def test_the_same_seed_drops_the_same_and_evaluation_drops_nothing():
+    layer, numbers = Dropout(0.5), torch.randn(9, 7)
+    torch.manual_seed(3)
+    first = layer(numbers)
+    torch.manual_seed(3)
+    assert torch.equal(first, layer(numbers))
+    assert layer.eval()(numbers) is numbers
+
+
+def test_attention_with_dropout_is_torchs_attention_but_for_the_mask():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 4, 6, 8)
+    visible = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None]
+    for mask in (None, visible):
+        ours = attend(query, key, value, mask, dropout=1e-9)  # too small to drop anything
+        assert torch.allclose(ours, F.scaled_dot_product_attention(query, key, value, attn_mask=mask), atol=1e-6)
+    many = torch.stack([attend(query, key, value, visible, dropout=0.2) for _ in range(4000)]).mean(0)
+    assert torch.allclose(many, F.scaled_dot_product_attention(query, key, value, attn_mask=visible), atol=0.06)
