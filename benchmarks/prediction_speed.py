@@ -91,7 +91,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     model = EncoderModel(encoder, size)
     head = label_head(encoder, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest))
     network = Network(model, {"label": head}, {"label": 1.0})
-    user = Model(network=network, encoder=encoder, tokenizer=ready, folder=folder)
+    user = Model(network=network, architecture=encoder, tokenizer=ready, folder=folder)
     pooled = user.states(user.rows(texts[:64]))[0].pooled
     assert pooled is not None
     with torch.no_grad():  # random weights give all texts one class; now each class is near as likely as another

@@ -6,12 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.interop.huggingface import encoder_of, is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
-from plmkit.recipe import OBJECTIVES, recipe_from_json
+from plmkit.recipe import ARCHITECTURES, OBJECTIVES, Architecture, recipe_from_json
 from plmkit.run import FINETUNE, RUN_FILE, read_run
 from plmkit.settings import from_json
 from plmkit.tasks.head import LabelHead
@@ -38,7 +37,7 @@ class Parts:
     """What a model folder holds."""
 
     folder: Path
-    encoder: Encoder
+    architecture: Architecture
     tokenizer: Tokenizer
     weights: dict[str, Tensor]  # under our names
     task: Task | None = None
@@ -57,12 +56,12 @@ def load(folder: str | Path, device: str = "auto") -> Model:
     task = parts.task
     return Model(
         network=network,
-        encoder=parts.encoder,
+        architecture=parts.architecture,
         tokenizer=parts.tokenizer,
         folder=parts.folder,
         kind=task.kind if task else None,
         classes=task.classes if task else (),
-        longest=task.length if task else parts.encoder.longest,
+        longest=task.length if task else parts.architecture.longest,
         device=choose_device(device),
     )
 
@@ -103,16 +102,16 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
             "Copy the folder again from where it came, or train the model again."
         )
     if about["kind"] != FINETUNE:
-        encoder = recipe_from_json(about["recipe"]).architecture
-        return Parts(folder=folder, encoder=encoder, tokenizer=tokenizer, weights=weights)
+        architecture = recipe_from_json(about["recipe"]).architecture
+        return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights)
     task = Task(
         kind=KINDS[about["task_kind"]],
         classes=tuple(about["classes"]),
         pooling=about["task"]["pooling"],
         length=about["length"],
     )
-    encoder = from_json(about["architecture"], {"Encoder": Encoder})
-    return Parts(folder=folder, encoder=encoder, tokenizer=tokenizer, weights=weights, task=task)
+    architecture = from_json(about["architecture"], {kind.__name__: kind for kind in ARCHITECTURES})
+    return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task)
 
 
 def from_hub(folder: Path) -> Parts:
@@ -127,25 +126,25 @@ def from_hub(folder: Path) -> Parts:
         kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
         classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
         task = Task(kind=kind, classes=classes, pooling="first", length=encoder.longest)
-    return Parts(folder=folder, encoder=encoder, tokenizer=load_tokenizer(folder), weights=weights, task=task)
+    return Parts(folder=folder, architecture=encoder, tokenizer=load_tokenizer(folder), weights=weights, task=task)
 
 
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
-    model = EncoderModel(parts.encoder, parts.vocabulary_size)
+    model = parts.architecture.build(range(parts.vocabulary_size))
     heads: dict[str, Any] = {
         objective.name: objective().build(model)
         for objective in OBJECTIVES
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
     }
     if parts.task:
-        heads["label"] = label_head(parts.encoder, parts.task)
+        heads["label"] = label_head(parts.architecture.width, parts.task)
     return Network(model, heads, dict.fromkeys(heads, 1.0))
 
 
-def label_head(encoder: Encoder, task: Task, dropout: float = 0.1) -> LabelHead:
+def label_head(width: int, task: Task, dropout: float = 0.1) -> LabelHead:
     return LabelHead(
-        width=encoder.width,
+        width=width,
         outputs=1 if task.kind.numeric else len(task.classes),
         numeric=task.kind.numeric,
         pooling=task.pooling,

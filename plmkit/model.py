@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plmkit.architectures.encoder import Encoder
 from plmkit.data.batch import Batch, States
 from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.network import Network
@@ -51,15 +50,15 @@ class Model:
     """A network with its tokenizer; `plmkit.load(DIR)` makes one."""
 
     def __init__(
-        self, *, network: Network, encoder: Encoder, tokenizer: Tokenizer, folder: Path,
+        self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
         longest: int | None = None,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
-        self.encoder, self.tokenizer, self.folder = encoder, tokenizer, folder
+        self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.kind, self.classes = kind, classes
-        self.longest = longest or encoder.longest  # tokens in a row
+        self.longest = longest or architecture.longest  # tokens in a row
         self.cut = 0  # texts of the latest call that were longer than the model
 
     @torch.inference_mode()
@@ -111,7 +110,7 @@ class Model:
                 vectors[number] = (chosen if level == "token" else chosen.mean(0)).numpy()
         if level == "token":
             return vectors
-        return np.stack(vectors) if vectors else np.zeros((0, self.encoder.width), dtype=np.float32)
+        return np.stack(vectors) if vectors else np.zeros((0, self.architecture.width), dtype=np.float32)
 
     def predict(self, rows: Sequence[Text]) -> list[Prediction]:
         """A class with probabilities, or a number, for each text or pair of texts."""

@@ -22,6 +22,7 @@ HIDINGS = (TokenMasking,)
 ARCHITECTURES = (Encoder,)
 OBJECTIVES = (MaskedLM, NextSentence)
 OPTIMIZERS = (AdamW, BertAdam)
+Architecture = Encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Recipe:
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: WordPiece
     corruption: tuple[Any, ...]  # the first arranges documents into rows, the others hide
-    architecture: Encoder
+    architecture: Architecture
     objectives: tuple[Any, ...]
     schedule: Schedule
 

@@ -1,13 +1,13 @@
 """The encoder of BERT."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sized
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
-from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import PostNormBlock
@@ -24,19 +24,26 @@ class Encoder:
     heads: int
     width: int
     inner: int  # width inside the feed-forward sublayer
+    embedding: int | None = None  # width of the token, position and segment vectors; None: that of the network
     longest: int = 512
+    first: int = 0  # number of the first position; RoBERTa's tables begin at 2
     segments: int = 2
     activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
+    pooler: bool = True  # one more layer on the first position, for judging the row as a whole
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
-    writes: ClassVar = frozenset({"hidden", "pooled"})
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "width", "inner", "longest", "segments"):
             if getattr(self, name) < 1:
                 raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        if self.first < 0 or (self.embedding is not None and self.embedding < 1):
+            raise SettingError(
+                "architecture.first is 0 or more, architecture.embedding 1 or more or none; "
+                f"found {self.first} and {self.embedding}."
+            )
         if self.width % self.heads:
             raise SettingError(
                 f"architecture.width={self.width} cannot be shared out to architecture.heads={self.heads}: "
@@ -50,22 +57,38 @@ class Encoder:
         if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
             raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
 
-    def build(self, vocabulary: Vocabulary) -> "EncoderModel":
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
+
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned: it judges whole rows."""
+        return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
+
+    def build(self, vocabulary: Sized) -> "EncoderModel":
         return EncoderModel(self, len(vocabulary))
 
 
+def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
+    return InputEmbedding(
+        vocabulary=vocabulary_size,
+        longest=settings.first + settings.longest,
+        segments=settings.segments,
+        width=settings.embedding or settings.width,
+        dropout=settings.dropout,
+        epsilon=settings.epsilon,
+    )
+
+
 class EncoderModel(nn.Module):
-    def __init__(self, settings: Encoder, vocabulary_size: int) -> None:
+    """`embed` may be another network's: then it is shared."""
+
+    def __init__(self, settings: Encoder, vocabulary_size: int, embed: InputEmbedding | None = None) -> None:
         super().__init__()
         self.settings = settings
-        self.embed = InputEmbedding(
-            vocabulary=vocabulary_size,
-            longest=settings.longest,
-            segments=settings.segments,
-            width=settings.width,
-            dropout=settings.dropout,
-            epsilon=settings.epsilon,
-        )
+        self.embed = embed or input_embedding(settings, vocabulary_size)
+        narrow = settings.embedding not in (None, settings.width)
+        self.project = nn.Linear(self.embed.width, settings.width) if narrow else None
         self.blocks = nn.ModuleList(
             PostNormBlock(
                 width=settings.width,
@@ -78,16 +101,20 @@ class EncoderModel(nn.Module):
             )
             for _ in range(settings.layers)
         )
-        self.pooler = nn.Linear(settings.width, settings.width)
+        self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         start_weights(self)
         if settings.neighbours:
-            start_at_neighbours(self.embed.positions, list(self.blocks), settings.heads)
+            start_at_neighbours(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)
         tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) real tokens only
-        hidden = self.embed(tokens, segments, packing.positions())  # (T, width)
+        hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
+        if self.project is not None:
+            hidden = self.project(hidden)  # (T, width)
         for block in self.blocks:
             hidden = block(hidden, packing)
-        pooled = torch.tanh(self.pooler(hidden[packing.first]))
-        return States(hidden=packing.unpack(hidden), pooled=pooled)
+        return States(hidden=packing.unpack(hidden), pooled=self.pool(hidden[packing.first]))
+
+    def pool(self, first: Tensor) -> Tensor | None:
+        return None if self.pooler is None else torch.tanh(self.pooler(first))

@@ -24,4 +24,5 @@ class Rows:
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
     follows: np.ndarray | None = None  # (B,)
+    starts: np.ndarray | None = None  # (B, L) True where a word begins
     targets: np.ndarray | None = None  # (B, L)

@@ -30,7 +30,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         )
     task = parts.task
     write_huggingface(
-        folder, parts.weights, parts.encoder, parts.tokenizer,
+        folder, parts.weights, parts.architecture, parts.tokenizer,
         vocabulary_size=parts.vocabulary_size,
         classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
     )  # fmt: skip

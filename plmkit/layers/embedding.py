@@ -12,6 +12,7 @@ class InputEmbedding(nn.Module):
         self, *, vocabulary: int, longest: int, segments: int, width: int, dropout: float, epsilon: float
     ) -> None:
         super().__init__()
+        self.width = width
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(longest, width)
         self.segments = nn.Embedding(segments, width)

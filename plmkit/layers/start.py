@@ -22,22 +22,29 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
-def start_at_neighbours(positions: nn.Embedding, blocks: Sequence[nn.Module], heads: int) -> None:
+def start_at_neighbours(
+    positions: nn.Embedding, project: nn.Linear | None, blocks: Sequence[nn.Module], heads: int
+) -> None:
     """Let the heads of the first block begin by reading the token before, the one after, two before, two after ...
 
     A small network finds its neighbours only after an hour of training: until then it knows which words are
     in the text, not where. Positions begin as sine waves, so that a step along the text is a rotation; each
     head's query asks, and its keys answer, on the fastest waves, turned by the head's own step. All of it is
     free to change from the first update on, and the network is the paper's.
+
+    Where narrow vectors are projected to the width of the blocks, the projection begins by passing them on.
     """
-    longest, width = positions.weight.shape
+    longest, embedding = positions.weight.shape
+    width = cast(Any, blocks[0]).attention.output.in_features
     inside = width // heads
     near = torch.logspace(math.log10(FASTEST), math.log10(SLOWER), inside // 2)  # tell one place from the next
-    far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), width // 2 - inside // 2)
+    far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), embedding // 2 - inside // 2)
     speeds = torch.cat([near, far])
     angles = torch.arange(longest)[:, None] * speeds
     with torch.no_grad():
         positions.weight.copy_(WAVE * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+        if project is not None:
+            project.weight += torch.eye(width, embedding)
         for block in blocks:
             attention: Any = block.attention
             attention.query_key_value.weight[2 * width :] *= LOUDER  # or else what is read is hardly heard

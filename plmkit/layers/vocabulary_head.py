@@ -11,12 +11,12 @@ from plmkit.layers.start import start_weights
 class VocabularyHead(nn.Module):
     """Transform, then the token table itself as the decoder, with a free bias (google-research/bert)."""
 
-    def __init__(self, table: nn.Embedding, *, activation: str, epsilon: float) -> None:
+    def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
         super().__init__()
-        size, width = table.weight.shape
-        self.transform = nn.Linear(width, width)
+        size, inner = table.weight.shape
+        self.transform = nn.Linear(width, inner)
         self.activation = ACTIVATIONS[activation]
-        self.norm = nn.LayerNorm(width, eps=epsilon)
+        self.norm = nn.LayerNorm(inner, eps=epsilon)
         self.bias = nn.Parameter(torch.zeros(size))
         self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
         start_weights(self)

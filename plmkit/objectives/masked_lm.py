@@ -30,7 +30,9 @@ class MaskedLMHead(nn.Module):
         super().__init__()
         self.frequency_bias = frequency_bias
         settings = model.settings
-        self.vocabulary = VocabularyHead(model.embed.tokens, activation=settings.activation, epsilon=settings.epsilon)
+        self.vocabulary = VocabularyHead(
+            model.embed.tokens, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
+        )
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None

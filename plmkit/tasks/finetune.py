@@ -1,7 +1,7 @@
 """From a pretrained model and labelled rows to a fine-tuned run folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     device = choose_device(order.machine.device)
     choose_dtype(device, order.machine.dtype)  # refuses what this machine has not
     set_threads(order.machine.threads)
-    framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, parts.encoder.longest)
+    framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, parts.architecture.longest)
     task = settle_task(order, classes, framed, parts)
     framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, task.length)
     tell_cut(framed, task.length, screen)
@@ -100,7 +100,7 @@ def ready_folder(out: Path) -> None:
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
     """Rows as long as the training rows need, unless a length is set."""
-    longest = parts.encoder.longest
+    longest = parts.architecture.longest
     if order.task.length and order.task.length > longest:
         raise SettingError(f"task.length={order.task.length}, but {order.model} reads {longest} tokens at most.")
     needed = -(-max(len(row.tokens) for row in framed) // LENGTH_STEP) * LENGTH_STEP
@@ -117,13 +117,12 @@ def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
 
 
 def describe(order: Order, parts: Parts, task: Task) -> dict[str, Any]:
-    encoder = replace(parts.encoder, dropout=order.task.dropout, attention_dropout=order.task.dropout)
     return {
         "model": str(order.model),
         "task_kind": order.kind.name,
         "task": to_json(order.task),
         "run": to_json(order.machine),
-        "architecture": to_json(encoder),
+        "architecture": to_json(parts.architecture.for_task(order.task.dropout)),
         "classes": list(task.classes),
         "length": task.length,
         "files": {name: str(path) if (path := getattr(order, name)) else None for name in ("train", "dev", "test")},

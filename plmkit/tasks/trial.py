@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plmkit.architectures.encoder import EncoderModel
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
@@ -84,7 +83,7 @@ class Trial:
         self.epoch_steps = -(-len(exercise.framed) // settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
         self.model = Model(
-            network=self.network, encoder=parts.encoder, tokenizer=parts.tokenizer, folder=exercise.out,
+            network=self.network, architecture=parts.architecture, tokenizer=parts.tokenizer, folder=exercise.out,
             kind=task.kind, classes=task.classes, longest=task.length, device=self.device,
         )  # fmt: skip
         self.best: Outcome | None = None
@@ -97,12 +96,12 @@ class Trial:
             steps=self.steps,
             batch=settings.batch,
             lengths=((1.0, task.length),),
-            rate=settings.rate or rate_for(exercise.parts.encoder.width),
+            rate=settings.rate or rate_for(exercise.parts.architecture.width),
             warmup=settings.warmup,
             shape="linear_after_warmup",
             clip=settings.clip,
         )
-        optimizer = optimizer_of(self.network, settings, schedule.rate, exercise.parts.encoder.layers)
+        optimizer = optimizer_of(self.network, settings, schedule.rate, exercise.parts.architecture.layers)
         fixed = task.length if task.pooling == "concat" else None
         source = LabelledRows(exercise.framed, labels_of(exercise.train, task), exercise.parts, fixed, self.seed)
         with interruptible() as interrupted, screen.training(name) as bar:
@@ -160,9 +159,9 @@ class Trial:
 def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Network:
     """The pretrained encoder, bit for bit, under a new head; or all of it random."""
     torch.manual_seed(seed)
-    encoder = replace(parts.encoder, dropout=settings.dropout, attention_dropout=settings.dropout)
-    model = EncoderModel(encoder, parts.vocabulary_size)
-    network = Network(model, {"label": label_head(encoder, task, settings.dropout)}, {"label": 1.0})
+    architecture = parts.architecture.for_task(settings.dropout)
+    model = architecture.build(range(parts.vocabulary_size))
+    network = Network(model, {"label": label_head(architecture.width, task, settings.dropout)}, {"label": 1.0})
     if not settings.scratch:
         own = network.state_dict()
         mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}

@@ -92,7 +92,7 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
     pairs = [pair_of(row) for row in rows]
     vectors = model.embed(pairs, level=level)
     tell_cut(model, len(rows), screen)
-    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": model.encoder.width}
+    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": model.architecture.width}
     if level == "token":
         index = out.with_suffix(".jsonl")
         write_text(index, token_index(model, pairs, vectors))
