@@ -12,6 +12,12 @@ from typing import Any
 
 from plmkit.errors import FolderError
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 PARTIAL = re.compile(r"\..+\.([0-9a-f]{32}|[0-9]+)\.partial")
 
 
@@ -93,6 +99,31 @@ def sweep(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make the folder where need be and keep other processes out of it; the lock goes with the process."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        lock(handle, folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise FolderError(
+            f"Another process is training into {folder} at this moment.\nWait for it, or name another --out."
+        ) from error
 
 
 def flush(path: Path) -> None:

@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from plmkit.errors import FolderError
-from plmkit.files import cache_folder, explained, leftovers, new_folder, sweep, unfinished, write_json, write_text
+from plmkit.files import (
+    alone,
+    cache_folder,
+    explained,
+    leftovers,
+    new_folder,
+    sweep,
+    unfinished,
+    write_json,
+    write_text,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -106,3 +116,11 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "plmkit"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "plmkit"
+
+
+def test_a_folder_is_one_process_at_a_time(tmp_path):
+    out = tmp_path / "run"
+    with alone(out), pytest.raises(FolderError, match="Another process is training into"), alone(out):
+        pass
+    with alone(out):  # free again
+        assert list(out.iterdir()) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.errors import FolderError, SettingError
-from plmkit.files import write_json
+from plmkit.files import alone, write_json
 from plmkit.loading import Parts, Task, read_parts
 from plmkit.run import FINETUNE, Machine, claim, read_run, write_run
 from plmkit.settings import to_json
@@ -58,12 +58,18 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     tell_cut(framed, task.length, screen)
     ready_folder(order.out)  # everything that can be wrong with the order has been looked at
     about = describe(order, parts, task)
-    write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
-    parts.tokenizer.save(order.out)
     exercise = Exercise(
         parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out,
     )  # fmt: skip
+    with alone(order.out):
+        return carry_out(order, exercise, about, screen)
+
+
+def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: Screen) -> dict[str, Any]:
+    """One trial for each seed; the folder is complete when it says so itself."""
+    write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
+    exercise.parts.tokenizer.save(order.out)
     outcomes = []
     with Log(order.out) as log:
         for seed in range(order.seed, order.seed + order.seeds):
@@ -99,12 +105,13 @@ def ready_folder(out: Path) -> None:
 
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
-    """Rows as long as the training rows need, unless a length is set."""
+    """Rows as long as the model reads, unless a length is set: what is asked later may be longer than what taught."""
     longest = parts.architecture.longest
     if order.task.length and order.task.length > longest:
         raise SettingError(f"task.length={order.task.length}, but {order.model} reads {longest} tokens at most.")
-    needed = -(-max(len(row.tokens) for row in framed) // LENGTH_STEP) * LENGTH_STEP
-    length = order.task.length or min(needed, longest)
+    length = order.task.length or longest
+    if order.task.pooling == "concat" and not order.task.length:  # joins all positions: no more than the rows need
+        length = min(-(-max(len(row.tokens) for row in framed) // LENGTH_STEP) * LENGTH_STEP, longest)
     return Task(kind=order.kind, classes=classes, pooling=order.task.pooling, length=length)
 
 

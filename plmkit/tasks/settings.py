@@ -24,7 +24,7 @@ class TaskSettings:
     clip: float = 1.0
     dropout: float = 0.1  # before the last layer, and inside the network
     pooling: str = "first"  # what is read: first, mean, max or concat
-    length: int | None = None  # tokens in a row; None: what the training rows need, at most what the model reads
+    length: int | None = None  # tokens in a row; None: as many as the model reads
     layer_decay: float = 1.0  # each layer below learns this much slower than the one above
     frozen: bool = False  # train the last layer only
     scratch: bool = False  # start from random weights, as contrast

@@ -15,7 +15,7 @@ from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import FolderError, SettingError
-from plmkit.files import explained, flush, sweep, unfinished
+from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
@@ -88,15 +88,16 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     tell(diagnose(material, order.settings.recipe), screen)
     network = build(order, material).to(device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
-    write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
-    sweep(order.out)
-    material.tokenizer.save(order.out)
-    result = run(order, budget, material, network, device, dtype, screen)
-    if result is None:
-        return wanted
-    save_final(order.out, weights_of(network))
-    finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
-    write_run(order.out, PRETRAIN, finished)
+    with alone(order.out):
+        write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
+        sweep(order.out)
+        material.tokenizer.save(order.out)
+        result = run(order, budget, material, network, device, dtype, screen)
+        if result is None:
+            return wanted
+        save_final(order.out, weights_of(network))
+        finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
+        write_run(order.out, PRETRAIN, finished)
     return finished
 
 

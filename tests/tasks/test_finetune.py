@@ -318,8 +318,14 @@ def test_a_run_folder_is_self_contained(finetuned, rows_file, tmp_path):
 # Lengths and settings
 
 
-def test_rows_are_as_long_as_the_training_rows_need(finetuned):
-    assert json.loads((finetuned / "run.json").read_text())["length"] == 16
+def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pretrained, rows_file, tmp_path):
+    """Nothing is cut that the model can read; only joining all positions needs a fixed length."""
+    model = plmkit.load(finetuned)
+    assert model.longest == plmkit.load(pretrained).longest > 16
+    model.predict(["the cat sees a house and " * 4])
+    assert model.cut == 0
+    finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling="concat"), Screen())
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["length"] == 16
 
 
 def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_file, tmp_path, plm):
