@@ -1,0 +1,85 @@
+"""What every recipe of the catalogue promises: it learns, goes on after a stop, fine-tunes, predicts and exports."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+import plmkit
+from plmkit.catalogue import CATALOGUE, find
+
+FAMILIES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
+SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in FAMILIES]
+SHRUNK = {
+    "architecture.longest": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
+    "architecture.inner": 64, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
+    "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
+}  # fmt: skip
+
+
+def options(name: str) -> list[str]:
+    """The recipe as it is, but small: rows of 32, and two layers of width 32."""
+    recipe = find(name)
+    stages = [[share, 32] for share, _ in recipe.schedule.lengths]
+    settings = {**SHRUNK, "schedule.lengths": json.dumps(stages)}
+    if getattr(recipe.architecture, "embedding", None) is None:
+        del settings["architecture.embedding"]
+    return [part for setting, value in settings.items() for part in ("--set", f"{setting}={value}")]
+
+
+def losses(folder: Path) -> list[float]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [sum(value for key, value in line.items() if key.startswith("train/") and key != "train/loss")
+            for line in lines if any(key.startswith("train/") for key in line)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_path):
+    out, halved = tmp_path / "run", tmp_path / "halved"
+    command = ["pretrain", name, mixed_corpus, "--steps", 80, *options(name)]
+    ran = plm(*command, "--out", out)
+    assert ran.code == 0, ran.err
+    curve = losses(out)
+    assert np.mean(curve[-2:]) < np.mean(curve[:2]), curve  # it learns
+
+    stop_at(50, plm, [*command, "--out", halved])  # it goes on after a stop, bit for bit
+    ran = plm(*command, "--out", halved)
+    assert ran.code == 0, ran.err
+    whole, resumed = load_file(out / "model.safetensors"), load_file(halved / "model.safetensors")
+    assert whole.keys() == resumed.keys()
+    assert all((whole[key] == resumed[key]).all() for key in whole)
+
+    answers = plmkit.load(out, device="cpu").fill("the cat [MASK] a house.", top=3)
+    assert len(answers[0]) == 3
+    vectors = plmkit.load(out, device="cpu").embed(["the cat sees a house.", "我的狗很可爱。"])
+    assert vectors.shape == (2, 32)
+    assert np.isfinite(vectors).all()
+
+    task = tmp_path / "task"
+    ran = plm("finetune", out, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--epochs", 2,
+              "--out", task, "--set", "run.threads=1")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert plmkit.load(task, device="cpu").predict(["the cat sees a house."])[0].label in ("good", "bad")
+
+    ran = plm("export", out, tmp_path / "hub", "--json")  # transformers computes the same
+    assert ran.code == 0, ran.err
+    assert ran.json["checked"]
+
+
+def stop_at(step: int, plm, command: list) -> None:
+    """Stop the run in the middle, as Ctrl-C would, after `step` steps."""
+    import plmkit.training.loop as loop
+
+    set_rate, taken = loop.set_rate, []
+
+    def counting(*given):
+        taken.append(1)
+        if len(taken) > step:
+            raise KeyboardInterrupt
+        return set_rate(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "set_rate", counting)
+        assert plm(*command).code == 130
