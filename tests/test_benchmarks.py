@@ -54,25 +54,37 @@ def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: 
 
 
 @pytest.mark.slow
-def test_small_budget_compares_three_models_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
-    task = tmp_path / "task"
-    task.mkdir()
+def write_task(folder: Path, parts: dict[str, int], pairs: bool) -> Path:
+    folder.mkdir()
     rng = random.Random(0)
-    for part, count in (("train", 40), ("dev", 10), ("test", 10)):
-        rows = [f"{label}\tthe {rng.choice(('cat', 'dog'))} likes {label} things" for label in ("old", "new") * count]
-        (task / f"{part}.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
+    for part, count in parts.items():
+        lines = ["label\ttext_a\ttext_b" if pairs else "label\ttext"]
+        for _ in range(count):
+            label, thing = rng.choice(("old", "new")), rng.choice(("cat", "dog"))
+            other = f"\tthe {thing} is {'here' if label == 'old' else 'gone'}" if pairs else ""
+            lines.append(f"{label}\tthe {thing} likes {'any' if pairs else label} things{other}")
+        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
+    single = write_task(tmp_path / "single", {"train": 80, "dev": 20, "test": 20}, pairs=False)
+    pairs = write_task(tmp_path / "pairs", {"train": 80, "dev": 20}, pairs=True)
     command = (
-        "benchmarks.small_budget", "--corpus", str(corpus), "--task", f"things={task}", "--recipe", "bert-tiny",
-        "--minutes", "0.02", "--epochs", "1", "--seeds", "2", "--set", "tokenizer.size=200",
-        "--out", str(tmp_path / "out"),
+        "benchmarks.small_budget", "--corpus", str(corpus), "--task", f"single={single}", "--task", f"pairs={pairs}",
+        "--recipe", "bert-tiny", "--minutes", "0.02", "--epochs", "1", "--seeds", "2", "--rows", "40", "--frozen",
+        "--set", "tokenizer.size=200", "--out", str(tmp_path / "out"),
     )  # fmt: skip
     first = bench(*command)
     assert first.stderr.count("$ plm pretrain") == 1
-    assert first.stderr.count("$ plm finetune") == 2
+    assert first.stderr.count("$ plm finetune") == 6
     told = json.loads((tmp_path / "out" / "small_budget.json").read_text(encoding="utf-8"))
-    scores = told["tasks"]["things"]
-    assert scores["linear"]["test"] == 1.0
-    assert [len(scores[start]["test"]) for start in ("scratch", "pretrained")] == [2, 2]
+    for name in ("single", "pairs"):
+        scores = told["tasks"][name]
+        assert list(scores) == ["TF-IDF + linear", "random start", "bert-tiny", "bert-tiny, frozen"]
+        assert scores["TF-IDF + linear"]["test"] == [1.0]
+        assert [len(scores[start]["test"]) for start in list(scores)[1:]] == [2, 2, 2]
+        assert len((tmp_path / "out" / "rows" / name / "train.tsv").read_text().splitlines()) == 41
     again = bench(*command)
     assert "$ plm" not in again.stderr
     assert again.stdout == first.stdout
