@@ -111,7 +111,7 @@ def pretrained(out: Path, about: dict[str, Any]) -> None:
         f"{result['steps']:,} steps, {result['tokens']:,} tokens, {result['seconds'] / 60:.1f} minutes"
         + (f"; loss on held-out text: {told}." if told else ".")
     )
-    console.print(f"Written to {out}. Next:", markup=False)
+    console.print(f"The model is in {out}. Next:", markup=False)
     console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
     console.print(
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
@@ -129,8 +129,8 @@ def finetuned(out: Path, about: dict[str, Any]) -> None:
             table.add_row(f"{part} {name}", *(f"{cell:.4f}" for cell in cells))
     if table.row_count:
         console.print(table)
-    kept = f"; the weights of seed {result['seed']} are kept" if many else ""
-    console.print(f"Written to {out}{kept}. Next:", markup=False)
+    kept = f", with the weights of seed {result['seed']}" if many else ""
+    console.print(f"The model is in {out}{kept}. Next:", markup=False)
     console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
 
 
@@ -164,7 +164,7 @@ def demo(told: dict[str, Any]) -> None:
     console.print(table)
     margin = told["margin"]
     verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
-    console.print(f"Pretraining {wins(told)} [bold]{verdict}[/].\n")
+    console.print(f"Pretraining for {told['minutes']:g} minutes [bold]{verdict}[/].\n")
     console.print("[bold]Five blanks, filled by the pretrained model[/]")
     for blank in told["blanks"]:
         console.print(Text(f"  {blank['text']}"))
@@ -174,7 +174,3 @@ def demo(told: dict[str, Any]) -> None:
     console.print(f"\n{told['seconds'] / 60:.1f} minutes in all. Everything is in {told['out']}:", markup=False)
     for name, meaning in told["files"].items():
         console.print(f"  {name}  {meaning}", markup=False)
-
-
-def wins(told: dict[str, Any]) -> str:
-    return f"for {told['minutes']:g} minutes"

@@ -55,7 +55,30 @@ class Corpus:
         return total.hexdigest()
 
 
+def open_corpora(paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None) -> list[Corpus]:
+    """Each path as a corpus of its own; a file may be in one of them only."""
+    corpora = [_open([path], layout, column) for path in paths]
+    owner: dict[Path, int] = {}
+    for number, corpus in enumerate(corpora):
+        for source in corpus.sources:
+            other = owner.setdefault(source.path.resolve(), number)
+            if other != number:
+                raise InputError(
+                    f"{source.path} is given twice, by {paths[other]} and by {paths[number]}.\n"
+                    "Give it once; how often a corpus is read is for run.weights to say."
+                )
+    _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column)
+    return corpora
+
+
 def open_corpus(paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None) -> Corpus:
+    """All paths as one corpus; a file that is named more than once is read once."""
+    corpus = _open(paths, layout, column)
+    _check_settings_are_used(corpus.sources, layout, column)
+    return corpus
+
+
+def _open(paths: Sequence[str | Path], layout: str, column: str | None) -> Corpus:
     """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
     if layout not in LAYOUTS:
         raise SettingError(f"There is no layout '{layout}'.{nearest(layout, LAYOUTS)} Layouts: {', '.join(LAYOUTS)}.")
@@ -75,7 +98,6 @@ def open_corpus(paths: Sequence[str | Path], *, layout: str = "auto", column: st
             remarks.add(f"column {source.column}", file)
     if not sources:
         raise InputError(f"There is no text in {name_some(remarks.files['empty'])}. Give files with text.")
-    _check_settings_are_used(sources, layout, column)
     return Corpus(sources=tuple(sources), notes=remarks.notes())
 
 

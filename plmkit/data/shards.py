@@ -35,6 +35,11 @@ class TokenStore:
     sources: np.ndarray  # (D,) which of the corpora each document came from
     survey: Survey
 
+    def stretch(self, document: int) -> tuple[int, int]:
+        """Where a document's tokens begin and end."""
+        begin, end = self.sentences[self.documents[document : document + 2]].tolist()
+        return begin, end
+
     def document_tokens(self) -> np.ndarray:
         """(D,) how many tokens each document has."""
         return np.diff(self.sentences[self.documents])

@@ -1,28 +1,32 @@
 """From a pretrained model and labelled rows to a fine-tuned run folder."""
 
+import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from plmkit.errors import FolderError, SettingError
-from plmkit.files import alone, write_json
+from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts
-from plmkit.run import FINETUNE, Machine, claim, read_run, write_run
+from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
 from plmkit.tasks.framing import Framed, frame_all
 from plmkit.tasks.judging import spreads
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows
 from plmkit.tasks.settings import TaskSettings
-from plmkit.tasks.trial import Exercise, Trial
-from plmkit.training.checkpoint import WEIGHTS, checksum
+from plmkit.tasks.trial import Exercise, Outcome, Trial
+from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
 from plmkit.training.progress import Screen
 
 LENGTH_STEP = 8
+FILES = ("train", "dev", "test")
+SEEDS, OUTCOME = "seeds", "outcome.json"  # what finished seeds came to, until all are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +59,12 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, parts.architecture.longest)
     task = settle_task(order, classes, framed, parts)
     framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, task.length)
-    tell_cut(framed, task.length, screen)
-    ready_folder(order.out)  # everything that can be wrong with the order has been looked at
     about = describe(order, parts, task)
+    earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
+    if earlier:
+        screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
+        return earlier
+    tell_cut(framed, task.length, screen)
     exercise = Exercise(
         parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out,
@@ -67,14 +74,20 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
 
 
 def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: Screen) -> dict[str, Any]:
-    """One trial for each seed; the folder is complete when it says so itself."""
+    """One trial for each seed, but for those that an earlier call finished; the folder says when it is complete."""
     write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
+    sweep(order.out)
     exercise.parts.tokenizer.save(order.out)
     outcomes = []
+    kept = order.out / SEEDS
     with Log(order.out) as log:
         for seed in range(order.seed, order.seed + order.seeds):
             name = f"seed {seed}" if order.seeds > 1 else "fine-tuning"
-            outcomes.append(Trial(exercise, seed, log).run(name, screen))
+            outcome = load_outcome(kept / str(seed))
+            if outcome is None:
+                outcome = Trial(exercise, seed, log).run(name, screen)
+                save_outcome(kept / str(seed), outcome)
+            outcomes.append(outcome)
     best = max(outcomes, key=lambda outcome: outcome.choice)
     runs = [outcome.scores for outcome in outcomes]
     result = {**best.scores, "seeds": runs, "spread": spreads(runs)}
@@ -82,7 +95,26 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     write_json(order.out / "scores.json", result)
     about |= {"state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
     write_run(order.out, FINETUNE, about)
+    shutil.rmtree(kept, ignore_errors=True)
     return about
+
+
+def save_outcome(folder: Path, outcome: Outcome) -> None:
+    with new_folder(folder) as partial:
+        save_tensors(partial / WEIGHTS, outcome.weights)
+        told = {"choice": outcome.choice, "scores": outcome.scores, "checksum": checksum(partial / WEIGHTS)}
+        write_json(partial / OUTCOME, told)
+
+
+def load_outcome(folder: Path) -> Outcome | None:
+    """What a seed came to in a call that was stopped later; nothing where it is not whole."""
+    try:
+        told = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+        if checksum(folder / WEIGHTS) != told["checksum"]:
+            return None
+        return Outcome(choice=told["choice"], scores=told["scores"], weights=load_tensors(folder / WEIGHTS))
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def read_files(order: Order) -> tuple[list[Row], list[Row], list[Row]]:
@@ -95,13 +127,22 @@ def read_files(order: Order) -> tuple[list[Row], list[Row], list[Row]]:
     return rows[0], rows[1], rows[2]
 
 
-def ready_folder(out: Path) -> None:
-    """A fine-tuning that was stopped is begun again; anything else in the folder is left alone."""
+def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """The fine-tuning that the folder holds, if it is this one and finished; another one is left alone."""
     about = read_run(out)
     if about is None:
         claim(out)
-    elif about["kind"] != FINETUNE or about["state"] == "finished":
-        raise FolderError(f"--out {out} holds a finished {about['kind']} run. Name another folder.")
+        return None
+    if about["kind"] != FINETUNE:
+        raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
+    compared = [name for name in wanted if name != "run"]  # the machine decides nothing that is learnt
+    changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
+    if changed:
+        raise FolderError(
+            f"--out {out} holds another fine-tuning: {'; '.join(changed[:3])}.\n"
+            "Give the same command to go on with it, or name another --out."
+        )
+    return about if about["state"] == "finished" else None
 
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
@@ -132,6 +173,8 @@ def describe(order: Order, parts: Parts, task: Task) -> dict[str, Any]:
         "architecture": to_json(parts.architecture.for_task(order.task.dropout)),
         "classes": list(task.classes),
         "length": task.length,
-        "files": {name: str(path) if (path := getattr(order, name)) else None for name in ("train", "dev", "test")},
+        "files": {name: str(path) if (path := getattr(order, name)) else None for name in FILES},
+        "contents": {name: checksum(path) if (path := getattr(order, name)) else None for name in FILES},
         "seed": order.seed,
+        "seeds": order.seeds,
     }

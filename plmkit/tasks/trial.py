@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
-from plmkit.data.randomness import generator
+from plmkit.data.randomness import WORD, generator
 from plmkit.data.samples import Position
 from plmkit.loading import Parts, Task, label_head
 from plmkit.model import Model
@@ -158,7 +158,7 @@ class Trial:
 
 def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Network:
     """The pretrained encoder, bit for bit, under a new head; or all of it random."""
-    torch.manual_seed(seed)
+    torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(range(parts.vocabulary_size))
     network = Network(model, {"label": label_head(architecture.width, task, settings.dropout)}, {"label": 1.0})

@@ -4,13 +4,15 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from plmkit.errors import SettingError
-from plmkit.files import explained, write_text
+from plmkit.files import explained, unfinished, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.judging import evaluate_rows, pair_of
 from plmkit.tasks.rows import check_classes, read_rows, rows_of
@@ -58,7 +60,8 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
 def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
     """The table with new columns `prediction` and `probability:CLASS`."""
     classes = list(predictions[0].probabilities or {})
-    columns = [*table.columns, "prediction", *(f"probability:{name}" for name in classes)]
+    new = ("prediction", *(f"probability:{name}" for name in classes))
+    columns = [*table.columns, *(free(name, table.columns) for name in new)]
     lines: list[list[Any]] = []
     for cells, prediction in zip(table.rows, predictions, strict=True):
         label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
@@ -73,6 +76,12 @@ def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
         csv.writer(file, lineterminator="\n").writerows([columns, *lines])
         return file.getvalue()
     return "".join("\t".join(flat(cell) for cell in line) + "\n" for line in [columns, *lines])
+
+
+def free(name: str, taken: Sequence[str]) -> str:
+    """The name, or, where the file has such a column already, `name 2`, `name 3`, and so on."""
+    numbered = (f"{name} {number}" for number in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def flat(cell: object) -> str:
@@ -98,10 +107,11 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
         write_text(index, token_index(model, pairs, vectors))
         told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
         vectors = np.concatenate(vectors)
-    partial = out.with_name(f".{out.stem}.partial.npy")
+    partial = unfinished(out)
     with explained(out.parent):
         try:
-            np.save(partial, vectors)
+            with open(partial, "wb") as opened:
+                np.save(opened, vectors)
             partial.replace(out)
         finally:
             partial.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -137,8 +138,16 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
     try:
         save_file(tensors, path, metadata={"format": "pt", **(about or {})})
+        path.chmod(0o666 & ~umask())  # as every other file: the library writes one that only its owner can read
     except SafetensorError as error:  # a full disk among them
         raise FolderError(f"{path.parent} cannot be written: {error}. What was there is unchanged.") from error
+
+
+def umask() -> int:
+    """The permissions that this process takes from what it writes; the system tells only by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

@@ -122,8 +122,8 @@ def train(
 
 
 def rate_progress(budget: Budget, state: State, progress: float) -> float:
-    """Step numbers count from 1 in the papers' schedules, so that the first step has a rate above 0."""
-    return (state.step + 1) / budget.steps if budget.steps is not None else progress
+    """Of N steps, the first is at 1 / (N + 1) and the last at N / (N + 1): neither has a rate of 0."""
+    return (state.step + 1) / (budget.steps + 1) if budget.steps is not None else progress
 
 
 def accumulate(

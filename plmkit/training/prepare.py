@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from plmkit.data.batch import Batch
-from plmkit.data.corpus import Corpus, open_corpus
+from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
@@ -22,6 +22,7 @@ from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
 
 VALID_ROWS = 32
+VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
 
@@ -39,8 +40,13 @@ class Material:
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
 
     def frequencies(self) -> np.ndarray:
-        """How often each token of the vocabulary occurs."""
-        return count_tokens(self.store, len(self.tokenizer.vocabulary))
+        """How often each token of the vocabulary occurs in the text that is trained on."""
+        size = len(self.tokenizer.vocabulary)
+        counts = count_tokens(self.store.tokens, size)
+        if self.valid_store is self.store:
+            for document in self.valid_documents.tolist():
+                counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
+        return counts
 
     def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
         """Held-out text, always hidden alike: by the paper's rate, whatever training uses, so that losses compare."""
@@ -50,7 +56,8 @@ class Material:
         corruption = [step.for_validation() for step in recipe.corruption]
         samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
         plan, _ = samples.plan(0, length)
-        return [samples.batch(0, start, VALID_ROWS, length) for start in range(0, len(plan), VALID_ROWS)]
+        rows = min(len(plan), max(VALID_ROWS, VALID_TOKENS // length))
+        return [samples.batch(0, start, min(VALID_ROWS, rows - start), length) for start in range(0, rows, VALID_ROWS)]
 
 
 def prepare(
@@ -64,9 +71,9 @@ def prepare(
 ) -> Material:
     """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
     recipe, machine = settings.recipe, settings.run
-    corpora = [open_corpus([path], layout=machine.layout, column=machine.column) for path in paths] or [
-        embedded(screen)
-    ]
+    given = [*paths, *([valid] if valid else [])]
+    opened = open_corpora(given, layout=machine.layout, column=machine.column)
+    corpora = opened[: len(paths)] or [embedded(screen)]
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")
     notes = tuple(note for corpus in corpora for note in corpus.notes)
@@ -75,7 +82,7 @@ def prepare(
     ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     store = tokens_of(corpora, ready, settings, screen)
     if valid:
-        held = tokens_of([open_corpus([valid], layout=machine.layout, column=machine.column)], ready, settings, screen)
+        held = tokens_of([opened[-1]], ready, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),
@@ -134,10 +141,10 @@ def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], 
                 yield from document.paragraphs
 
 
-def count_tokens(store: TokenStore, size: int) -> np.ndarray:
+def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
     counts = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(store.tokens), 1 << 22):
-        counts += np.bincount(store.tokens[start : start + (1 << 22)], minlength=size)
+    for start in range(0, len(tokens), 1 << 22):
+        counts += np.bincount(tokens[start : start + (1 << 22)], minlength=size)
     return counts
 
 

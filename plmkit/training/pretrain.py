@@ -1,5 +1,6 @@
 """From a recipe and a corpus to a run folder."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
+from plmkit.settings import to_json
 from plmkit.tokenizers.tokenizer import TOKENIZER_FILE
 from plmkit.training.checkpoint import WEIGHTS, checksum, load_checkpoint, save_checkpoint, save_tensors, weights_of
 from plmkit.training.device import choose_device, choose_dtype, set_threads
@@ -28,6 +30,7 @@ from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 
 CHECKPOINTS = "checkpoints"
+FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
 DECIDING = ("layout", "column", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -86,8 +89,10 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             "Give the same corpus to go on, or name another --out."
         )
     tell(diagnose(material, order.settings.recipe), screen)
-    network = build(order, material).to(device)
+    network = build(order, material, screen).to(device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
+    if about and "checksum" in about:  # a finished run goes on: its model stays usable until the new one is there
+        wanted |= {"checksum": about["checksum"]}
     with alone(order.out):
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
@@ -121,7 +126,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
     wanted = order.as_json(order.budget)
     compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
     compared += [] if about["state"] == "finished" else ["asked"]
-    changed = differences({k: about.get(k) for k in compared}, {k: wanted[k] for k in compared})
+    changed = differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
     machine = {k: (about.get("run") or {}).get(k) for k in DECIDING}
     changed += differences(machine, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:
@@ -131,6 +136,13 @@ def earlier(order: Order) -> dict[str, Any] | None:
             "Give the same command to go on with it, or name another --out."
         )
     return about
+
+
+def plain(value: Any) -> Any:
+    """Paths without their detours: ./a.txt is a.txt."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return os.path.normpath(value) if isinstance(value, str) else value
 
 
 def whole_budget(order: Order, about: dict[str, Any] | None) -> Budget:
@@ -159,13 +171,28 @@ def find_tokenizer(order: Order, about: dict[str, Any] | None) -> Path | None:
     return order.start or order.tokenizer
 
 
-def build(order: Order, material: Material) -> Network:
+def build(order: Order, material: Material, screen: Screen) -> Network:
     torch.manual_seed(order.seed & WORD)
     network = order.settings.recipe.build(material.tokenizer.vocabulary)
     network.start(material.frequencies())
     if order.start:
-        start_from(network, read_parts(order.start))
+        parts = read_parts(order.start)
+        check_same_network(parts.architecture, order.settings.recipe.architecture, order.start)
+        if fresh := start_from(network, parts):
+            screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
     return network
+
+
+def check_same_network(theirs: Any, ours: Any, where: Path) -> None:
+    """Weights mean something else in a network that computes something else."""
+    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
+    if changed := differences(new, old, "architecture"):
+        settings = " ".join(f"--set {line.partition(' was ')[0]}={line.rpartition(' is ')[2]}" for line in changed)
+        raise SettingError(
+            f"--from {where} is another network than the recipe's: "
+            f"{'; '.join(line.replace(' was ', ' is ', 1).replace(', is ', ', there ', 1) for line in changed[:4])}.\n"
+            f"Choose the recipe that it was trained by, or add {settings}."
+        )
 
 
 def run(

@@ -198,7 +198,7 @@ def test_the_end_of_a_cut_line_is_no_blank_line(write: Write, monkeypatch: pytes
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
 def test_one_endless_line_is_read_in_bounded_memory(write: Write, name: str) -> None:
     content = b"word " * 8_000_000  # 40 MB
-    compress = {".gz": lambda data: gzip.compress(data, 1), ".zst": zstandard.compress}
+    compress = {".gz": lambda data: gzip.compress(data, 1, mtime=0), ".zst": zstandard.compress}
     corpus = open_corpus([write(name, compress.get(Path(name).suffix, bytes)(content))])
     tracemalloc.start()
     sizes = [len(document.paragraphs[0]) for document in corpus.documents()]
@@ -215,7 +215,7 @@ def test_bytes_on_disk_are_reported_as_they_are_read(write: Write) -> None:
     pyarrow.parquet.write_table(table, parquet)
     paths = [
         write("a.txt", f"{TWO_TEXT}\n" * 50_000),
-        write("b.txt.gz", gzip.compress(f"{TWO_TEXT}\n".encode() * 1000)),
+        write("b.txt.gz", gzip.compress(f"{TWO_TEXT}\n".encode() * 1000, mtime=0)),
         parquet,
         write("d.jsonl.zst", zstandard.compress(b'{"text": "hello"}\n' * 1000)),
     ]
@@ -231,7 +231,7 @@ def test_bytes_on_disk_are_reported_as_they_are_read(write: Write) -> None:
 
 def test_compressed_files_are_read_like_plain_ones(write: Write) -> None:
     data = TWO_TEXT.encode()
-    paths = [write("a.txt.gz", gzip.compress(data)), write("b.text.zst", zstandard.compress(data))]
+    paths = [write("a.txt.gz", gzip.compress(data, mtime=0)), write("b.text.zst", zstandard.compress(data))]
     corpus = open_corpus(paths)
     assert texts(corpus) == TWO * 2
     assert [source.compression for source in corpus.sources] == ["gz", "zst"]
@@ -241,7 +241,7 @@ def test_files_of_several_compressed_parts_are_read_whole(write: Write) -> None:
     first, second = TWO_TEXT[:20].encode(), TWO_TEXT[20:].encode()
     skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
     paths = [
-        write("a.txt.gz", gzip.compress(first) + gzip.compress(second)),
+        write("a.txt.gz", gzip.compress(first, mtime=0) + gzip.compress(second, mtime=0)),
         write("b.txt.zst", zstandard.compress(first) + skippable + zstandard.compress(second)),
     ]
     assert texts(open_corpus(paths)) == TWO * 2
@@ -250,7 +250,7 @@ def test_files_of_several_compressed_parts_are_read_whole(write: Write) -> None:
 @pytest.mark.parametrize("ending", ["gz", "zst"])
 def test_compressed_files_that_were_cut_short_are_refused(write: Write, ending: str) -> None:
     noise = random.Random(0).randbytes(1_000_000).hex().encode()
-    data = gzip.compress(noise) if ending == "gz" else zstandard.compress(noise)
+    data = gzip.compress(noise, mtime=0) if ending == "gz" else zstandard.compress(noise)
     path = write(f"a.txt.{ending}", data[:-100])
     assert refused(path) == f"{path} ends too early: the copy is not complete. Fetch it again."
 
@@ -277,7 +277,7 @@ def test_json_lines_are_documents_with_their_line_numbers(write: Write) -> None:
 @pytest.mark.parametrize("name", ["a.ndjson", "a.json", "a.jsonl.gz"])
 def test_other_endings_of_json_lines_are_known(write: Write, name: str) -> None:
     data = b'{"text": "Hello."}\n'
-    assert texts(open_corpus([write(name, gzip.compress(data) if ".gz" in name else data)])) == [("Hello.",)]
+    assert texts(open_corpus([write(name, gzip.compress(data, mtime=0) if ".gz" in name else data)])) == [("Hello.",)]
 
 
 def test_half_a_surrogate_pair_becomes_a_character_that_can_be_written(write: Write) -> None:
@@ -356,10 +356,11 @@ def test_the_column_can_be_set_also_to_several(write: Write) -> None:
 def test_a_missing_column_is_refused_with_the_columns_found(write: Write) -> None:
     path = write("a.csv", "id,titel\n1,hello\n")
     assert refused(path) == (
-        f"{path} has no column 'text'. Columns found: id, titel.\nSet `column` to the one with the text."
+        f"{path} has no column 'text'. Columns found: id, titel.\nName the one with the text: --set run.column=NAME."
     )
     assert refused(path, column="title") == (
-        f"{path} has no column 'title'. Did you mean 'titel'? Columns found: id, titel.\nSet `column` to one of them."
+        f"{path} has no column 'title'. Did you mean 'titel'? Columns found: id, titel.\n"
+        "Name one of them: --set run.column=NAME."
     )
     assert "no column 'text'" in refused(write("b.csv", "content,body\n1,2\n"))  # which of the two?
 
@@ -457,7 +458,7 @@ def test_utf16_is_refused_with_the_way_to_convert(write: Write, encoding: str) -
         ),
         (b"\x89PNG\r\n\x1a\n", "a PNG image, not text."),
         (b"%PDF-1.7\n", "a PDF file, not text. Extract its text first."),
-        (gzip.compress(b"x"), "a gzip file without the ending .gz, not text. Rename it."),
+        (gzip.compress(b"x", mtime=0), "a gzip file without the ending .gz, not text. Rename it."),
         (zstandard.compress(b"x"), "a Zstandard file without the ending .zst, not text. Rename it."),
     ],
 )
@@ -576,7 +577,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path: Path, write: Write) -> None
         ("a.txt", b""),
         ("a.txt", b"\xef\xbb\xbf \n\n\t\r\n"),
         ("a.txt", "\u3000\n".encode()),
-        ("a.txt.gz", gzip.compress(b"\n")),
+        ("a.txt.gz", gzip.compress(b"\n", mtime=0)),
         ("a.txt.gz", b""),
         ("a.txt.zst", b""),
         ("a.jsonl", b"\n"),

@@ -215,7 +215,7 @@ def test_texts_that_are_cut_are_said_and_still_predicted(plm, finetuned, tmp_pat
     file.write_text("the cat sees a house. " * 40 + "\nshort\n", encoding="utf-8")
     ran = plm("predict", finetuned, file)
     assert ran.code == 0
-    assert "1 of 2 texts are longer than 16 tokens and lost their tail" in ran.err
+    assert "1 of 2 texts are longer than 64 tokens and lost their tail" in ran.err
     assert len(ran.out.splitlines()) == 3
 
 

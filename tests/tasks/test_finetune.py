@@ -437,3 +437,56 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
     assert min(found[False]) >= 0.85
     assert max(found[True]) <= 0.65  # none of these words was labelled: nothing to know them by
     assert max(losses[False]) < min(losses[True])
+
+
+# Stopping and going on
+
+
+def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, rows_file, tmp_path, plm, monkeypatch):
+    import plmkit.tasks.finetune as module
+
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, *QUICK]
+    assert plm(*command, "--out", tmp_path / "whole", "--seeds", 3).code == 0
+    out = tmp_path / "stopped"
+    run, seeds = module.Trial.run, []
+
+    def stopping(trial, *given):
+        seeds.append(trial.seed)
+        if seeds == [0, 1]:
+            raise KeyboardInterrupt
+        return run(trial, *given)
+
+    monkeypatch.setattr(module.Trial, "run", stopping)
+    assert plm(*command, "--out", out, "--seeds", 3).code == 130
+    refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
+    assert refused.code == 2
+    assert "seeds was 3, is 2" in refused.err
+    assert plm(*command, "--out", out, "--seeds", 3).code == 0
+    assert seeds == [0, 1, 1, 2]
+    told = [json.loads((folder / "scores.json").read_text()) for folder in (tmp_path / "whole", out)]
+    assert told[0] == told[1]
+    assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert not (out / "seeds").exists()
+
+
+def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_file, plm):
+    before = (finetuned / "model.safetensors").stat().st_mtime_ns
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file,
+              "--out", finetuned, "--epochs", 2, "--set", "task.batch=16")  # fmt: skip
+    assert ran.code == 0
+    assert "holds this fine-tuning, finished" in ran.err
+    assert (finetuned / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_predictions_over_predictions_get_columns_of_their_own(finetuned, rows_file, tmp_path, plm):
+    first, second = tmp_path / "first.tsv", tmp_path / "second.tsv"
+    assert plm("predict", finetuned, rows_file, "--out", first).code == 0
+    assert plm("predict", finetuned, first, "--out", second).code == 0
+    columns = second.read_text().splitlines()[0].split("\t")
+    assert columns[2:] == [
+        "prediction", "probability:bad", "probability:good", "prediction 2", "probability:bad 2", "probability:good 2",
+    ]  # fmt: skip
+
+
+def test_weights_can_be_read_by_whoever_can_read_the_rest(finetuned):
+    assert (finetuned / "model.safetensors").stat().st_mode == (finetuned / "run.json").stat().st_mode

@@ -158,19 +158,19 @@ def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
         descend(Endless((1.0,)), Budget(steps=3))
 
 
-def test_a_budget_of_steps_ends_after_so_many_and_its_rate_ends_at_nothing():
+def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
     network = Slope((1.0,))
     reports, state = descend(network, Budget(steps=4))
     assert [report.state.step for report in reports] == [1, 2, 3, 4]
-    assert [report.rate for report in reports] == [0.375, 0.25, 0.125, 0.0]
+    assert [report.rate for report in reports] == pytest.approx([0.4, 0.3, 0.2, 0.1])
     assert [report.progress for report in reports] == [0.25, 0.5, 0.75, 1.0]
-    assert network.weight.tolist() == [-0.75]
+    assert network.weight.tolist() == pytest.approx([-1.0])
     assert (state.step, state.tokens) == (4, 48)
 
 
 def test_the_first_step_of_a_warm_up_has_a_rate_above_nothing():
     reports, _ = descend(Slope((1.0,)), Budget(steps=10), warmup=0.5, shape="constant")
-    assert [report.rate for report in reports[:5]] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert [report.rate for report in reports[:5]] == pytest.approx([0.5 * step / 5.5 for step in range(1, 6)])
 
 
 def test_a_budget_of_tokens_ends_with_the_step_that_reaches_it_and_counts_no_padding():
@@ -224,7 +224,7 @@ def test_each_group_follows_its_own_peak():
         network, Same(), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
         watch=lambda report: bool(rates.append([group["lr"] for group in optimizer.param_groups])) or True,
     )  # fmt: skip
-    assert rates == [[0.25, 0.05], [0.0, 0.0]]
+    assert rates == [pytest.approx([1 / 3, 1 / 15]), pytest.approx([1 / 6, 1 / 30])]
 
 
 def test_dropout_follows_from_the_seed_and_the_step_so_that_a_pause_changes_nothing():

@@ -337,3 +337,67 @@ def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
     assert ran.code == 2
     assert "plm: The loss or its gradient is not a finite number at step 2; the run stops here.\n" in ran.err
     assert about(tmp_path / "run")["state"] == "unfinished"
+
+
+def test_a_finished_model_stays_usable_while_it_is_extended(corpus, tmp_path, plm, tiny_settings):
+    import plmkit.training.loop as loop
+
+    out = tmp_path / "run"
+    command = ["pretrain", "bert-tiny", corpus, "--out", out, *tiny_settings]
+    assert plm(*command, "--steps", 4).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "set_rate", interrupt)
+        assert plm(*command, "--steps", 4, "--extend").code == 130
+    assert json.loads((out / "run.json").read_text())["state"] == "unfinished"
+    assert plm("fill", out, "the [MASK] sees a house.").code == 0
+    assert plm(*command, "--steps", 4, "--extend").code == 0
+    assert json.loads((out / "run.json").read_text())["result"]["steps"] == 8
+
+
+def interrupt(*given):
+    raise KeyboardInterrupt
+
+
+def test_a_path_with_a_detour_is_the_same_corpus(corpus, tmp_path, plm, tiny_settings):
+    command = ["--out", tmp_path / "run", *tiny_settings, "--steps", 2]
+    assert plm("pretrain", "bert-tiny", corpus, *command).code == 0
+    detour = f"{corpus.parent}/../{corpus.parent.name}/{corpus.name}"
+    assert plm("pretrain", "bert-tiny", detour, *command).code == 0
+
+
+def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, corpus):
+    from dataclasses import replace
+
+    from plmkit.catalogue import find
+    from plmkit.run import settle
+    from plmkit.training import prepare as module
+    from plmkit.training.prepare import prepare
+    from plmkit.training.progress import Screen
+
+    settings = settle(find("bert-tiny"), ["tokenizer.size=300", "run.valid_share=0.5", "schedule.lengths=[[1.0, 32]]"])
+    material = prepare(settings, [str(corpus)], None, 0, Screen())
+    held = sum(material.store.document_tokens()[material.valid_documents])
+    assert held > 0
+    assert material.frequencies().sum() == len(material.store.tokens) - held
+    whole = sum(len(batch.tokens) for batch in material.valid_batches(settings.recipe, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "VALID_ROWS", 4)
+        patch.setattr(module, "VALID_TOKENS", 32 * 10)
+        rows = [len(batch.tokens) for batch in material.valid_batches(settings.recipe, 0)]
+    assert whole > 10
+    assert rows == [4, 4, 2]
+    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
+
+
+def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_path, plm, tiny_settings):
+    out = ["--out", tmp_path / "run", *tiny_settings, "--steps", 2]
+    twice = plm("pretrain", "bert-tiny", corpus, corpus.parent, *out)
+    assert twice.code == 2
+    assert "is given twice" in twice.err
+    held = plm("pretrain", "bert-tiny", corpus, "--valid", corpus, *out)
+    assert held.code == 2
+    assert "is given twice" in held.err
+    table = tmp_path / "more" / "rows.csv"
+    table.parent.mkdir()
+    table.write_text("body,id\n" + "\n".join(f"the cat sees a house. the dog sees {n}.,{n}" for n in range(20)))
+    assert plm("pretrain", "bert-tiny", corpus, table, *out, "--set", "run.column=body").code == 0

@@ -13,11 +13,14 @@ def choose_column(columns: Sequence[str], wanted: str | None, name: str) -> str:
     if wanted is None:
         if guess := _guess(columns):
             return guess
-        raise InputError(f"{name} has no column 'text'. {found(columns)}\nSet `column` to the one with the text.")
+        raise InputError(
+            f"{name} has no column 'text'. {found(columns)}\nName the one with the text: --set run.column=NAME."
+        )
     for part in columns_of(wanted, columns):
         if part not in columns:
             raise InputError(
-                f"{name} has no column '{part}'.{nearest(part, columns)} {found(columns)}\nSet `column` to one of them."
+                f"{name} has no column '{part}'.{nearest(part, columns)} {found(columns)}\n"
+                "Name one of them: --set run.column=NAME."
             )
     return wanted
 
