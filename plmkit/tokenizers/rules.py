@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, UNKNOWN
@@ -24,14 +24,21 @@ class Kind:
     decoder: Any  # the same, for those who open tokenizer.json themselves
     separators: int = 1  # between two texts, where the file does not say
     second: int = 1  # the segment of the second text, likewise
+    trimmer: Any = None  # takes the space that a token bears off its place in the text
     mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
 
 
 WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece())
 BYTE_PIECES = Kind(
-    mark=BYTE_SPACE, join=join_bytes, decoder=decoders.ByteLevel(), separators=2, second=0, mask_takes_space=True
+    mark=BYTE_SPACE,
+    join=join_bytes,
+    decoder=decoders.ByteLevel(),
+    separators=2,
+    second=0,
+    trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
+    mask_takes_space=True,
 )
-MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
+MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(prepend_scheme="first"), mask_takes_space=True)
 
 
 def kind_of(rust: RustTokenizer) -> Kind:
@@ -89,9 +96,10 @@ def unigram_rules(
     pieces: Sequence[tuple[str, float]], *, unknown: int, normalizer: Any, byte_fallback: bool = False
 ) -> RustTokenizer:
     """SentencePiece's rules: words that bear their space, cut into the likeliest pieces."""
+    # Only a text's beginning is given a space, so that the full stop of "[MASK]." stays what it is elsewhere.
     rust = RustTokenizer(models.Unigram(list(pieces), unk_id=unknown, byte_fallback=byte_fallback))
     rust.normalizer = normalizer
-    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    rust.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     return rust
 
 
@@ -102,5 +110,8 @@ def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | 
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
     if lowercase:
         steps += [normalizers.Lowercase()]
-    steps += [normalizers.Precompiled(charsmap)] if charsmap else [normalizers.Nmt(), normalizers.NFKC()]
-    return normalizers.Sequence([*steps, normalizers.Replace(Regex(" {2,}"), " ")])
+    if charsmap:
+        steps += [normalizers.Precompiled(charsmap)]
+    else:
+        steps += [normalizers.Replace("\0", ""), normalizers.Nmt(), normalizers.NFKC()]
+    return normalizers.Sequence([*steps, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip(left=False)])

@@ -47,12 +47,12 @@ class Tokenizer:
         return self._rust.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each token of `encode(text)`: its first character, a space before it aside, and the one after its last.
+        """For each token of `encode(text)`: its first character, spaces before it aside, and the one after its last.
 
         Where several tokens share a character, as bytes do, each has it.
         """
         found = self._rust.encode(without_surrogates(text), add_special_tokens=False).offsets
-        return [(last - (len(text[first:last].lstrip()) or last - first), last) for first, last in found]
+        return [(last - len(text[first:last].lstrip()), last) for first, last in found]
 
     def encode_plain(self, text: str) -> list[int]:
         """The tokens of a text that is only text: a written `[MASK]` is a bracket, a word, a bracket."""
@@ -170,7 +170,8 @@ def add_missing(rust: RustTokenizer, named: Mapping[str, str]) -> None:
     names = {role: named.get(role, name) for role, name in zip(ROLES, ROBERTA_NAMES, strict=True)}
     ordered = [names[role] for role in ("cls", "pad", "sep", "unknown", "mask")]
     known = rust.get_vocab(with_added_tokens=True)
-    rust.add_special_tokens([special_token(name, lstrip=False) for name in ordered if name not in known])
+    missing = [name for name in ordered if name not in known]
+    rust.add_special_tokens([special_token(name, lstrip=name == names["mask"]) for name in missing])
 
 
 def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple[int, int]:
@@ -198,11 +199,12 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
     rust.decoder = kind.decoder
     cls, sep = vocabulary.roles["cls"], vocabulary.roles["sep"]
     between = [f"{sep}:0"] * vocabulary.separators
-    rust.post_processor = processors.TemplateProcessing(
+    template = processors.TemplateProcessing(
         single=[f"{cls}:0", "$A:0", f"{sep}:0"],
         pair=[f"{cls}:0", "$A:0", *between, f"$B:{vocabulary.second}", f"{sep}:{vocabulary.second}"],
         special_tokens=[(cls, vocabulary.cls), (sep, vocabulary.sep)],
     )
+    rust.post_processor = processors.Sequence([kind.trimmer, template]) if kind.trimmer else template
     return rust
 
 

@@ -19,6 +19,7 @@ UNKNOWN = ALBERT_NAMES.index("<unk>")
 MOST_CHARACTERS = 2_000_000  # of distinct words to learn from, the most frequent; the trainer's time grows with them
 MOST_WORDS = 500_000  # distinct ones held while counting; past this the rarer half is forgotten
 LONGEST_PIECE = 16  # characters
+ENDING = "\1"  # of half of the words as the trainer gets them; cleaned text never holds it
 REPEATS = 1_000  # of one word, handed over at a time
 STEP = 1e-4  # by which the trainer spaces the scores of characters that it gave up
 DIGITS = 4  # of a score that are kept: what follows depends on the order of sums
@@ -39,9 +40,10 @@ class Unigram:
     coverage: float = 0.99995  # share of the characters that have a token; the rarest are unknown
 
     def __post_init__(self) -> None:
-        if self.size <= len(ALBERT_NAMES):
+        fewest = len(ALBERT_NAMES) + 1
+        if self.size <= fewest:
             raise SettingError(
-                f"tokenizer.size is {self.size}, but the special tokens alone are {len(ALBERT_NAMES)}."
+                f"tokenizer.size is {self.size}, but the special tokens and the space alone are {fewest}."
                 " Choose more: 8000 suits a small corpus, 30000 is ALBERT's."
             )
         if not 0 < self.coverage <= 1:
@@ -91,7 +93,7 @@ class Unigram:
     def learn(self, words: Counter[str], alphabet: set[str]) -> dict[str, float]:
         """Pieces and their log probabilities, by expectation maximisation and pruning."""
         trainer = trainers.UnigramTrainer(
-            vocab_size=self.size - len(ALBERT_NAMES) + 1,
+            vocab_size=self.size - len(ALBERT_NAMES) + 2,  # two are taken out again
             special_tokens=["<unk>"],
             unk_token="<unk>",
             initial_alphabet=sorted(alphabet),
@@ -102,7 +104,7 @@ class Unigram:
         rust.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         rust.train_from_iterator(repeated(words, alphabet), trainer)
         found = json.loads(rust.to_str())["model"]["vocab"]
-        return {piece: score for piece, score in found if piece != "<unk>"}
+        return {piece: score for piece, score in found if piece not in ("<unk>", ENDING)}
 
 
 def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
@@ -113,8 +115,11 @@ def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
             return
         if alphabet.issuperset(word):
             characters += len(word)
-            for done in range(0, count, REPEATS):
-                yield f"{word} " * min(REPEATS, count - done)
+            # The trainer takes for a piece only what two different characters or borders follow: without this, a
+            # frequent word that begins no longer word could never be one. Nothing follows ENDING but borders.
+            for form, times in ((word, count - count // 2), (word + ENDING, count // 2)):
+                for done in range(0, times, REPEATS):
+                    yield f"{form} " * min(REPEATS, times - done)
 
 
 def in_order(scores: dict[str, float]) -> list[tuple[str, float]]:
