@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, UNKNOWN
@@ -38,7 +38,7 @@ BYTE_PIECES = Kind(
     trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
     mask_takes_space=True,
 )
-MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(prepend_scheme="first"), mask_takes_space=True)
+MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
 
 
 def kind_of(rust: RustTokenizer) -> Kind:
@@ -96,10 +96,9 @@ def unigram_rules(
     pieces: Sequence[tuple[str, float]], *, unknown: int, normalizer: Any, byte_fallback: bool = False
 ) -> RustTokenizer:
     """SentencePiece's rules: words that bear their space, cut into the likeliest pieces."""
-    # Only a text's beginning is given a space, so that the full stop of "[MASK]." stays what it is elsewhere.
     rust = RustTokenizer(models.Unigram(list(pieces), unk_id=unknown, byte_fallback=byte_fallback))
     rust.normalizer = normalizer
-    rust.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     return rust
 
 
@@ -114,4 +113,4 @@ def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | 
         steps += [normalizers.Precompiled(charsmap)]
     else:
         steps += [normalizers.Replace("\0", ""), normalizers.Nmt(), normalizers.NFKC()]
-    return normalizers.Sequence([*steps, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip(left=False)])
+    return normalizers.Sequence(steps)

@@ -55,7 +55,8 @@ class Unigram:
         alphabet = self.alphabet(words)
         if not alphabet - {META_SPACE}:
             raise InputError("There is no text to learn a vocabulary from. Give more text.")
-        pieces = [*((name, 0.0) for name in ALBERT_NAMES), *in_order(self.learn(words, alphabet))]
+        learnt = in_order(self.learn(words, alphabet), room=self.size - len(ALBERT_NAMES))
+        pieces = [*((name, 0.0) for name in ALBERT_NAMES), *learnt]
         normalizer = albert_normalizer(lowercase=self.lowercase, keep_accents=not self.lowercase)
         return Tokenizer(unigram_rules(pieces, unknown=UNKNOWN, normalizer=normalizer))
 
@@ -104,7 +105,8 @@ class Unigram:
         rust.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         rust.train_from_iterator(repeated(words, alphabet), trainer)
         found = json.loads(rust.to_str())["model"]["vocab"]
-        return {piece: score for piece, score in found if piece not in ("<unk>", ENDING)}
+        # the trainer divides by nothing, and has no score, where there is room for characters alone
+        return {piece: score or 0.0 for piece, score in found if piece not in ("<unk>", ENDING)}
 
 
 def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
@@ -122,12 +124,13 @@ def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
                     yield f"{form} " * min(REPEATS, times - done)
 
 
-def in_order(scores: dict[str, float]) -> list[tuple[str, float]]:
-    """The likeliest first; scores that depend on the trainer's randomly seeded hash tables are made alike."""
+def in_order(scores: dict[str, float], room: int) -> list[tuple[str, float]]:
+    """The likeliest first, characters kept; scores that hang on the trainer's random hash tables are made alike."""
     lowest = min(scores.values())
     given_up = lowest + STEP * (1 + sum(len(piece) == 1 for piece in scores))
     level = {
         piece: round(lowest if len(piece) == 1 and score <= given_up else score, DIGITS)
         for piece, score in scores.items()
     }
-    return sorted(level.items(), key=lambda item: (-item[1], item[0]))
+    kept = sorted(level, key=lambda piece: (len(piece) > 1, -level[piece], piece))[:room]
+    return sorted(((piece, level[piece]) for piece in kept), key=lambda item: (-item[1], item[0]))
