@@ -171,11 +171,12 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
 def read_sentencepiece(path: Path, config: Config) -> RustTokenizer:
     """A SentencePiece model with ALBERT's cleaning before it, unless the settings beside it say otherwise."""
     found = read_pieces(path)
-    normalizer = albert_normalizer(
-        lowercase=config.rules.get("lowercase", True),
-        keep_accents=config.rules.get("keep_accents", False),
-        charsmap=found.charsmap,
-    )
+    Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # refuses a piece said twice
+    rules = {"lowercase": config.rules.get("lowercase", True), "keep_accents": config.rules.get("keep_accents", False)}
+    try:
+        normalizer = albert_normalizer(charsmap=found.charsmap, **rules)
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise InputError("the map by which it normalises characters is damaged.") from error
     rust = unigram_rules(found.pieces, unknown=found.unknown, normalizer=normalizer, byte_fallback=found.byte_fallback)
     rust.add_special_tokens(list(found.control))
     return rust
