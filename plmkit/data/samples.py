@@ -105,7 +105,7 @@ def hiding_epoch(step: Any, epoch: int) -> int:
 
 
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-    """`[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` where there is no second; RoBERTa: `</s></s>` between."""
+    """`[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` without a second; RoBERTa has `</s></s>` between."""
     stretches = plan.stretches[chosen]
     first, second = stretches[:, 1] - stretches[:, 0], stretches[:, 3] - stretches[:, 2]
     lengths = first + second + np.where(second > 0, vocabulary.specials(2), vocabulary.specials(1))

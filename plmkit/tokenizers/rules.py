@@ -104,7 +104,7 @@ def unigram_rules(
 
 def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | None = None) -> normalizers.Sequence:
     """ALBERT's cleaning: typed quotes, accents, case; then SentencePiece's own map, or its rules (Nmt and NFKC)."""
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not keep_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
     if lowercase:

@@ -133,9 +133,7 @@ def bert_tokenizer(
 ) -> Tokenizer:
     """BERT's rules over a vocabulary; accents go where case goes, unless told."""
     Vocabulary.from_tokens(tokens)  # refuses a token said twice, which a dictionary would swallow
-    return Tokenizer(
-        bert_rules(tokens, lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese)
-    )
+    return Tokenizer(bert_rules(tokens, lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese))
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:

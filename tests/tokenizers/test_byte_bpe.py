@@ -45,7 +45,22 @@ def test_frequent_words_become_one_token_with_their_space(tokenizer):
 
 def any_text(draw: random.Random) -> str:
     """Random characters of all planes, with those that tokenizers trip over."""
-    nasty = [" ", "  ", "\n", "\r\n", "\t", "\x00", "\u00a0", "\u2028", "\ufeff", "\ufffd", "e\u0301", "'s", "👩\u200d👧🏽", "中"]
+    nasty = [
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "\x00",
+        "\u00a0",
+        "\u2028",
+        "\ufeff",
+        "\ufffd",
+        "e\u0301",
+        "'s",
+        "👩\u200d👧🏽",
+        "中",
+    ]
 
     def part() -> str:
         code = draw.randrange(0x110000) if draw.random() < 0.3 else draw.randrange(0x3000)
