@@ -286,8 +286,7 @@ def main():
     from plmkit.data.corpus import open_corpus
     from plmkit.data.shards import open_store
     from plmkit.data.vocabulary import SPECIAL_TOKENS
-    from plmkit.tokenizers.byte_bpe import ByteBPE
-from plmkit.tokenizers.tokenizer import bert_tokenizer
+    from plmkit.tokenizers.tokenizer import bert_tokenizer
     folder = Path(sys.argv[1])
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(30, 60))) for _ in range(5000)]
