@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.network import Network
 from plmkit.tasks.framing import Framed, batch_of, by_length, frame, frame_all
@@ -63,12 +64,12 @@ class Model:
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
-        """For each [MASK] in the text, the likeliest tokens, best first."""
+        """For each [MASK] in the text, the likeliest tokens, best first; the tokenizer's own mask will do too."""
         if top < 1:
             raise SettingError(f"top is how many ways to fill a blank, 1 or more; found {top}.")
         head = self.needs("masked_lm", "fill blanks")
         vocabulary = self.tokenizer.vocabulary
-        row = self.whole_row(text)
+        row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
             raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
@@ -81,7 +82,7 @@ class Model:
         return [
             [
                 Candidate(
-                    token=vocabulary.tokens[token],
+                    token=self.tokenizer.readable(token),
                     probability=value,
                     text=self.filled(row.tokens, place, token),
                 )
@@ -93,7 +94,7 @@ class Model:
     def filled(self, tokens: np.ndarray, place: int, token: int) -> str:
         changed = tokens.copy()
         changed[place] = token
-        return self.tokenizer.decode(changed[1:-1].tolist())
+        return self.tokenizer.decode(changed[1:-1].tolist()).strip()
 
     def embed(self, texts: Sequence[Text], level: str = "sentence") -> Any:
         """One vector a text, the mean over its tokens, (N, width); or level="token": a list of (tokens, width)."""

@@ -14,15 +14,18 @@ from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
+from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece,)
+TOKENIZERS = (WordPiece, ByteBPE, Unigram)
 ARRANGEMENTS = (SentencePairs,)
 HIDINGS = (TokenMasking,)
 ARCHITECTURES = (Encoder,)
 OBJECTIVES = (MaskedLM, NextSentence)
 OPTIMIZERS = (AdamW, BertAdam)
 Architecture = Encoder
+Tokenizer = WordPiece | ByteBPE | Unigram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class Recipe:
     summary: str
     notes: str = ""  # where the settings leave the paper, and why
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
-    tokenizer: WordPiece
+    tokenizer: Tokenizer
     corruption: tuple[Any, ...]  # the first arranges documents into rows, the others hide
     architecture: Architecture
     objectives: tuple[Any, ...]

@@ -68,7 +68,7 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
         elif root in AXES and path:
             choices[root] = assign(choices.get(root, getattr(recipe, root)), path, text, name)
         elif root in AXES:
-            assign(recipe, [root], text, name)  # raises: it is a group of settings
+            choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
         else:
             raise SettingError(
                 f"There is no setting '{name}'.{nearest(root, (*AXES, 'run'))} "

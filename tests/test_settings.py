@@ -10,6 +10,8 @@ from plmkit.errors import RecipeError, SettingError
 from plmkit.recipe import recipe_from_json
 from plmkit.run import Machine, differences, settings_json, settings_of, settle
 from plmkit.settings import from_json, parse, snake, to_json
+from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.unigram import Unigram
 
 BERT = find("bert-base")
 
@@ -227,3 +229,12 @@ def test_one_choice_can_be_put_in_place_of_another_by_its_name():
     assert (type(schedule.optimizer).__name__, schedule.optimizer.decay) == ("BertAdam", 0.1)
     with pytest.raises(SettingError, match="choose one of AdamW, BertAdam"):
         settle(find("bert-mini"), ["schedule.optimizer=Adamw"])
+
+
+def test_one_tokenizer_can_be_put_in_place_of_another():
+    recipe = settle(find("bert-mini"), ["tokenizer=ByteBPE", "tokenizer.size=9000"]).recipe
+    assert recipe.tokenizer == ByteBPE(size=9000)
+    assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram()
+    assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
+    assert refusal("tokenizer=BPE").endswith("Or choose one of WordPiece, ByteBPE, Unigram.")
+    assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")

@@ -56,6 +56,12 @@ class Samples:
         self.weights = weights
         self.planned: tuple[tuple[int, int], Plan, np.ndarray] | None = None
 
+    @property
+    def more_specials(self) -> int:
+        """Special tokens of a row beyond those that the arrangement counts: RoBERTa has two between two texts."""
+        pairs = getattr(self.arrange, "specials", 2) == 3
+        return self.vocabulary.separators - 1 if pairs else 0
+
     def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
         plan, _ = self.plan(position.epoch, length)
@@ -81,7 +87,7 @@ class Samples:
             repeat = min((hiding_epoch(step, epoch) for step in self.hide), default=epoch)
             rng = generator(self.seed, PLAN, repeat, length)
             documents = mix(self.store, self.documents, self.weights, rng)
-            plan = self.arrange.plan(self.store, documents, length, rng)
+            plan = self.arrange.plan(self.store, documents, length - self.more_specials, rng)
             if not len(plan):
                 raise InputError(
                     f"{type(self.arrange).__name__} makes no example from the {len(self.documents)} documents. "
@@ -99,10 +105,10 @@ def hiding_epoch(step: Any, epoch: int) -> int:
 
 
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-    """`[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` where there is no second."""
+    """`[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` without a second; RoBERTa has `</s></s>` between."""
     stretches = plan.stretches[chosen]
     first, second = stretches[:, 1] - stretches[:, 0], stretches[:, 3] - stretches[:, 2]
-    lengths = first + second + np.where(second > 0, 3, 2)
+    lengths = first + second + np.where(second > 0, vocabulary.specials(2), vocabulary.specials(1))
     longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
     segments = np.zeros_like(tokens)
@@ -112,9 +118,11 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
         tokens[row, 1:middle] = store.tokens[begin_a:end_a]
         tokens[row, middle] = vocabulary.sep
         if end_b > begin_b:
-            tokens[row, middle + 1 : end - 1] = store.tokens[begin_b:end_b]
+            begin = middle + vocabulary.separators
+            tokens[row, middle:begin] = vocabulary.sep
+            tokens[row, begin : end - 1] = store.tokens[begin_b:end_b]
             tokens[row, end - 1] = vocabulary.sep
-            segments[row, middle + 1 : end] = 1
+            segments[row, begin:end] = vocabulary.second
     return Rows(
         tokens=tokens,
         segments=segments,

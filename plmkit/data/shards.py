@@ -169,7 +169,8 @@ def tokenize(block: list[Document], tokenizer: Tokenizer) -> Portion:
     ends = [0]
     for document in block:
         for paragraph in document.paragraphs:
-            sentences.extend(split_sentences(paragraph))
+            is_first = len(sentences) == ends[-1]
+            sentences.extend(tokenizer.going_on(split_sentences(paragraph), first=is_first))
         ends.append(len(sentences))
     tokens, lengths = tokenizer.encode_many(sentences)
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])

@@ -15,22 +15,24 @@ TOKENS_AT_ONCE = 4096  # in a batch for inference; more gains nothing on a CPU a
 
 @dataclass(frozen=True, kw_only=True)
 class Framed:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers."""
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers; with two separators between, where it is RoBERTa's."""
 
     tokens: np.ndarray  # (L,)
-    second: int  # where segment 1 begins; L where there is none
+    second: int  # where the second text begins; L where there is none
     cut: int  # how many tokens did not fit
 
 
 def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int) -> Framed:
     """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier)."""
     if second is None:
-        kept = first[: longest - 2]
+        kept = first[: longest - vocabulary.specials(1)]
         tokens = np.concatenate([[vocabulary.cls], kept, [vocabulary.sep]])
         return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
-    a, b = fitting(len(first), len(second), longest - 3)
-    parts = ([vocabulary.cls], first[:a], [vocabulary.sep], second[:b], [vocabulary.sep])
-    return Framed(tokens=np.concatenate(parts), second=a + 2, cut=len(first) + len(second) - a - b)
+    a, b = fitting(len(first), len(second), longest - vocabulary.specials(2))
+    between = [vocabulary.sep] * vocabulary.separators
+    parts = ([vocabulary.cls], first[:a], between, second[:b], [vocabulary.sep])
+    cut = len(first) + len(second) - a - b
+    return Framed(tokens=np.concatenate(parts), second=1 + a + len(between), cut=cut)
 
 
 def fitting(first: int, second: int, room: int) -> tuple[int, int]:
@@ -62,7 +64,7 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
     segments = np.zeros_like(tokens)
     for number, row in enumerate(rows):
         tokens[number, : len(row.tokens)] = row.tokens
-        segments[number, row.second : len(row.tokens)] = 1
+        segments[number, row.second : len(row.tokens)] = vocabulary.second
     return Batch(
         tokens=torch.from_numpy(tokens),
         segments=torch.from_numpy(segments),

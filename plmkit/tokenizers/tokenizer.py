@@ -2,41 +2,40 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, ROBERTA_NAMES, ROLES, Vocabulary
 from plmkit.errors import FolderError, InputError
 from plmkit.files import put_text
+from plmkit.tokenizers import files
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
-from plmkit.tokenizers.readable import join
-
-TOKENIZER_FILE, VOCABULARY_FILE, CONFIG_FILE = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
-SPECIAL_FILE = "special_tokens_map.json"
-LONGEST_WORD = 200  # characters, as in the released code; the Rust library's own default is 100
-MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
+from plmkit.tokenizers.readable import WIDE
+from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
-    """Text to tokens and back, by BERT's rules (Devlin et al., 2018; the released tokenization.py)."""
+    """Text to tokens and back, by the rules of WordPiece, byte-level BPE or Unigram."""
 
-    def __init__(self, rust: RustTokenizer) -> None:
-        self.vocabulary = vocabulary_of(rust)
-        self._rust = with_special_tokens(rust, self.vocabulary)
+    def __init__(self, rust: RustTokenizer, named: Mapping[str, str] | None = None) -> None:
+        self.kind = kind_of(rust)
+        self.vocabulary = vocabulary_of(rust, self.kind, named or {})
+        self._rust = with_special_tokens(rust, self.kind, self.vocabulary)
         self._plain = RustTokenizer.from_str(self._rust.to_str())
         self._plain.encode_special_tokens = True  # that is, "[MASK]" is read as three ordinary pieces
         self._pieces = PieceCache(self._plain) if can_be_cut(self._rust) else None
         self._lock = Lock()  # threads of a server share one cache
+        self._added = {token.content: token for token in self._rust.get_added_tokens_decoder().values()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return from_json, (self._rust.to_str(),)
+        return from_json, (self._rust.to_str(), self.vocabulary.roles)
 
     @property
     def lowercase(self) -> bool:
@@ -48,8 +47,12 @@ class Tokenizer:
         return self._rust.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each token of `encode(text)`: its first character, and the one after its last."""
-        return self._rust.encode(without_surrogates(text), add_special_tokens=False).offsets
+        """For each token of `encode(text)`: its first character, spaces before it aside, and the one after its last.
+
+        Where several tokens share a character, as bytes do, each has it.
+        """
+        found = self._rust.encode(without_surrogates(text), add_special_tokens=False).offsets
+        return [(last - len(text[first:last].lstrip()), last) for first, last in found]
 
     def encode_plain(self, text: str) -> list[int]:
         """The tokens of a text that is only text: a written `[MASK]` is a bracket, a word, a bracket."""
@@ -64,9 +67,22 @@ class Tokenizer:
         rows = [np.array(encoding.ids, dtype=np.uint32) for encoding in found]
         return np.concatenate([np.zeros(0, dtype=np.uint32), *rows]), np.array(list(map(len, rows)), dtype=np.int64)
 
+    def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
+        """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
+        if self.kind is not BYTE_PIECES:
+            return list(sentences)
+        spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
+        return [*sentences[:1], *spaced[1:]] if first else spaced
+
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text, special tokens included."""
-        return join(self.vocabulary.names(ids))
+        """Readable text, special tokens included; of byte-level BPE the very text."""
+        return self.kind.join(self.vocabulary.names(ids), self._added)
+
+    def readable(self, token: int) -> str:
+        """One token for people: as it is written, or what its bytes spell if they spell anything."""
+        name = self.vocabulary.tokens[token]
+        spelt = self.decode([token]) if self.kind is BYTE_PIECES else name
+        return name if "\ufffd" in spelt else spelt
 
     def fingerprint(self) -> str:
         """A hash of the vocabulary and the rules: when tokens could differ, it does."""
@@ -77,77 +93,116 @@ class Tokenizer:
     def save(self, folder: Path) -> None:
         """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read."""
         folder = Path(folder)
-        names = {
-            "pad_token": PAD,
-            "unk_token": UNKNOWN,
-            "cls_token": CLS,
-            "sep_token": SEP,
-            "mask_token": MASK,
-        }
+        content = self._rust.to_str(pretty=True)
+        names = {files.THEIR_ROLES[role]: name for role, name in self.vocabulary.roles.items()}
+        segments = ["token_type_ids"] if self.vocabulary.second else []
         config = {
             # Reads tokenizer.json as it is; BertTokenizer would give up words of more than 100 characters.
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-            "do_lower_case": self.lowercase,
-            "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
-            "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
+            "model_input_names": ["input_ids", *segments, "attention_mask"],
+            **self.settings(),
             "clean_up_tokenization_spaces": False,
             **names,
         }
         try:
-            put_text(folder / VOCABULARY_FILE, "".join(f"{token}\n" for token in self.vocabulary.tokens))
-            put_text(folder / SPECIAL_FILE, json.dumps(names, indent=2) + "\n")
-            put_text(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
-            put_text(folder / TOKENIZER_FILE, self._rust.to_str(pretty=True) + "\n")
+            for name, text in files.vocabulary_files(self.vocabulary, json.loads(content)["model"]).items():
+                put_text(folder / name, text)
+            put_text(folder / files.SPECIAL_FILE, json.dumps(names, indent=2) + "\n")
+            put_text(folder / files.CONFIG_FILE, json.dumps(config, indent=2) + "\n")
+            put_text(folder / files.TOKENIZER_FILE, content + "\n")
         except OSError as error:
             raise FolderError(f"The tokenizer cannot be written to {folder}: {error.strerror}.") from error
+
+    def settings(self) -> dict[str, Any]:
+        """The rules by the names that Hugging Face's classes have for them."""
+        if self.vocabulary.mark == BYTE_SPACE:
+            return {"add_prefix_space": bool(getattr(self._rust.pre_tokenizer, "add_prefix_space", False))}
+        if self.vocabulary.mark == CONTINUATION:
+            return {
+                "do_lower_case": self.lowercase,
+                "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
+                "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
+            }
+        normalizer = self._rust.normalizer
+        keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
+        return {"do_lower_case": self.lowercase, "keep_accents": keeps}
 
 
 def bert_tokenizer(
     tokens: Sequence[str], *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
 ) -> Tokenizer:
     """BERT's rules over a vocabulary; accents go where case goes, unless told."""
-    Vocabulary.from_tokens(tokens)  # refuses a token said twice, which the dictionary below would swallow
-    numbers = {token: number for number, token in enumerate(tokens)}
-    rust = RustTokenizer(models.WordPiece(numbers, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
-    rust.normalizer = bert_normalizer(lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese)
-    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return Tokenizer(rust)
+    Vocabulary.from_tokens(tokens)  # refuses a token said twice, which a dictionary would swallow
+    return Tokenizer(bert_rules(tokens, lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese))
 
 
-def bert_normalizer(
-    *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
-) -> normalizers.BertNormalizer:
-    return normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=space_chinese, strip_accents=strip_accents, lowercase=lowercase
-    )
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a spiece.model, or their folder."""
+    path = files.find_file(Path(path))
+    try:
+        rust, named = files.read_tokenizer(path)
+        return Tokenizer(rust, named)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
-def from_json(content: str) -> Tokenizer:
-    return Tokenizer(RustTokenizer.from_str(content))
+def from_json(content: str, named: Mapping[str, str]) -> Tokenizer:
+    return Tokenizer(RustTokenizer.from_str(content), named)
 
 
-def vocabulary_of(rust: RustTokenizer) -> Vocabulary:
-    if not isinstance(rust.model, models.WordPiece):
-        raise InputError(f"This tokenizer is a {type(rust.model).__name__}; only WordPiece can be read.")
+def vocabulary_of(rust: RustTokenizer, kind: Kind, named: Mapping[str, str]) -> Vocabulary:
+    if kind is BYTE_PIECES:
+        add_missing(rust, named)
     numbers = rust.get_vocab(with_added_tokens=True)
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise InputError(f"The {len(numbers)} tokens are not numbered from 0 without gaps or repeats.")
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
-    return Vocabulary.from_tokens(sorted(numbers, key=numbers.__getitem__), also_special=also)
+    tokens = sorted(numbers, key=numbers.__getitem__)
+    vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark)
+    separators, second = framing_of(rust, kind, vocabulary)
+    return replace(vocabulary, separators=separators, second=second)
 
 
-def with_special_tokens(rust: RustTokenizer, vocabulary: Vocabulary) -> RustTokenizer:
-    """Recognise written special tokens, frame pairs as BERT does, and never shorten or fill silently."""
+def add_missing(rust: RustTokenizer, named: Mapping[str, str]) -> None:
+    """GPT-2 has no special tokens but the end of a text: those it lacks go behind its last token."""
+    names = {role: named.get(role, name) for role, name in zip(ROLES, ROBERTA_NAMES, strict=True)}
+    ordered = [names[role] for role in ("cls", "pad", "sep", "unknown", "mask")]
+    known = rust.get_vocab(with_added_tokens=True)
+    missing = [name for name in ordered if name not in known]
+    rust.add_special_tokens([special_token(name, lstrip=name == names["mask"]) for name in missing])
+
+
+def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Separators between two texts and the segment of the second: as the file frames a pair, or as its kind does."""
+    pair = rust.encode("a", "b")
+    seps = pair.ids.count(vocabulary.sep)
+    if pair.ids[:1] != [vocabulary.cls] or pair.ids[-1:] != [vocabulary.sep] or seps < 2:
+        return kind.separators, kind.second
+    return seps - 1, pair.type_ids[-1]
+
+
+def special_token(name: str, *, lstrip: bool) -> AddedToken:
+    return AddedToken(name, special=True, normalized=False, lstrip=lstrip)
+
+
+def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> RustTokenizer:
+    """Recognise written special tokens, frame pairs as the vocabulary says, and never shorten or fill silently."""
     rust.no_truncation()
     rust.no_padding()
-    rust.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL_TOKENS])
-    rust.decoder = decoders.WordPiece()
-    rust.post_processor = processors.TemplateProcessing(
-        single=f"{CLS}:0 $A:0 {SEP}:0",
-        pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
-        special_tokens=[(CLS, vocabulary.cls), (SEP, vocabulary.sep)],
+    known = {token.content: token for token in rust.get_added_tokens_decoder().values() if token.special}
+    takes_space = {vocabulary.tokens[vocabulary.mask]} if kind.mask_takes_space else set()
+    rust.add_special_tokens(
+        [known.get(name) or special_token(name, lstrip=name in takes_space) for name in vocabulary.roles.values()]
     )
+    rust.decoder = kind.decoder
+    cls, sep = vocabulary.roles["cls"], vocabulary.roles["sep"]
+    between = [f"{sep}:0"] * vocabulary.separators
+    template = processors.TemplateProcessing(
+        single=[f"{cls}:0", "$A:0", f"{sep}:0"],
+        pair=[f"{cls}:0", "$A:0", *between, f"$B:{vocabulary.second}", f"{sep}:{vocabulary.second}"],
+        special_tokens=[(cls, vocabulary.cls), (sep, vocabulary.sep)],
+    )
+    rust.post_processor = processors.Sequence([kind.trimmer, template]) if kind.trimmer else template
     return rust
 
 
@@ -161,81 +216,3 @@ def can_be_cut(rust: RustTokenizer) -> bool:
         and isinstance(rust.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
         and all(token.special for token in rust.get_added_tokens_decoder().values())
     )
-
-
-def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a vocab.txt, a tokenizer.json, or a folder that holds either."""
-    path = Path(path)
-    if path.is_dir():
-        path = file_within(path)
-    if not path.is_file():
-        raise InputError(
-            f"There is no file or folder {path}. Give a {VOCABULARY_FILE}, a {TOKENIZER_FILE} or a folder with either."
-        )
-    settings = read_config(path.parent / CONFIG_FILE)
-    try:
-        return read_tokenizer(path, settings) if path.suffix == ".json" else read_vocabulary(path, settings)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def file_within(folder: Path) -> Path:
-    for name in (TOKENIZER_FILE, VOCABULARY_FILE):
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(f"{folder} holds neither {TOKENIZER_FILE} nor {VOCABULARY_FILE}, so it has no tokenizer to read.")
-
-
-def read_config(path: Path) -> dict[str, bool]:
-    """Hugging Face's settings of case, accents and Chinese; they overrule the tokenizer.json beside them."""
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(read(path))
-    except ValueError as error:
-        raise InputError(f"{path} is not valid JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} holds a {type(found).__name__}, not an object of settings.")
-    names = {
-        "do_lower_case": "lowercase",
-        "strip_accents": "strip_accents",
-        "tokenize_chinese_chars": "space_chinese",
-    }
-    return {ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)}
-
-
-def read_tokenizer(path: Path, settings: dict[str, bool]) -> Tokenizer:
-    try:
-        rust = RustTokenizer.from_str(read(path))
-    except InputError:
-        raise
-    except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(f"this is not a tokenizer.json: {error}.") from error
-    rules = rust.normalizer
-    if isinstance(rules, normalizers.BertNormalizer):
-        rules.lowercase = settings.get("lowercase", rules.lowercase)
-        rules.strip_accents = settings.get("strip_accents", rules.strip_accents)
-        rules.handle_chinese_chars = settings.get("space_chinese", rules.handle_chinese_chars)
-    return Tokenizer(rust)
-
-
-def read_vocabulary(path: Path, settings: dict[str, bool]) -> Tokenizer:
-    # Not splitlines(): the Chinese vocabulary holds U+2028, which that takes for the end of a line.
-    tokens = read(path).replace("\r\n", "\n").rstrip("\n").split("\n")
-    if tokens == [""]:
-        raise InputError("this file is empty. A vocabulary has one token per line.")
-    return bert_tokenizer(tokens, **{"lowercase": not has_capitals(tokens), **settings})
-
-
-def has_capitals(tokens: Iterable[str]) -> bool:
-    return any(re.search("[A-Z]", token) and not MARKER.fullmatch(token) for token in tokens)
-
-
-def read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"line {line} is not UTF-8 text. Save the file as UTF-8.") from error
-    except OSError as error:
-        raise InputError(f"this file cannot be read: {error.strerror}.") from error

@@ -11,7 +11,8 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN
 from plmkit.errors import InputError, SettingError
 from plmkit.tokenizers.pieces import cut, groups
-from plmkit.tokenizers.tokenizer import LONGEST_WORD, Tokenizer, bert_normalizer, bert_tokenizer
+from plmkit.tokenizers.rules import LONGEST_WORD, bert_normalizer
+from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
 
 MOST_PIECES = 500_000  # distinct ones held while counting; past this the rarer half is forgotten
 REPEATS = 1_000  # of one word, handed over at a time

@@ -21,7 +21,7 @@ from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
 from plmkit.settings import to_json
-from plmkit.tokenizers.tokenizer import TOKENIZER_FILE
+from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import WEIGHTS, checksum, load_checkpoint, save_checkpoint, save_tensors, weights_of
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log

@@ -1,7 +1,7 @@
 """From tokens on disk to batches."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -105,6 +105,24 @@ def test_a_row_without_a_second_text_ends_after_the_first():
     rows = fill(store, Plan(stretches=np.array([[0, 4, 0, 0]])), np.array([0]), VOCABULARY, length=32)
     assert rows.tokens[0].tolist() == [VOCABULARY.cls, *store.tokens, VOCABULARY.sep, 0, 0]
     assert rows.follows is None
+
+
+def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_are_all_0():
+    roberta = replace(VOCABULARY, separators=2, second=0)
+    store = random_store()
+    samples = Samples(store, np.arange(len(store.documents) - 1), (SentencePairs(short=0.0),), roberta, seed=5)
+    for length in (24, 40):
+        batch = samples.batch(0, 0, 50, length)
+        assert batch.tokens.shape[1] <= length
+        assert batch.segments.sum() == 0
+        full = 0
+        for row, visible in zip(batch.tokens, batch.visible, strict=True):
+            seps = torch.nonzero(row[visible] == roberta.sep).flatten().tolist()
+            assert len(seps) == 3
+            assert seps[1] == seps[0] + 1
+            assert seps[2] == visible.sum() - 1
+            full += int(visible.sum() == length)
+        assert full > 10  # the room is used, and no token is lost at the edge
 
 
 def test_batches_are_the_same_in_whatever_order_they_are_asked_for():

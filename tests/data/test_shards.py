@@ -16,6 +16,7 @@ from plmkit.data.shards import TokenStore, open_store
 from plmkit.data.survey import LONG_LINE, Survey, count_scripts
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError
+from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 
 WORDS = ["the", "cat", "sat", "down", "dog", "ran", "off", ".", "!", "我", "的", "狗", "。"]
@@ -61,6 +62,16 @@ def test_tokens_sentences_and_documents_can_be_read_back(tmp_path):
     assert store.document_tokens().tolist() == [14, 4]
     assert store.sources.tolist() == [0, 0]
     assert isinstance(store.tokens, np.memmap) and not store.tokens.flags.writeable
+
+
+def test_the_space_between_sentences_stays_where_tokens_bear_it(tmp_path):
+    text = "The cat sat. The dog ran!\nOff it ran.\n我的狗。我的猫。\n\nThe end.\n"
+    tokenizer = ByteBPE(size=300).train([text])
+    store = store_of(write(tmp_path, text), tmp_path / "cache", tokenizer)
+    first, second = store.sentences[store.documents[1:]]
+    assert tokenizer.decode(store.tokens[:first]) == "The cat sat. The dog ran! Off it ran.我的狗。我的猫。"
+    assert tokenizer.decode(store.tokens[first:second]) == "The end."
+    assert len(store.sentences) == 1 + 6
 
 
 def test_documents_remember_which_corpus_they_came_from(tmp_path):

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import ALBERT_NAMES, BYTE_SPACE, META_SPACE, ROBERTA_NAMES, SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import InputError
 
 TOKENS = (*SPECIAL_TOKENS, "run", "##ning", "中", "##")
@@ -18,6 +20,36 @@ def test_special_tokens_are_found_by_name():
     )
     assert vocabulary.special == {1, 2, 3, 4, 5}
     assert len(vocabulary) == 6
+
+
+@pytest.mark.parametrize("names", [SPECIAL_TOKENS, ALBERT_NAMES, ROBERTA_NAMES])
+def test_roles_are_found_whatever_their_names(names):
+    vocabulary = Vocabulary.from_tokens(["a", *names[::-1], "b"])
+    assert vocabulary.roles == dict(zip(("pad", "unknown", "cls", "sep", "mask"), names, strict=True))
+    assert (vocabulary.pad, vocabulary.mask) == (5, 1)
+
+
+def test_names_that_are_given_come_before_known_ones():
+    tokens = [*ROBERTA_NAMES, "<cls>", "a"]
+    assert Vocabulary.from_tokens(tokens).cls == 2
+    assert Vocabulary.from_tokens(tokens, named={"cls": "<cls>"}).cls == 5
+    with pytest.raises(InputError, match=r"has no <sep>\. It needs all of <pad> <unk> <s> <sep> <mask>"):
+        Vocabulary.from_tokens(tokens, named={"sep": "<sep>"})
+    with pytest.raises(InputError, match="each needs a name of its own"):
+        Vocabulary.from_tokens(tokens, named={"sep": "<s>"})
+
+
+@pytest.mark.parametrize("mark", [BYTE_SPACE, META_SPACE])
+def test_where_words_bear_their_space_all_others_continue(mark):
+    vocabulary = Vocabulary.from_tokens([*ROBERTA_NAMES, f"{mark}run", "ning", ",", mark], mark=mark)
+    assert vocabulary.is_continuation.tolist() == [False] * 5 + [False, True, True, False]
+
+
+def test_rows_of_one_text_have_two_special_tokens_and_pairs_one_or_two_more():
+    vocabulary = Vocabulary.from_tokens(TOKENS)
+    assert (vocabulary.specials(1), vocabulary.specials(2)) == (2, 3)
+    roberta = replace(vocabulary, separators=2)
+    assert (roberta.specials(1), roberta.specials(2)) == (2, 4)
 
 
 def test_only_special_tokens_are_not_ordinary():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,17 @@ def popped(first: int, second: int, room: int) -> tuple[int, int]:
 def test_one_text_and_two_texts_are_framed_as_in_the_paper(tokenizer):
     assert framed(tokenizer, "abc") == "[CLS] a b c [SEP]"
     assert framed(tokenizer, "abc", "de") == "[CLS] a b c [SEP] d e [SEP]"
+
+
+def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_are_all_0(tokenizer):
+    roberta = replace(tokenizer.vocabulary, separators=2, second=0)
+    row = frame(np.array([5, 6, 7]), np.array([8, 9]), roberta, 64)
+    assert " ".join(roberta.names(row.tokens)) == "[CLS] a b c [SEP] [SEP] d e [SEP]"
+    assert (row.second, row.cut) == (6, 0)
+    assert batch_of([row], roberta).segments.sum() == 0
+    cut = frame(np.arange(5, 10), np.arange(5, 8), roberta, 9)
+    assert " ".join(roberta.names(cut.tokens)) == "[CLS] a b c [SEP] [SEP] a b [SEP]"
+    assert (len(cut.tokens), cut.cut) == (9, 3)
 
 
 def test_a_text_that_is_too_long_loses_its_tail(tokenizer):

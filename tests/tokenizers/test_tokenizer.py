@@ -4,10 +4,11 @@ import pickle
 import numpy as np
 import pytest
 from tokenizers import Tokenizer as RustTokenizer
-from tokenizers import models
+from tokenizers import models, processors
 
-from plmkit.data.vocabulary import SPECIAL_TOKENS
+from plmkit.data.vocabulary import ROBERTA_NAMES, SPECIAL_TOKENS
 from plmkit.errors import FolderError, InputError
+from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import bert_tokenizer, load_tokenizer
 
 # The order of the released test, with the two special tokens it lacks at the end.
@@ -251,8 +252,80 @@ def test_a_tokenizer_file_without_special_tokens_is_refused(tmp_path):
 
 def test_a_tokenizer_file_of_another_kind_is_refused(tmp_path):
     RustTokenizer(models.BPE({"a": 0}, [])).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="is a BPE; only WordPiece"):
+    with pytest.raises(InputError, match="is a BPE of a kind that cannot be read"):
         load_tokenizer(tmp_path)
+
+
+def byte_files(folder, **changed):
+    """The smallest vocabulary of bytes with its merges, in the files of GPT-2."""
+    tokens = [*ROBERTA_NAMES, *sorted(BYTES), "ab"]
+    content = {
+        "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}),
+        "merges.txt": "#version: 0.2\na b\n",
+    }
+    for name, text in {**content, **changed}.items():
+        (folder / name).write_bytes(text.encode())
+
+
+BAD_BYTE_FILES = {
+    "vocabulary is not JSON": ({"vocab.json": "{"}, "vocab.json is not valid JSON"),
+    "vocabulary is a list": ({"vocab.json": "[1]"}, "vocab.json is not an object of tokens and their numbers"),
+    "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not an object of tokens and their numbers"),
+    "a merge of one": ({"merges.txt": "#version: 0.2\na b\nab\n"}, "merges.txt, line 3: a merge is two tokens"),
+    "a merge of three": ({"merges.txt": "a b c\n"}, "merges.txt, line 1: a merge is two tokens"),
+    "an unknown merge": ({"merges.txt": "x y\n"}, "the merges do not fit the vocabulary"),
+    "bytes are missing": ({"vocab.json": '{"a": 0, "b": 1, "ab": 2}'}, "254 of the 256 bytes have no token"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_BYTE_FILES)
+def test_bad_files_of_byte_level_bpe_are_named_with_what_is_wrong(tmp_path, bad):
+    changed, says = BAD_BYTE_FILES[bad]
+    byte_files(tmp_path, **changed)
+    with pytest.raises(InputError, match=says):
+        load_tokenizer(tmp_path)
+
+
+def test_byte_level_bpe_needs_both_files(tmp_path):
+    byte_files(tmp_path)
+    assert len(load_tokenizer(tmp_path).vocabulary) == 5 + 256 + 1
+    (tmp_path / "merges.txt").unlink()
+    with pytest.raises(InputError, match=r"vocab.json: there is no merges.txt or vocab.bpe beside it"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("entry", ['"[START]"', '{"content": "[START]", "lstrip": false}'])
+@pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])
+def test_the_files_beside_a_tokenizer_name_its_special_tokens(tmp_path, file, entry):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[START]", "[SEP]", "[MASK]", "a", "[CLS]"]))
+    assert load_tokenizer(tmp_path).vocabulary.cls == 6
+    (tmp_path / file).write_text(f'{{"cls_token": {entry}}}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert (tokenizer.vocabulary.cls, tokenizer.vocabulary.roles["cls"]) == (2, "[START]")
+    assert tokenizer.encode("[START] a") == [2, 5]
+    assert pickle.loads(pickle.dumps(tokenizer)).vocabulary == tokenizer.vocabulary
+    tokenizer.save(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved").vocabulary == tokenizer.vocabulary
+
+
+def test_a_special_token_that_is_named_but_not_there_is_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "a"]))
+    (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "[HIDE]"}')
+    with pytest.raises(InputError, match=r"has no \[HIDE\]"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_file_that_frames_pairs_in_its_own_way_is_followed(tmp_path):
+    bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
+    rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    rust.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS]:0 $A:0 [SEP]:0 [SEP]:0 $B:0 [SEP]:0",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    rust.save(str(tmp_path / "tokenizer.json"))
+    vocabulary = load_tokenizer(tmp_path).vocabulary
+    assert (vocabulary.separators, vocabulary.second) == (2, 0)
 
 
 def test_a_tokenizer_file_whose_numbers_have_gaps_is_refused(tmp_path):
@@ -273,7 +346,7 @@ def test_broken_settings_are_refused(tmp_path, content):
 def test_a_missing_path_and_a_folder_without_tokenizer_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"There is no file or folder .*absent"):
         load_tokenizer(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"holds neither tokenizer.json nor vocab.txt"):
+    with pytest.raises(InputError, match=r"has no tokenizer to read: it holds none of tokenizer.json, vocab.txt"):
         load_tokenizer(tmp_path)
 
 

@@ -1,8 +1,12 @@
 """Saved folders give the same tokens in Hugging Face's library."""
 
+import shutil
+
 import pytest
 
+from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import load_tokenizer
+from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
 TEXTS = [
@@ -83,3 +87,112 @@ def test_a_folder_they_saved_is_read_by_us(folder, theirs, tmp_path):
     assert saved.lowercase is load_tokenizer(folder).lowercase
     for text in TEXTS[:6]:
         assert saved.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+MIXED = [
+    *TEXTS,
+    "  two  spaces,\ta tab\nand a line ",
+    "emoji 👩\u200d👧🏽 in 中文😀text, ``typed'' quotes; 2,000 items (or 9, or 10)",
+    "e\u0301 ﬁ ½ Å ＦＵＬＬ　ｗｉｄｔｈ",
+    "a <mask> b <s> </s> <unk> <pad>",
+]
+OTHERS = {
+    "byte-level": (ByteBPE(size=400), "RobertaTokenizerFast", "roberta"),
+    "unigram": (Unigram(size=400), "AlbertTokenizer", "albert"),
+    "unigram, cased": (Unigram(size=400, lowercase=False), "AlbertTokenizer", "albert"),
+}
+
+
+@pytest.fixture(params=OTHERS)
+def other(request, tmp_path):
+    """A saved tokenizer of another kind, the class that transformers has for it, and the model's type."""
+    settings, name, model = OTHERS[request.param]
+    settings.train(MIXED * 2).save(tmp_path / "other")
+    import transformers
+
+    return tmp_path / "other", getattr(transformers, name), model
+
+
+def test_other_kinds_have_the_same_tokens_with_a_model_beside_them_and_without(other):
+    from transformers import AutoTokenizer
+
+    folder, _, model = other
+    ours = load_tokenizer(folder)
+    for _ in range(2):
+        theirs = AutoTokenizer.from_pretrained(folder)
+        for text in MIXED:
+            assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text), text
+        (folder / "config.json").write_text(f'{{"model_type": "{model}"}}')
+
+
+def test_other_kinds_frame_rows_as_our_vocabulary_says(other):
+    from transformers import AutoTokenizer
+
+    folder, _, model = other
+    ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
+    vocabulary = ours.vocabulary
+    first, second = ours.encode(TEXTS[0]), ours.encode(TEXTS[2])
+    pair = theirs(TEXTS[0], TEXTS[2], return_token_type_ids=True)
+    cls, sep = vocabulary.cls, vocabulary.sep
+    between = [sep, sep] if model == "roberta" else [sep]
+    assert pair["input_ids"] == [cls, *first, *between, *second, sep]
+    of_second = 0 if model == "roberta" else 1
+    assert pair["token_type_ids"] == [0] * (1 + len(first) + len(between)) + [of_second] * (len(second) + 1)
+    assert (vocabulary.separators, vocabulary.second) == (len(between), of_second)
+    roles = (theirs.pad_token, theirs.unk_token, theirs.cls_token, theirs.sep_token, theirs.mask_token)
+    assert roles == tuple(vocabulary.roles.values())
+    assert len(theirs) == len(vocabulary)
+
+
+@pytest.mark.parametrize("other", ["byte-level", "unigram"], indirect=True)
+def test_the_class_for_the_model_reads_the_folder_too(other):
+    folder, kind, _ = other
+    ours, theirs = load_tokenizer(folder), kind.from_pretrained(folder)
+    for text in (*TEXTS[:4], MIXED[8], MIXED[9].replace("\u200d", "")):  # without its map, ALBERT's keeps joiners
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text), text
+
+
+def test_a_folder_that_the_class_for_the_model_saved_is_read_by_us(other, tmp_path):
+    folder, kind, _ = other
+    theirs = kind.from_pretrained(folder)
+    theirs.save_pretrained(tmp_path / "saved")
+    saved = load_tokenizer(tmp_path / "saved")
+    assert saved.vocabulary == load_tokenizer(folder).vocabulary
+    for text in MIXED:
+        assert saved.encode(text) == theirs(text, add_special_tokens=False)["input_ids"], text
+
+
+def test_a_vocabulary_and_its_merges_are_roberta(tmp_path):
+    from transformers import RobertaTokenizerFast
+
+    ByteBPE(size=400).train(MIXED * 2).save(tmp_path / "whole")
+    (tmp_path / "old").mkdir()
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(tmp_path / "whole" / name, tmp_path / "old" / name)
+    theirs = RobertaTokenizerFast.from_pretrained(tmp_path / "old")
+    whole = load_tokenizer(tmp_path / "whole")
+    for path in (tmp_path / "old", tmp_path / "old" / "vocab.json", tmp_path / "old" / "merges.txt"):
+        ours = load_tokenizer(path)
+        assert ours.vocabulary == whole.vocabulary
+        assert all(ours.encode(text) == whole.encode(text) for text in MIXED)
+        for text in MIXED[:-1]:
+            assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text)
+
+
+def test_a_gpt2_vocabulary_gets_special_tokens_behind_its_own(tmp_path):
+    import json
+
+    from transformers import GPT2Tokenizer
+
+    ByteBPE(size=400).train(MIXED * 2).save(tmp_path)
+    numbers = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    words = [token for token in numbers if not (token.startswith("<") and token.endswith(">") and len(token) > 2)]
+    (tmp_path / "gpt2").mkdir()
+    content = {token: number for number, token in enumerate([*words, "<|endoftext|>"])}
+    (tmp_path / "gpt2" / "vocab.json").write_text(json.dumps(content))
+    shutil.copy(tmp_path / "merges.txt", tmp_path / "gpt2" / "merges.txt")
+    ours, theirs = load_tokenizer(tmp_path / "gpt2"), GPT2Tokenizer.from_pretrained(tmp_path / "gpt2")
+    assert ours.vocabulary.tokens[-6:] == ("<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    assert len(content) - 1 in ours.vocabulary.special
+    for text in [*MIXED[:-1], "one<|endoftext|>two"]:
+        assert theirs(text)["input_ids"] == ours.encode(text)

@@ -1,0 +1,69 @@
+"""Byte-level BPE: frequent runs of bytes in one token; no text is unknown."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import models, pre_tokenizers, trainers
+
+from plmkit.data.vocabulary import ROBERTA_NAMES
+from plmkit.errors import InputError, SettingError
+from plmkit.tokenizers.pieces import groups, without_surrogates
+from plmkit.tokenizers.rules import BYTES
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+PAD, UNKNOWN, BEGIN, END, MASK = ROBERTA_NAMES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteBPE:
+    """Byte-level BPE, trained on the user's text (Radford et al., 2019; Liu et al., 2019, 4.4)."""
+
+    size: int = 50265
+    min_frequency: int = 2
+
+    def __post_init__(self) -> None:
+        fewest = len(ROBERTA_NAMES) + len(BYTES)
+        if self.size < fewest:
+            raise SettingError(
+                f"tokenizer.size is {self.size}, but bytes and special tokens alone are {fewest}."
+                " Choose more: 8000 suits a small corpus, 50265 is RoBERTa's."
+            )
+        if self.min_frequency < 1:
+            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+
+    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
+        # the same in every process. Letters in the text add none, for each is made of these.
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.size - 1,
+            min_frequency=self.min_frequency,
+            special_tokens=[BEGIN, PAD, END, UNKNOWN],
+            initial_alphabet=sorted(BYTES),
+            show_progress=False,
+        )
+        rust = RustTokenizer(models.BPE())
+        rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        reader = Reader(texts, on_progress)
+        rust.train_from_iterator(reader, trainer)
+        if not reader.has_text:
+            raise InputError("There is no text to learn a vocabulary from. Give more text.")
+        return Tokenizer(rust)  # adds the mask, which stands last
+
+
+class Reader:
+    """Texts as the trainer takes them, and what was seen of them."""
+
+    def __init__(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> None:
+        self.texts, self.on_progress = texts, on_progress
+        self.has_text = False
+
+    def __iter__(self) -> Iterator[list[str]]:
+        read = 0
+        for group in groups(self.texts):
+            self.has_text = self.has_text or any(text.strip() for text in group)
+            yield list(map(without_surrogates, group))
+            read += len(group)
+            if self.on_progress is not None:
+                self.on_progress(read)

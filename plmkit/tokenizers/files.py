@@ -1,0 +1,206 @@
+"""Files of tokenizers, ours and others', as Rust tokenizers and the names of their special tokens."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import normalizers
+
+from plmkit.data.vocabulary import ROLES, Vocabulary
+from plmkit.errors import InputError
+from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules
+from plmkit.tokenizers.sentencepiece import read_pieces
+
+TOKENIZER_FILE, CONFIG_FILE, SPECIAL_FILE = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+VOCABULARY_FILE = "vocab.txt"  # WordPiece
+BYTE_FILES, MERGES_FILES = ("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")  # GPT-2 and RoBERTa
+PIECES_FILE = "spiece.model"  # SentencePiece
+FOUND = (TOKENIZER_FILE, VOCABULARY_FILE, *BYTE_FILES, PIECES_FILE)  # in this order
+END_OF_TEXT = "<|endoftext|>"
+MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
+THEIR_ROLES = dict(zip(ROLES, ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What Hugging Face's settings beside a tokenizer say of it."""
+
+    rules: dict[str, bool] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)  # special tokens by role
+
+
+def find_file(path: Path) -> Path:
+    """The file to read of a folder, or the file itself."""
+    if path.is_dir():
+        for name in FOUND:
+            if (path / name).is_file():
+                return path / name
+        raise InputError(f"{path} has no tokenizer to read: it holds none of {', '.join(FOUND)}.")
+    if not path.is_file():
+        raise InputError(
+            f"There is no file or folder {path}. Give a {VOCABULARY_FILE}, a {TOKENIZER_FILE},"
+            f" a {BYTE_FILES[0]} with its {MERGES_FILES[0]}, a {PIECES_FILE} or a folder with one of them."
+        )
+    return path
+
+
+def read_tokenizer(path: Path) -> tuple[RustTokenizer, dict[str, str]]:
+    """The tokenizer in a file, and what the settings beside it name its special tokens."""
+    config = read_config(path.parent)
+    if path.suffix == ".model":
+        return read_sentencepiece(path, config), config.named
+    if path.name in (*BYTE_FILES, *MERGES_FILES):
+        return read_byte_bpe(path, config), config.named
+    if path.suffix == ".json":
+        return read_json(path, config), config.named
+    return read_vocabulary(path, config), config.named
+
+
+def read_config(folder: Path) -> Config:
+    """Settings of case, accents, Chinese and names; they overrule the tokenizer.json beside them."""
+    names = {
+        "do_lower_case": "lowercase",
+        "strip_accents": "strip_accents",
+        "keep_accents": "keep_accents",
+        "tokenize_chinese_chars": "space_chinese",
+        "add_prefix_space": "add_prefix_space",
+    }
+    found = read_object(folder / SPECIAL_FILE) | read_object(folder / CONFIG_FILE)
+    named = {role: name_in(found.get(theirs)) for role, theirs in THEIR_ROLES.items()}
+    return Config(
+        rules={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
+        named={role: name for role, name in named.items() if name},
+    )
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(read(path))
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds a {type(found).__name__}, not an object of settings.")
+    return found
+
+
+def name_in(entry: Any) -> str:
+    """A special token as Hugging Face writes it: a name, or an object with its content."""
+    content = entry.get("content") if isinstance(entry, dict) else entry
+    return content if isinstance(content, str) else ""
+
+
+def read_json(path: Path, config: Config) -> RustTokenizer:
+    try:
+        rust = RustTokenizer.from_str(read(path))
+    except InputError:
+        raise
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise InputError(f"this is not a tokenizer.json: {error}.") from error
+    rules = rust.normalizer
+    if isinstance(rules, normalizers.BertNormalizer):
+        rules.lowercase = config.rules.get("lowercase", rules.lowercase)
+        rules.strip_accents = config.rules.get("strip_accents", rules.strip_accents)
+        rules.handle_chinese_chars = config.rules.get("space_chinese", rules.handle_chinese_chars)
+    return rust
+
+
+def read_vocabulary(path: Path, config: Config) -> RustTokenizer:
+    # Not splitlines(): the Chinese vocabulary holds U+2028, which that takes for the end of a line.
+    tokens = read(path).replace("\r\n", "\n").rstrip("\n").split("\n")
+    if tokens == [""]:
+        raise InputError("this file is empty. A vocabulary has one token per line.")
+    Vocabulary.from_tokens(tokens, named=config.named)  # refuses a token said twice, which a dictionary would swallow
+    rules = {name: config.rules[name] for name in ("strip_accents", "space_chinese") if name in config.rules}
+    return bert_rules(tokens, lowercase=config.rules.get("lowercase", not has_capitals(tokens)), **rules)
+
+
+def has_capitals(tokens: Iterable[str]) -> bool:
+    return any(re.search("[A-Z]", token) and not MARKER.fullmatch(token) for token in tokens)
+
+
+def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
+    """A vocabulary and its merges, which lie beside each other."""
+    folder = path.parent
+    vocabulary = path if path.name in BYTE_FILES else beside(folder, BYTE_FILES)
+    merges = read_merges(path if path.name in MERGES_FILES else beside(folder, MERGES_FILES))
+    numbers = read_numbers(vocabulary)
+    try:
+        rust = byte_rules(numbers, merges, add_prefix_space=config.rules.get("add_prefix_space", False))
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise InputError(f"the merges do not fit the vocabulary: {error}.") from error
+    if END_OF_TEXT in numbers:
+        rust.add_special_tokens([END_OF_TEXT])
+    return rust
+
+
+def beside(folder: Path, names: tuple[str, ...]) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"there is no {' or '.join(names)} beside it; byte-level BPE needs both files.")
+
+
+def read_numbers(path: Path) -> dict[str, int]:
+    try:
+        numbers = json.loads(read(path))
+    except ValueError as error:
+        raise InputError(f"{path.name} is not valid JSON: {error}.") from error
+    if not isinstance(numbers, dict) or not all(type(number) is int and number >= 0 for number in numbers.values()):
+        raise InputError(f"{path.name} is not an object of tokens and their numbers.")
+    return numbers
+
+
+def read_merges(path: Path) -> list[tuple[str, str]]:
+    merges = []
+    for number, line in enumerate(read(path).replace("\r\n", "\n").split("\n"), start=1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, space, right = line.partition(" ")
+        if not left or not space or not right or " " in right:
+            raise InputError(f"{path.name}, line {number}: a merge is two tokens with a space between; found {line!r}.")
+        merges.append((left, right))
+    return merges
+
+
+def read_sentencepiece(path: Path, config: Config) -> RustTokenizer:
+    """A SentencePiece model with ALBERT's cleaning before it, unless the settings beside it say otherwise."""
+    found = read_pieces(path)
+    Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # refuses a piece said twice
+    rules = {"lowercase": config.rules.get("lowercase", True), "keep_accents": config.rules.get("keep_accents", False)}
+    try:
+        normalizer = albert_normalizer(charsmap=found.charsmap, **rules)
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise InputError("the map by which it normalises characters is damaged.") from error
+    rust = unigram_rules(found.pieces, unknown=found.unknown, normalizer=normalizer, byte_fallback=found.byte_fallback)
+    rust.add_special_tokens(list(found.control))
+    return rust
+
+
+def vocabulary_files(vocabulary: Vocabulary, model: dict[str, Any]) -> dict[str, str]:
+    """The files that a kind had before there was tokenizer.json, for tools that know no other."""
+    if model["type"] == "WordPiece":
+        return {VOCABULARY_FILE: "".join(f"{token}\n" for token in vocabulary.tokens)}
+    if model["type"] == "BPE":
+        numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
+        merges = "".join(f"{left} {right}\n" for left, right in model["merges"])
+        return {
+            BYTE_FILES[0]: json.dumps(numbers, ensure_ascii=False) + "\n",
+            MERGES_FILES[0]: f"#version: 0.2\n{merges}",
+        }
+    return {}
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"line {line} is not UTF-8 text. Save the file as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"this file cannot be read: {error.strerror}.") from error

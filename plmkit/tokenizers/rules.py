@@ -1,0 +1,116 @@
+"""The rules of the three kinds of tokenizer, each as the Rust library applies them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as RustTokenizer
+
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, UNKNOWN
+from plmkit.errors import InputError
+from plmkit.tokenizers.readable import join, join_bytes, join_marked
+
+LONGEST_WORD = 200  # characters, as in BERT's released code; the Rust library's own default is 100
+BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())  # the 256 characters that stand for bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What the rest must know of a kind of tokenizer."""
+
+    mark: str  # how a token shows whether it begins a word
+    join: Callable[[Iterable[str], Mapping[str, AddedToken]], str]  # tokens back to text
+    decoder: Any  # the same, for those who open tokenizer.json themselves
+    separators: int = 1  # between two texts, where the file does not say
+    second: int = 1  # the segment of the second text, likewise
+    trimmer: Any = None  # takes the space that a token bears off its place in the text
+    mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
+
+
+WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece())
+BYTE_PIECES = Kind(
+    mark=BYTE_SPACE,
+    join=join_bytes,
+    decoder=decoders.ByteLevel(),
+    separators=2,
+    second=0,
+    trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
+    mask_takes_space=True,
+)
+MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
+
+
+def kind_of(rust: RustTokenizer) -> Kind:
+    """Which of the three it is, seen by what it does; others are refused."""
+    name = type(rust.model).__name__
+    if name == "WordPiece":
+        return WORD_PIECES
+    if name == "BPE" and first_piece(rust, "é") == "Ã©":
+        lost = BYTES - rust.get_vocab(with_added_tokens=False).keys()
+        if lost:
+            raise InputError(f"{len(lost)} of the 256 bytes have no token, so some text could not be told apart.")
+        return BYTE_PIECES
+    if name == "Unigram" and first_piece(rust, "a").startswith(META_SPACE):
+        return MARKED_PIECES
+    raise InputError(
+        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE and"
+        f" Unigram with {META_SPACE} before words can."
+    )
+
+
+def first_piece(rust: RustTokenizer, text: str) -> str:
+    pieces = [] if rust.pre_tokenizer is None else rust.pre_tokenizer.pre_tokenize_str(text)
+    return pieces[0][0] if pieces else ""
+
+
+def bert_rules(
+    tokens: Sequence[str], *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
+) -> RustTokenizer:
+    """BERT's rules over a vocabulary; accents go where case goes, unless told."""
+    numbers = {token: number for number, token in enumerate(tokens)}
+    rust = RustTokenizer(models.WordPiece(numbers, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
+    rust.normalizer = bert_normalizer(lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese)
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return rust
+
+
+def bert_normalizer(
+    *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
+) -> normalizers.BertNormalizer:
+    return normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=space_chinese, strip_accents=strip_accents, lowercase=lowercase
+    )
+
+
+def byte_rules(
+    numbers: dict[str, int], merges: Sequence[tuple[str, str]], *, add_prefix_space: bool = False
+) -> RustTokenizer:
+    """GPT-2's rules: bytes as 256 characters, cut by its pattern, then merged in order."""
+    rust = RustTokenizer(models.BPE(numbers, list(merges)))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    return rust
+
+
+def unigram_rules(
+    pieces: Sequence[tuple[str, float]], *, unknown: int, normalizer: Any, byte_fallback: bool = False
+) -> RustTokenizer:
+    """SentencePiece's rules: words that bear their space, cut into the likeliest pieces."""
+    rust = RustTokenizer(models.Unigram(list(pieces), unk_id=unknown, byte_fallback=byte_fallback))
+    rust.normalizer = normalizer
+    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    return rust
+
+
+def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | None = None) -> normalizers.Sequence:
+    """ALBERT's cleaning: typed quotes, accents, case; then SentencePiece's own map, or its rules (Nmt and NFKC)."""
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not keep_accents:
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if lowercase:
+        steps += [normalizers.Lowercase()]
+    if charsmap:
+        steps += [normalizers.Precompiled(charsmap)]
+    else:
+        steps += [normalizers.Replace("\0", ""), normalizers.Nmt(), normalizers.NFKC()]
+    return normalizers.Sequence(steps)
