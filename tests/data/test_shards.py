@@ -173,7 +173,7 @@ def test_one_process_and_two_write_the_same_files(tmp_path, monkeypatch):
     for processes in (1, 2):
         store_of(path, tmp_path / str(processes), processes=processes)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
-    assert len(contents(tmp_path / "1")) == 5
+    assert len(contents(tmp_path / "1")) == 6
 
 
 def test_documents_without_a_token_are_dropped(tmp_path):
