@@ -175,9 +175,11 @@ class SwappedPairs(DocumentPairs):
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
         if alone:
             return self.pair_elsewhere(document, begin, middle, target)
-        first, last, *second = self.cut(begin, middle, middle, end)  # cut before the swap: the tokens are the same
-        swapped = self.random() < 0.5
-        self.keep((*second, first, last) if swapped else (first, last, *second), follows=int(swapped))
+        begin_a, end_a, begin_b, end_b = self.cut(begin, middle, middle, end)
+        if self.random() < 0.5:  # swapped after the cut: in both orders the tokens are the same
+            self.keep((begin_b, end_b, begin_a, end_a), follows=1)
+        else:
+            self.keep((begin_a, end_a, begin_b, end_b), follows=0)
         return False
 
 

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,8 +33,7 @@ class Dialogue:
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Two dialogues to choose from, and one of two turns."""
-        turns = np.concatenate([[0], np.cumsum(turn_starts(store))])
-        counts = (turns[store.documents[1:]] - turns[store.documents[:-1]])[documents]
+        counts = np.diff(Turns(store).documents)[documents]
         if len(documents) < 2 or counts.max() < 2:
             raise InputError(
                 f"{where}: dialogues need two documents or more with two turns or more; found {len(documents):,} "
@@ -42,53 +42,53 @@ class Dialogue:
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
-        rows = DialogueRows(store, documents, length, self.fake, rng)
+        turns = Turns(store)
+        rows = DialogueRows(turns, rng)
         for document in documents.tolist():
             rows.add(document)
+        stretches = np.array(rows.stretches, dtype=np.int64).reshape(-1, 3, 2)
+        fake = rng.random(len(stretches)) < self.fake
+        replace_one(stretches, np.flatnonzero(fake), np.array(rows.owners, dtype=np.int64), turns, documents, rng)
+        sizes = stretches[:, :, 1] - stretches[:, :, 0]
+        stretches[:, :, 1] = stretches[:, :, 0] + shortened(sizes, length - 4)  # [CLS] and three [SEP]
         return Plan(
-            stretches=np.frombuffer(rows.stretches, dtype=np.int64).reshape(-1, 6),
-            segments=np.frombuffer(rows.roles, dtype=np.int8).reshape(-1, 3),
-            follows=np.frombuffer(rows.fakes, dtype=np.int8).astype(np.int64),
+            stretches=stretches.reshape(-1, 6),
+            segments=np.array(rows.roles, dtype=np.int8).reshape(-1, 3),
+            follows=fake.astype(np.int64),
         )
 
 
-def turn_starts(store: TokenStore) -> np.ndarray:
-    """(S,) True where a turn begins: at each line, or, where lines are not known, at each sentence."""
-    if store.lines is None:
-        return np.ones(len(store.sentences) - 1, dtype=bool)
-    return np.asarray(store.lines)
+class Turns:
+    """Where turns begin: at each line, or, where lines are not known, at each sentence."""
+
+    def __init__(self, store: TokenStore) -> None:
+        count = len(store.sentences) - 1
+        begins = np.arange(count) if store.lines is None else np.flatnonzero(store.lines)
+        self.sentences = np.append(begins, count)  # sentence where each turn begins, and the end
+        self.documents = np.searchsorted(begins, store.documents)  # turn where each document begins, and the end
+        self.borders = np.asarray(store.sentences)
 
 
 class DialogueRows:
     """Speakers take turns: QRQ is three turns, QRR and QQR are two, of which one is cut between two sentences."""
 
-    def __init__(
-        self, store: TokenStore, documents: np.ndarray, length: int, fake: float, rng: np.random.Generator
-    ) -> None:  # fmt: skip
-        self.borders = np.asarray(store.sentences)
-        self.documents = np.asarray(store.documents)
-        self.turns = turn_starts(store)
-        self.choices = documents
-        self.room = length - 4  # [CLS] and a [SEP] behind each of three
-        self.fake = fake
+    def __init__(self, turns: Turns, rng: np.random.Generator) -> None:
+        self.turns = turns
         self.rng = rng
         self.numbers: list[float] = []
-        self.stretches, self.roles, self.fakes = array("q"), array("b"), array("b")
+        self.stretches, self.roles, self.owners = array("q"), array("b"), array("q")
 
     def below(self, limit: int) -> int:
-        return int(self.random() * limit)
-
-    def random(self) -> float:
         if not self.numbers:
             self.numbers = self.rng.random(1024).tolist()
-        return self.numbers.pop()
+        return int(self.numbers.pop() * limit)
 
     def turns_of(self, document: int) -> list[list[int]]:
         """The sentence borders of each turn."""
-        first, last = int(self.documents[document]), int(self.documents[document + 1])
-        borders = self.borders[first : last + 1].tolist()
-        begins = [0, *(np.flatnonzero(self.turns[first + 1 : last]) + 1).tolist(), last - first]
-        return [borders[begin : end + 1] for begin, end in zip(begins, begins[1:], strict=False)]
+        first, last = int(self.turns.documents[document]), int(self.turns.documents[document + 1])
+        begins = self.turns.sentences[first : last + 1].tolist()
+        borders = self.turns.borders[begins[0] : begins[-1] + 1].tolist()
+        return [borders[begin - begins[0] : end - begins[0] + 1] for begin, end in pairwise(begins)]
 
     def add(self, document: int) -> None:
         turns = self.turns_of(document)
@@ -117,29 +117,12 @@ class DialogueRows:
         return [(turn[0], middle, role), (middle, turn[-1], role)]
 
     def keep(self, document: int, utterances: list[Utterance]) -> None:
-        fake = self.random() < self.fake
-        if fake:
-            place = self.below(len(utterances))
-            utterances[place] = (*self.elsewhere(document), utterances[place][2])
-        sizes = shortened([end - begin for begin, end, _ in utterances], self.room)
-        for (begin, _, role), size in zip(utterances, sizes, strict=True):
-            self.stretches.extend((begin, begin + size))
+        while len(utterances) < 3:
+            utterances.append((0, 0, QUESTION))  # a dialogue of two short turns: the third is empty
+        for begin, end, role in utterances:
+            self.stretches.extend((begin, end))
             self.roles.append(role)
-        if len(utterances) < 3:  # a dialogue of two short turns
-            self.stretches.extend((0, 0))
-            self.roles.append(QUESTION)
-        self.fakes.append(fake)
-
-    def elsewhere(self, document: int) -> tuple[int, int]:
-        """A turn of another dialogue; ten tries to avoid this one."""
-        other = document
-        for _ in range(10):
-            other = int(self.choices[self.below(len(self.choices))])
-            if other != document:
-                break
-        turns = self.turns_of(other)
-        chosen = turns[self.below(len(turns))]
-        return chosen[0], chosen[-1]
+        self.owners.append(document)
 
 
 def alternating(turns: Sequence[list[int]]) -> list[Utterance]:
@@ -150,10 +133,31 @@ def whole(turn: list[int], role: int) -> Utterance:
     return turn[0], turn[-1], role
 
 
-def shortened(sizes: list[int], room: int) -> list[int]:
-    """The sizes when the longest loses one at a time until all fit; the shortest get their part first."""
-    out = list(sizes)
-    for many, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
-        out[place] = min(sizes[place], room // many)
-        room -= out[place]
+def replace_one(
+    stretches: np.ndarray, rows: np.ndarray, owners: np.ndarray, turns: Turns, documents: np.ndarray,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """In each of these rows a turn of another dialogue takes the place of one; ten tries to find another."""
+    others = owners[rows]
+    for _ in range(10):
+        again = others == owners[rows]
+        others[again] = rng.choice(documents, int(again.sum()))
+    first, last = turns.documents[others], turns.documents[others + 1]
+    turn = first + (rng.random(len(rows)) * (last - first)).astype(np.int64)
+    filled = (stretches[rows, :, 1] > stretches[rows, :, 0]).sum(axis=1)
+    place = (rng.random(len(rows)) * filled).astype(np.int64)
+    stretches[rows, place, 0] = turns.borders[turns.sentences[turn]]
+    stretches[rows, place, 1] = turns.borders[turns.sentences[turn + 1]]
+
+
+def shortened(sizes: np.ndarray, room: int) -> np.ndarray:
+    """(N, 3) the sizes when the longest of a row loses one at a time until all fit: the shortest choose first."""
+    out = np.zeros_like(sizes)
+    left = np.full(len(sizes), room)
+    order = np.argsort(sizes, axis=1, kind="stable")
+    for column in range(sizes.shape[1]):
+        place = order[:, column]
+        taken = np.minimum(sizes[np.arange(len(sizes)), place], left // (sizes.shape[1] - column))
+        out[np.arange(len(sizes)), place] = taken
+        left -= taken
     return out

@@ -23,8 +23,7 @@ class Plan:
         if self.rows is None:
             many = self.stretches.shape[1] // 2
             stretches = self.stretches[chosen].reshape(-1, 2)
-            owners = np.repeat(np.arange(len(chosen)), many)
-            counted = np.tile(np.arange(many), len(chosen))
+            owners, counted = np.divmod(np.arange(len(stretches)), many)
             segments = counted if self.segments is None else self.segments[chosen].reshape(-1)
         else:
             counts = self.rows[chosen + 1] - self.rows[chosen]
@@ -34,7 +33,7 @@ class Plan:
             stretches = self.stretches[places]
             segments = counted if self.segments is None else self.segments[places]
         filled = stretches[:, 1] > stretches[:, 0]
-        return stretches[filled], owners[filled], segments[filled]
+        return (stretches, owners, segments) if filled.all() else (stretches[filled], owners[filled], segments[filled])
 
     def blocks(self, size: int = 1 << 16) -> Iterator[np.ndarray]:
         """The numbers of all rows, some at a time: what is made of them stays small."""

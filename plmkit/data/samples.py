@@ -104,21 +104,22 @@ def hiding_epoch(step: Any, epoch: int) -> int:
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
     """`[CLS] first [SEP] second [SEP] ...`: every stretch of a row has its separator behind it."""
     stretches, owners, segment = plan.of(chosen)
-    sizes = stretches[:, 1] - stretches[:, 0] + 1
-    lengths = 1 + np.bincount(owners, weights=sizes, minlength=len(chosen)).astype(np.int64)
+    lengths = 1 + np.bincount(owners, stretches[:, 1] - stretches[:, 0] + 1, len(chosen)).astype(np.int64)
     longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
-    segments = np.zeros_like(tokens)
+    segments = np.zeros((len(chosen), longest), dtype=np.int64)
     tokens[:, 0] = vocabulary.cls
+    source, separator = store.tokens, vocabulary.sep
     last, at = -1, 1
     for row, (begin, end), number in zip(owners.tolist(), stretches.tolist(), segment.tolist(), strict=True):
-        at = at if row == last else 1
+        if row != last:
+            last, at = row, 1
         stop = at + end - begin
-        tokens[row, at:stop] = store.tokens[begin:end]
-        tokens[row, stop] = vocabulary.sep
+        tokens[row, at:stop] = source[begin:end]
+        tokens[row, stop] = separator
         if number:
             segments[row, at : stop + 1] = number
-        last, at = row, stop + 1
+        at = stop + 1
     return Rows(
         tokens=tokens,
         segments=segments,
