@@ -63,6 +63,20 @@ def test_tokens_sentences_and_documents_can_be_read_back(tmp_path):
     assert isinstance(store.tokens, np.memmap) and not store.tokens.flags.writeable
 
 
+def test_sentences_remember_where_a_line_begins(tmp_path):
+    text = "The cat sat down. The dog ran off!\nThe cat ran.\n\n我的狗。\n \u200b\nThe dog. The cat.\n"
+    store = store_of(write(tmp_path, text), tmp_path / "cache")
+    found = [sentence for document in sentences_of(store) for sentence in document]
+    assert list(zip(found, store.lines.tolist(), strict=True)) == [
+        ("the cat sat down .", True),
+        ("the dog ran off !", False),
+        ("the cat ran .", True),
+        ("我 的 狗 。", True),
+        ("the dog .", True),
+        ("the cat .", False),
+    ]
+
+
 def test_documents_remember_which_corpus_they_came_from(tmp_path):
     corpora = [open_corpus([write(tmp_path, text, name)]) for name, text in (("a.txt", TEXT), ("b.txt", "the dog.\n"))]
     store = open_store(corpora, TOKENIZER, tmp_path / "cache")
