@@ -5,6 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
+from plmkit.recipes.masking import roberta
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -16,6 +17,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-base-cased": bert.bert_base_cased,
     "bert-large-cased": bert.bert_large_cased,
     "bert-base-chinese": bert.bert_base_chinese,
+    "roberta-tiny": roberta.roberta_tiny,
+    "roberta-mini": roberta.roberta_mini,
+    "roberta-base": roberta.roberta_base,
+    "roberta-large": roberta.roberta_large,
 }
 
 

@@ -33,6 +33,7 @@ class Diagnosis:
     examples: int  # rows in an epoch
     tokens_per_example: float
     held_out: int  # documents
+    held_out_tokens: int
     warnings: tuple[str, ...]
     preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
 
@@ -60,8 +61,9 @@ def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
         longest_line_at=survey.longest_line_at,
         replaced=survey.replaced,
         examples=len(plan),
-        tokens_per_example=float(np.mean(plan.stretches[:, [1, 3]].sum(1) - plan.stretches[:, [0, 2]].sum(1))),
+        tokens_per_example=plan.tokens() / len(plan),
         held_out=len(material.valid_documents),
+        held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
     )
     return Diagnosis(warnings=warnings(found), preview=tuple(preview(material, recipe)), **found)
 

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.arrange import OrderedPairs, SentencePairs
+from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
-from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
@@ -19,11 +22,19 @@ from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
 TOKENIZERS = (WordPiece, ByteBPE, Unigram)
-ARRANGEMENTS = (SentencePairs,)
+ARRANGEMENTS = (
+    SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
+)  # fmt: skip
 HIDINGS = (TokenMasking,)
 ARCHITECTURES = (Encoder,)
-OBJECTIVES = (MaskedLM, NextSentence)
+OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder, RealDialogue)
 OPTIMIZERS = (AdamW, BertAdam)
+CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
+    "tokenizer": TOKENIZERS,
+    "corruption": (*ARRANGEMENTS, *HIDINGS),
+    "architecture": ARCHITECTURES,
+    "objectives": OBJECTIVES,
+}
 Architecture = Encoder
 Tokenizer = WordPiece | ByteBPE | Unigram
 
@@ -52,27 +63,76 @@ class Recipe:
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 
+def is_arrangement(step: Any) -> bool:
+    """Whether a step of the corruption, or its class, makes rows of documents; the others hide."""
+    return hasattr(step, "plan")
+
+
 def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
-    makers = [*recipe.corruption, recipe.architecture]
-    written = frozenset().union(*(maker.writes for maker in makers))
-    for objective in recipe.objectives:
-        if missing := objective.reads - written:
-            names = ", ".join(type(maker).__name__ for maker in makers)
-            raise RecipeError(
-                f"{recipe.name}: {type(objective).__name__} reads {', '.join(sorted(missing))}, "
-                f"but none of {names} writes it.\n"
-                "Choose a corruption or architecture that does, or drop the objective."
-            )
-        if objective.weight < 0:
-            raise RecipeError(
-                f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
-            )
+    check_corruption(recipe)
+    check_objectives(recipe)
+    needed, found = recipe.corruption[0].segments, getattr(recipe.architecture, "segments", None)
+    if found is not None and found < needed:
+        raise RecipeError(
+            f"{recipe.name}: {kind_of(recipe.corruption[0])} tells {needed} segments apart, "
+            f"but architecture.segments is {found}. Set architecture.segments={needed}."
+        )
     if recipe.schedule.longest > recipe.architecture.longest:
         raise RecipeError(
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
+
+
+def check_corruption(recipe: Recipe) -> None:
+    """One arrangement first, then steps that do not hide what another hid."""
+    names = ", ".join(map(kind_of, recipe.corruption)) or "nothing"
+    arrangements = [kind_of(step) for step in recipe.corruption if is_arrangement(step)]
+    if len(arrangements) != 1 or not is_arrangement(recipe.corruption[0]):
+        raise RecipeError(
+            f"{recipe.name}: corruption begins with one arrangement of documents into rows, and steps that hide "
+            f"follow; found {names}.\nArrangements: {', '.join(kind.__name__ for kind in ARRANGEMENTS)}."
+        )
+    for number, step in enumerate(recipe.corruption):
+        for earlier in recipe.corruption[:number]:
+            if both := step.writes & earlier.writes:
+                raise RecipeError(
+                    f"{recipe.name}: {kind_of(earlier)} and {kind_of(step)} both write {', '.join(sorted(both))}. "
+                    "Choose one of them."
+                )
+
+
+def check_objectives(recipe: Recipe) -> None:
+    """Each once, and each with what it reads."""
+    if not recipe.objectives:
+        raise RecipeError(f"{recipe.name}: there is no objective, so nothing to learn. Choose one or more.")
+    makers = [*recipe.corruption, recipe.architecture]
+    written = frozenset().union(*(maker.writes for maker in makers))
+    for number, objective in enumerate(recipe.objectives):
+        if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
+            raise RecipeError(f"{recipe.name}: {kind_of(objective)} is there twice. Name each objective once.")
+        if missing := objective.reads - written:
+            raise RecipeError(
+                f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
+                f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
+                f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
+            )
+        if objective.weight < 0:
+            raise RecipeError(
+                f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
+            )
+
+
+def kind_of(choice: Any) -> str:
+    return type(choice).__name__
+
+
+def writers_of(wanted: frozenset[str]) -> str:
+    """` (A or B)`, the steps that write something of it."""
+    known = [kind.__name__ for kind in (*ARRANGEMENTS, *HIDINGS) if wanted & kind.writes]
+    known += ["architecture.pooler=true"] if "pooled" in wanted else []
+    return f" ({' or '.join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit import __version__
+from plmkit.composing import SENTENCE_TASK, compose
 from plmkit.errors import FolderError, SettingError, nearest
 from plmkit.files import leftovers, unfinished, write_json
 from plmkit.recipe import Recipe, recipe_from_json
@@ -58,10 +59,9 @@ class Settings:
 
 
 def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
-    """Apply `--set`: names begin with an axis of the recipe, or with `run`."""
-    choices: dict[str, Any] = {}  # whether they fit is asked once, when all are made
-    for assignment in assignments:
-        name, text = cut(assignment)
+    """Apply `--set`: names begin with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
+    choices, values = compose(recipe, [cut(assignment) for assignment in assignments])
+    for name, text in values:  # whether choices fit is asked once, when all are made
         root, *path = name.split(".")
         if root == "run":
             machine = assign(Settings(recipe=recipe, run=machine), [root, *path], text, name).run
@@ -71,7 +71,7 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
         else:
             raise SettingError(
-                f"There is no setting '{name}'.{nearest(root, (*AXES, 'run'))} "
+                f"There is no setting '{name}'.{nearest(root, (*AXES, SENTENCE_TASK, 'run'))} "
                 f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
             )
     return Settings(recipe=replace(recipe, **choices), run=machine)

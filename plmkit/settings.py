@@ -63,7 +63,7 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         kind.__name__: kind for kind in get_args(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)
     }
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
-        return dataclasses.replace(settings, **{name: kinds[text]()})
+        return settings if type(old) is kinds[text] else dataclasses.replace(settings, **{name: kinds[text]()})
     if is_group(old):
         options = ", ".join(sorted(names_in(old)))
         others = f" Or choose one of {', '.join(kinds)}." if kinds else ""

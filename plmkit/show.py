@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.counting import encoder_parameters, parameters
 from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
-from plmkit.recipe import Recipe
+from plmkit.recipe import CHOICES, Recipe
 from plmkit.settings import snake, to_json
 
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
@@ -47,13 +48,29 @@ def one_recipe(name: str, as_json: bool) -> None:
     )
     if recipe.notes:
         console.print(recipe.notes)
+    for line in choices_of(recipe):
+        console.print(line, markup=False)
     for axis in ("tokenizer", "corruption", "architecture", "objectives", "schedule"):
         value = getattr(recipe, axis)
         for choice in value if isinstance(value, tuple) else (value,):
             console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
             for line in settings_of(choice, axis, isinstance(value, tuple)):
                 console.print(f"  {line}", markup=False)
-    console.print(f"\nChange any of them: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+    console.print(f"\nChange any line of it: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+
+
+def choices_of(recipe: Recipe) -> list[str]:
+    """The choices that others can be named for, as --set takes them."""
+    task = sentence_task(recipe)
+    tasks = ", ".join(name for name in SENTENCE_TASKS if name != task)
+    lines = ["", *([f"{SENTENCE_TASK}={task}    (or {tasks})"] if task else [])]
+    for axis, kinds in CHOICES.items():
+        value = getattr(recipe, axis)
+        names = [type(choice).__name__ for choice in (value if isinstance(value, tuple) else (value,))]
+        others = [kind.__name__ for kind in kinds if kind.__name__ not in names]
+        named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
+        lines.append(f"{axis}={named}" + (f"    (or {', '.join(others)})" if others else ""))
+    return lines
 
 
 def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:
@@ -62,11 +79,18 @@ def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:
     for field in dataclasses.fields(choice):
         value = getattr(choice, field.name)
         if dataclasses.is_dataclass(value):
-            lines.append(f"{stem}.{field.name}: {type(value).__name__}: {first_line(value)}")
+            lines.append(f"{stem}.{field.name}={type(value).__name__}    {first_line(value)}")
             lines += settings_of(value, f"{stem}.{field.name}")
         else:
-            lines.append(f"{stem}.{field.name} = {json.dumps(to_json(value))}")
+            lines.append(f"{stem}.{field.name}={as_set(value)}")
     return lines
+
+
+def as_set(value: Any) -> str:
+    """A value as --set takes it: without spaces, so that a shell takes it as one word."""
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return json.dumps(to_json(value), separators=(",", ":"))
 
 
 def first_line(choice: Any) -> str:
@@ -86,7 +110,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         "longest line": f"{found.longest_line:,} characters ({found.longest_line_at})",
         "wrongly decoded": f"{found.replaced:,} characters",
         "examples": f"{found.examples:,} an epoch for {recipe.name}, {found.tokens_per_example:.0f} tokens long",
-        "held out": f"{found.held_out:,} documents",
+        "held out": f"{found.held_out:,} documents, {found.held_out_tokens:,} tokens",
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -90,6 +90,25 @@ def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(c
     assert again.stdout == first.stdout
 
 
+@pytest.mark.slow
+def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
+    command = (
+        "benchmarks.ablation", "--corpus", str(corpus), "--more", str(corpus), "--valid", str(corpus),
+        "--recipe", "bert-tiny", "--steps", "2", "--set", "tokenizer.size=200", "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    first = bench(*command)
+    lines = [line for line in first.stdout.splitlines() if line.startswith("| ")][2:]
+    assert [line.split("|")[1].strip() for line in lines] == [
+        "as the recipe is", "no sentence task", "rows keep to a document", "batch 4 times as large", "4 times as long",
+        "more text",
+    ]  # fmt: skip
+    assert [int(line.split("|")[2]) for line in lines] == [2, 2, 2, 2, 8, 8]
+    assert all(float(line.split("|")[4]) > 0 for line in lines)
+    again = bench(*command)
+    assert "$ plm" not in again.stderr
+    assert again.stdout == first.stdout
+
+
 def test_the_work_of_a_forward_pass_is_what_torch_counts():
     from benchmarks.pretraining_speed import Case, forward_work, shape_of
 

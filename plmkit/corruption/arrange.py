@@ -16,51 +16,83 @@ class SentencePairs:
     """Two stretches of text, the second from another document half of the time (Devlin et al., 2018, A.2)."""
 
     short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
-    specials: ClassVar = 3  # [CLS] first [SEP] second [SEP]
+    segments: ClassVar = 2
+    texts: ClassVar = 2
     writes: ClassVar = frozenset({"follows"})
 
     def __post_init__(self) -> None:
-        if not 0 <= self.short <= 1:
-            raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {self.short}.")
+        check_short(self.short)
 
     def for_validation(self) -> Self:
         return self
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Pairs need two documents to choose from, and one document of two sentences."""
-        counts = np.diff(store.documents)[documents]
         if len(documents) < 2:
             raise InputError(
                 f"{where}: the corpus has {len(documents)} document to train on, and pairs need two or more.\n"
                 "Put a blank line between documents, or set run.layout=document-per-line."
             )
-        if counts.max() < 2:
-            raise InputError(
-                f"{where}: none of the {len(documents):,} documents has two sentences, so none follows another.\n"
-                "Put one document's sentences on lines of their own with blank lines only between documents."
-            )
+        check_sentences(store, documents, where, "none follows another")
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
-        room = length - self.specials
-        short = rng.random(len(documents)) < self.short
-        targets = np.where(short, rng.integers(2, room + 1, size=len(documents)), room)
-        examples = DocumentPairs(store, documents, room, rng)
-        for document, target in zip(documents.tolist(), targets.tolist(), strict=True):
-            examples.add(document, target)
-        return Plan(
-            stretches=np.frombuffer(examples.stretches, dtype=np.int64).reshape(-1, 4),
-            follows=np.frombuffer(examples.follows, dtype=np.int8).astype(np.int64),
+        return plan_pairs(NextPairs(store, documents, length, rng), documents, self.short)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedPairs:
+    """Two stretches of text that follow each other, swapped half of the time (Lan et al., 2019, 3.1)."""
+
+    short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
+    segments: ClassVar = 2
+    texts: ClassVar = 2
+    writes: ClassVar = frozenset({"order"})
+
+    def __post_init__(self) -> None:
+        check_short(self.short)
+
+    def for_validation(self) -> Self:
+        return self
+
+    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
+        check_sentences(store, documents, where, "there is no order to learn")
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+        return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short)
+
+
+def check_short(short: float) -> None:
+    if not 0 <= short <= 1:
+        raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {short}.")
+
+
+def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: str) -> None:
+    if np.diff(store.documents)[documents].max() < 2:
+        raise InputError(
+            f"{where}: none of the {len(documents):,} documents has two sentences, so {so}.\n"
+            "Put one document's sentences on lines of their own with blank lines only between documents."
         )
+
+
+def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float) -> Plan:
+    short = examples.rng.random(len(documents)) < share
+    targets = np.where(short, examples.rng.integers(2, examples.room + 1, size=len(documents)), examples.room)
+    for document, target in zip(documents.tolist(), targets.tolist(), strict=True):
+        examples.add(document, target)
+    return Plan(
+        stretches=np.frombuffer(examples.stretches, dtype=np.int64).reshape(-1, 4),
+        follows=np.frombuffer(examples.follows, dtype=np.int8).astype(np.int64),
+    )
 
 
 class DocumentPairs:
     """The pair construction of google-research/bert on sentence borders alone; no token is read or copied."""
 
-    def __init__(self, store: TokenStore, documents: np.ndarray, room: int, rng: np.random.Generator) -> None:
+    def __init__(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> None:
         self.borders = store.sentences  # token where each sentence begins, and the end
         self.documents = store.documents  # sentence where each document begins, and the end
         self.choices = documents  # a random second text comes from one of these
-        self.room = room
+        self.room = length - 3  # [CLS] first [SEP] second [SEP]
         self.rng = rng
         self.numbers: list[float] = []
         self.stretches = array("q")  # four numbers an example: a tenth of the memory of a list of tuples
@@ -85,14 +117,18 @@ class DocumentPairs:
             while end < count and borders[end] - borders[start] < target:
                 end += 1
             middle = start + 1 + (self.below(end - start - 1) if end - start > 2 else 0)
-            begin_a, end_a = borders[start], borders[middle]
-            if end - start == 1 or self.random() < 0.5:
-                begin_b, end_b = self.elsewhere(document, target - (end_a - begin_a))
-                self.keep(begin_a, end_a, begin_b, end_b, follows=1)
-                start = middle  # what was not used goes back into the stream
-            else:
-                self.keep(begin_a, end_a, end_a, borders[end], follows=0)
-                start = end
+            cut = borders[start], borders[middle], borders[end]
+            alone = end - start == 1  # nothing of this document stands behind it
+            start = middle if self.pair(document, *cut, alone, target) else end
+
+    def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
+        """Keep one example of a chunk; True where its second part was not used and goes back into the stream."""
+        raise NotImplementedError
+
+    def pair_elsewhere(self, document: int, begin: int, end: int, target: int) -> bool:
+        other = self.elsewhere(document, target - (end - begin))
+        self.keep(self.cut(begin, end, *other), follows=1)
+        return True
 
     def elsewhere(self, document: int, wanted: int) -> tuple[int, int]:
         """Sentences of another document from a random one on, until `wanted` tokens; ten tries to avoid this one."""
@@ -110,15 +146,43 @@ class DocumentPairs:
             end = int(self.borders[sentence + 1])
         return begin, end
 
-    def keep(self, begin_a: int, end_a: int, begin_b: int, end_b: int, follows: int) -> None:
+    def cut(self, begin_a: int, end_a: int, begin_b: int, end_b: int) -> tuple[int, int, int, int]:
+        """Two stretches as much shorter as the row is too short for them."""
         cut_a, cut_b = cuts(end_a - begin_a, end_b - begin_b, self.room)
         front_a, front_b = self.heads(cut_a), self.heads(cut_b)
-        self.stretches.extend((begin_a + front_a, end_a - cut_a + front_a, begin_b + front_b, end_b - cut_b + front_b))
+        return begin_a + front_a, end_a - cut_a + front_a, begin_b + front_b, end_b - cut_b + front_b
+
+    def keep(self, stretches: tuple[int, int, int, int], follows: int) -> None:
+        self.stretches.extend(stretches)
         self.follows.append(follows)
 
     def heads(self, tosses: int) -> int:
         """How many of the tokens to cut go from the front: one coin each."""
         return int(self.rng.binomial(tosses, 0.5)) if tosses else 0
+
+
+class NextPairs(DocumentPairs):
+    """The second text follows the first, or is from another document."""
+
+    def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
+        if alone or self.random() < 0.5:
+            return self.pair_elsewhere(document, begin, middle, target)
+        self.keep(self.cut(begin, middle, middle, end), follows=0)
+        return False
+
+
+class SwappedPairs(DocumentPairs):
+    """The second text follows the first, or the first follows the second; a lone sentence is paired as by BERT."""
+
+    def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
+        if alone:
+            return self.pair_elsewhere(document, begin, middle, target)
+        begin_a, end_a, begin_b, end_b = self.cut(begin, middle, middle, end)
+        if self.random() < 0.5:  # swapped after the cut: in both orders the tokens are the same
+            self.keep((begin_b, end_b, begin_a, end_a), follows=1)
+        else:
+            self.keep((begin_a, end_a, begin_b, end_b), follows=0)
+        return False
 
 
 def cuts(first: int, second: int, room: int) -> tuple[int, int]:

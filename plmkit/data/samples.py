@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from plmkit.data.batch import Batch
+from plmkit.data.mixture import balance, mix
 from plmkit.data.randomness import Draws, generator
 from plmkit.data.rows import Plan, Rows
 from plmkit.data.shards import TokenStore
@@ -15,6 +16,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 
 PLAN, ORDER, HIDE, SPLIT = range(4)  # each purpose has its own random numbers
+TOO_LARGE = 5  # times the tokens wanted: such a document is not held out where there are others
 ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 
 
@@ -59,8 +61,7 @@ class Samples:
     @property
     def more_specials(self) -> int:
         """Special tokens of a row beyond those that the arrangement counts: RoBERTa has two between two texts."""
-        pairs = getattr(self.arrange, "specials", 2) == 3
-        return self.vocabulary.separators - 1 if pairs else 0
+        return (getattr(self.arrange, "texts", 1) - 1) * (self.vocabulary.separators - 1)
 
     def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
@@ -88,6 +89,7 @@ class Samples:
             rng = generator(self.seed, PLAN, repeat, length)
             documents = mix(self.store, self.documents, self.weights, rng)
             plan = self.arrange.plan(self.store, documents, length - self.more_specials, rng)
+            plan = balance(plan, self.store, self.weights, rng)
             if not len(plan):
                 raise InputError(
                     f"{type(self.arrange).__name__} makes no example from the {len(self.documents)} documents. "
@@ -105,24 +107,30 @@ def hiding_epoch(step: Any, epoch: int) -> int:
 
 
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-    """`[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` without a second; RoBERTa has `</s></s>` between."""
-    stretches = plan.stretches[chosen]
-    first, second = stretches[:, 1] - stretches[:, 0], stretches[:, 3] - stretches[:, 2]
-    lengths = first + second + np.where(second > 0, vocabulary.specials(2), vocabulary.specials(1))
+    """`[CLS] first [SEP] second [SEP] ...`: a separator behind every stretch; RoBERTa has one more before a second."""
+    stretches, owners, segment = plan.of(chosen)
+    more = np.where(segment > 0, vocabulary.separators - 1, 0)
+    sizes = stretches[:, 1] - stretches[:, 0] + 1 + more
+    lengths = 1 + np.bincount(owners, sizes, len(chosen)).astype(np.int64)
     longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
-    segments = np.zeros_like(tokens)
+    segments = np.zeros((len(chosen), longest), dtype=np.int64)
     tokens[:, 0] = vocabulary.cls
-    for row, (begin_a, end_a, begin_b, end_b) in enumerate(stretches.tolist()):
-        middle, end = 1 + end_a - begin_a, int(lengths[row])
-        tokens[row, 1:middle] = store.tokens[begin_a:end_a]
-        tokens[row, middle] = vocabulary.sep
-        if end_b > begin_b:
-            begin = middle + vocabulary.separators
-            tokens[row, middle:begin] = vocabulary.sep
-            tokens[row, begin : end - 1] = store.tokens[begin_b:end_b]
-            tokens[row, end - 1] = vocabulary.sep
-            segments[row, begin:end] = vocabulary.second
+    source, separator = store.tokens, vocabulary.sep
+    last, at = -1, 1
+    for row, (begin, end), number in zip(owners.tolist(), stretches.tolist(), segment.tolist(), strict=True):
+        if row != last:
+            last, at = row, 1
+        if number:
+            between = at + vocabulary.separators - 1
+            tokens[row, at:between] = separator
+            at = between
+        stop = at + end - begin
+        tokens[row, at:stop] = source[begin:end]
+        tokens[row, stop] = separator
+        if number:
+            segments[row, at : stop + 1] = number * vocabulary.second
+        at = stop + 1
     return Rows(
         tokens=tokens,
         segments=segments,
@@ -147,32 +155,13 @@ def as_batch(rows: Rows) -> Batch:
 def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
     """Hold out random documents: a share of the tokens, no more than `most`, at least one document."""
     sizes = store.document_tokens()
-    order = generator(seed, SPLIT).permutation(len(sizes))
     wanted = min(share * sizes.sum(), most)
-    count = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1 if share > 0 else 0
-    count = min(count, len(sizes) - 1)
-    return Split(train=np.sort(order[count:]), valid=np.sort(order[:count]))
-
-
-def mix(store: TokenStore, documents: np.ndarray, weights: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """The epoch's documents: all once, or, with weights, as often as gives each source its share of the tokens."""
-    if not weights:
-        return documents
-    sizes, sources = store.document_tokens()[documents], store.sources[documents]
-    total = sizes.sum()
-    chosen = []
-    for source, weight in enumerate(weights):
-        mine = documents[sources == source]
-        wanted = total * weight / sum(weights)
-        chosen.append(repeat_to(mine, sizes[sources == source], wanted, rng))
-    return np.concatenate(chosen)
-
-
-def repeat_to(documents: np.ndarray, sizes: np.ndarray, wanted: float, rng: np.random.Generator) -> np.ndarray:
-    """Whole copies of the documents, then random ones, until they hold `wanted` tokens."""
-    if not len(documents):
-        return documents
-    copies, rest = divmod(wanted, sizes.sum())
-    order = rng.permutation(len(documents))
-    extra = int(np.searchsorted(np.cumsum(sizes[order]), rest))
-    return np.concatenate([np.tile(documents, int(copies)), documents[order[:extra]]])
+    if share <= 0 or len(sizes) < 2:
+        return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))
+    order = generator(seed, SPLIT).permutation(len(sizes))
+    fitting = order[sizes[order] <= TOO_LARGE * wanted]
+    if not len(fitting):  # every document is too large: one that is not among the larger half
+        fitting = order[sizes[order] <= np.median(sizes)][:1]
+    count = int(np.searchsorted(np.cumsum(sizes[fitting]), wanted)) + 1
+    valid = fitting[: min(count, max(1, len(sizes) - 2))]  # two stay, so that a text can be paired with another
+    return Split(train=np.setdiff1d(order, valid), valid=np.sort(valid))

@@ -18,7 +18,7 @@ from plmkit.errors import InputError
 from plmkit.files import new_folder, write_json
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FORMAT = 1  # count up when the files or the way they are made change
+FORMAT = 2  # count up when the files or the way they are made change
 BLOCK_CHARACTERS = 500_000  # one worker's portion; a few of them are all that is in memory
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
@@ -34,6 +34,7 @@ class TokenStore:
     documents: np.ndarray  # (D + 1,) sentence where each document begins, and the end
     sources: np.ndarray  # (D,) which of the corpora each document came from
     survey: Survey
+    lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
 
     def stretch(self, document: int) -> tuple[int, int]:
         """Where a document's tokens begin and end."""
@@ -51,6 +52,7 @@ class Portion:
 
     tokens: np.ndarray
     sentence_lengths: np.ndarray
+    lines: np.ndarray  # True where a sentence begins a line
     document_sentences: np.ndarray  # 0 for a document without a single token
     survey: Survey
 
@@ -84,7 +86,7 @@ def load_store(folder: Path) -> TokenStore:
     about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
     parts = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in ("sentences", "documents", "sources")
+        for name in ("sentences", "documents", "sources", "lines")
     }
     tokens = np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r")
     return TokenStore(tokens=tokens, survey=Survey.from_json(about["survey"]), **parts)
@@ -94,7 +96,7 @@ def build_store(
     folder: Path, corpora: Sequence[Corpus], tokenizer: Tokenizer, processes: int, on_progress: OnProgress
 ) -> None:
     dtype = np.dtype(np.uint16 if len(tokenizer.vocabulary) <= 2**16 else np.uint32)
-    sentence_lengths, document_sentences, sources = [], [], []
+    sentence_lengths, lines, document_sentences, sources = [], [], [], []
     survey = Survey()
     with new_folder(folder) as partial:
         with open(partial / "tokens.bin", "wb") as file:
@@ -102,6 +104,7 @@ def build_store(
                 for portion in portions(corpus, tokenizer, processes, on_progress):
                     portion.tokens.astype(dtype).tofile(file)
                     sentence_lengths.append(portion.sentence_lengths.astype(np.int32))
+                    lines.append(portion.lines)
                     kept = portion.document_sentences[portion.document_sentences > 0]
                     document_sentences.append(kept.astype(np.int32))
                     sources.append(np.full(len(kept), number, dtype=np.int16))
@@ -111,6 +114,7 @@ def build_store(
             raise InputError(f"No token is left of {names}: it holds no letters, signs or characters to learn from.")
         np.save(partial / "sentences.npy", borders(sentence_lengths))
         np.save(partial / "documents.npy", borders(document_sentences))
+        np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
         write_json(partial / "store.json", {"dtype": dtype.name, "survey": asdict(survey.closed())})
 
@@ -166,17 +170,20 @@ def tokenize_in_worker(block: list[Document]) -> Portion:
 def tokenize(block: list[Document], tokenizer: Tokenizer) -> Portion:
     """Sentences of the block to tokens; empty sentences are dropped."""
     sentences: list[str] = []
-    ends = [0]
+    ends, line_ends = [0], [0]
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
             sentences.extend(tokenizer.going_on(split_sentences(paragraph), first=is_first))
+            line_ends.append(len(sentences))
         ends.append(len(sentences))
     tokens, lengths = tokenizer.encode_many(sentences)
+    line = np.repeat(np.arange(len(line_ends) - 1), np.diff(line_ends))[lengths > 0]  # of each sentence that is kept
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])
     return Portion(
         tokens=tokens,
         sentence_lengths=lengths[lengths > 0],
+        lines=np.diff(line, prepend=-1) > 0,
         document_sentences=np.diff(filled[ends]),
         survey=survey_of(block, tokens, int((lengths > 0).sum()), tokenizer.vocabulary.unknown),
     )

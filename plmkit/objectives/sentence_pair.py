@@ -1,4 +1,4 @@
-"""Judging a pair of texts."""
+"""Judging the texts of a row together."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +17,30 @@ class NextSentence:
     weight: float = 1.0
     name: ClassVar = "next_sentence"
     reads: ClassVar = frozenset({"pooled", "follows"})
+
+    def build(self, model: Any) -> "SentencePairHead":
+        return SentencePairHead(model.settings.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceOrder:
+    """Do the two texts stand in their order? 0 they do, 1 they are swapped (Lan et al., 2019, 3.1)."""
+
+    weight: float = 1.0
+    name: ClassVar = "sentence_order"
+    reads: ClassVar = frozenset({"pooled", "order"})
+
+    def build(self, model: Any) -> "SentencePairHead":
+        return SentencePairHead(model.settings.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealDialogue:
+    """Was all of it said in one dialogue? 0 it was, 1 an utterance is from another (Sun et al., 2019, 3.3)."""
+
+    weight: float = 1.0
+    name: ClassVar = "real_dialogue"
+    reads: ClassVar = frozenset({"pooled", "real"})
 
     def build(self, model: Any) -> "SentencePairHead":
         return SentencePairHead(model.settings.width)

@@ -30,6 +30,11 @@ def linear_after_warmup(progress: float, warmup: float) -> float:
     return 0.001 + 0.999 * (1 - progress) / (1 - warmup)
 
 
+def linear_to_zero(progress: float, warmup: float) -> float:
+    """RoBERTa: up to the peak, then down over what is left, to nothing."""
+    return progress / warmup if progress < warmup else (1 - progress) / (1 - warmup)
+
+
 def cosine(progress: float, warmup: float) -> float:
     """Up to the peak, then down along half a cosine."""
     if progress < warmup:
@@ -45,6 +50,7 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
     "linear_over_all": linear_over_all,
     "linear_product": linear_product,  # GPT-1's fine-tuning uses the same formula
     "linear_after_warmup": linear_after_warmup,
+    "linear_to_zero": linear_to_zero,
     "cosine": cosine,
     "constant": constant,
 }

@@ -110,7 +110,8 @@ def tell(found: Diagnosis, screen: Screen) -> None:
     """What `plm doctor` would say, in short."""
     screen.say(
         f"{found.documents:,} documents, {found.sentences:,} sentences, {found.tokens:,} tokens; "
-        f"{found.examples:,} training examples an epoch; {found.held_out:,} documents held out."
+        f"{found.examples:,} training examples an epoch; "
+        f"{found.held_out:,} documents ({found.held_out_tokens:,} tokens) held out."
     )
     for warning in found.warnings:
         screen.say(f"! {warning}")

@@ -1,25 +1,11 @@
 import numpy as np
 import pytest
+from stores import document_of, store_of
 
 from plmkit.corruption.arrange import SentencePairs, cuts
 from plmkit.data.randomness import generator
 from plmkit.data.shards import TokenStore
-from plmkit.data.survey import Survey
 from plmkit.errors import InputError
-
-
-def store_of(*documents: list[int]) -> TokenStore:
-    """Documents given by the lengths of their sentences; every token is its own place in the row."""
-    lengths = [length for document in documents for length in document]
-    sentences = np.concatenate([[0], np.cumsum(lengths)])
-    starts = np.concatenate([[0], np.cumsum([len(document) for document in documents])])
-    return TokenStore(
-        tokens=np.arange(sentences[-1]),
-        sentences=sentences,
-        documents=starts,
-        sources=np.zeros(len(documents), dtype=np.int16),
-        survey=Survey(),
-    )
 
 
 def big_store(documents: int = 1000, seed: int = 0) -> TokenStore:
@@ -30,10 +16,6 @@ def big_store(documents: int = 1000, seed: int = 0) -> TokenStore:
 def plan_of(store: TokenStore, length: int = 128, seed: int = 0, **settings):
     documents = np.arange(len(store.documents) - 1)
     return SentencePairs(**settings).plan(store, documents, length, generator(seed))
-
-
-def document_of(store: TokenStore, token: np.ndarray) -> np.ndarray:
-    return np.searchsorted(store.sentences[store.documents], token, side="right") - 1
 
 
 def test_half_of_the_seconds_are_from_another_document():

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.arrange import OrderedPairs, SentencePairs
+from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.mixture import tokens_by_source
 from plmkit.data.randomness import generator
 from plmkit.data.rows import Plan
 from plmkit.data.samples import Position, Samples, Split, fill, mix, split
@@ -123,6 +127,54 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
             assert seps[2] == visible.sum() - 1
             full += int(visible.sum() == length)
         assert full > 10  # the room is used, and no token is lost at the edge
+
+
+def test_a_row_of_many_stretches_has_a_separator_behind_each():
+    store = store_of([[2, 3], [4], [1]])
+    plan = Plan(
+        stretches=np.array([[0, 5], [5, 9], [9, 10], [2, 5]]), rows=np.array([0, 3, 4]), segments=np.array([0, 1, 0, 1])
+    )
+    rows = fill(store, plan, np.array([1, 0]), VOCABULARY, length=16)
+    text, cls, sep = store.tokens.tolist(), VOCABULARY.cls, VOCABULARY.sep
+    long = [cls, *text[:5], sep, *text[5:9], sep, text[9], sep]
+    assert rows.tokens.tolist() == [[cls, *text[2:5], sep] + [0] * 11, [*long, 0, 0]]
+    assert rows.segments.tolist() == [[0, 1, 1, 1, 1] + [0] * 11, [0] * 7 + [1] * 5 + [0] * 4]
+    assert rows.visible.sum(axis=1).tolist() == [5, 14]
+
+
+def test_a_plan_of_rows_of_any_kind_can_be_thinned_and_counted():
+    pairs = Plan(stretches=np.array([[0, 3, 3, 7], [7, 13, 0, 0], [1, 2, 5, 9]]), follows=np.array([0, 1, 1]))
+    ragged = Plan(
+        stretches=np.array([[0, 3], [3, 7], [7, 13], [1, 2], [5, 9]]), rows=np.array([0, 2, 3, 5]),
+        segments=np.array([0, 1, 0, 0, 1]), follows=np.array([0, 1, 1]),
+    )  # fmt: skip
+    for plan in (pairs, ragged):
+        assert (len(plan), plan.tokens()) == (3, 18)
+        few = plan.only(np.array([2, 1]))
+        assert (len(few), few.tokens(), few.follows.tolist()) == (2, 11, [1, 1])
+        stretches, owners, segments = few.of(np.array([0, 1]))
+        assert stretches.tolist() == [[1, 2], [5, 9], [7, 13]]
+        assert (owners.tolist(), segments.tolist()) == ([0, 0, 1], [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    "arrangement",
+    [OrderedPairs(), FullSentences(), DocSentences(), SingleSegment(), ContiguousSegments(), Dialogue()],
+    ids=lambda arrangement: type(arrangement).__name__,
+)
+def test_every_arrangement_gives_batches_that_are_functions_of_seed_epoch_and_index(arrangement):
+    store = random_store()
+    through, again = (samples_of(store, arrangement, TokenMasking()) for _ in range(2))
+    again.batch(2, 8, 4, 48)
+    for epoch, index in ((0, 0), (1, 4), (0, 8)):
+        assert equal(through.batch(epoch, index, 4, 32), again.batch(epoch, index, 4, 32))
+    whole = through.batch(1, 0, 8, 32)
+    alone = again.batch(1, 3, 1, 32)
+    width = alone.tokens.shape[1]
+    assert torch.equal(alone.tokens[0], whole.tokens[3, :width])
+    other = samples_of(store, arrangement, TokenMasking(), seed=6).batch(0, 0, 4, 32)
+    assert not equal_tokens(through.batch(0, 0, 4, 32), other)
+    assert not equal_tokens(through.batch(0, 0, 4, 32), through.batch(1, 0, 4, 32))
 
 
 def test_batches_are_the_same_in_whatever_order_they_are_asked_for():
@@ -285,6 +337,54 @@ def test_rows_obey_the_mix_where_the_documents_of_both_sources_are_alike():
     assert counts[0] / counts.sum() == pytest.approx(0.25, abs=0.01)
 
 
+def share_in_rows(samples: Samples, source: int, epochs: int = 3, length: int = 128) -> float:
+    """A source's share of the tokens that the rows of some epochs hold."""
+    counts = sum(
+        tokens_by_source(samples.plan(epoch, length)[0], samples.store, len(samples.weights)).sum(axis=0)
+        for epoch in range(epochs)
+    )
+    return float(counts[source] / counts.sum())
+
+
+ARRANGED = [SentencePairs(), OrderedPairs(), FullSentences(), DocSentences(), SingleSegment(), ContiguousSegments()]
+
+
+@pytest.mark.parametrize("arrangement", ARRANGED, ids=lambda arrangement: type(arrangement).__name__)
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.2, 0.8), (0.9, 0.1)])
+def test_rows_obey_the_mix_where_documents_differ_much(arrangement, weights):
+    rng = np.random.default_rng(0)
+    books = [rng.integers(5, 40, 200).tolist() for _ in range(40)]
+    notes = [rng.integers(2, 9, 3).tolist() for _ in range(4000)]
+    store = store_of(books + notes, sources=[0] * 40 + [1] * 4000)
+    samples = samples_of(store, arrangement, TokenMasking(), weights=weights)
+    assert share_in_rows(samples, 0) == pytest.approx(weights[0], abs=0.01)
+
+
+def test_rows_of_three_sources_obey_the_mix_and_a_source_without_documents_is_left_out():
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(5, 40, size).tolist() for size in [150] * 60 + [3] * 1500 + [20] * 200]
+    store = store_of(documents, sources=[0] * 60 + [1] * 1500 + [2] * 200)
+    samples = samples_of(store, weights=(0.3, 0.3, 0.4))
+    found = [share_in_rows(samples, source) for source in range(3)]
+    assert found == pytest.approx([0.3, 0.3, 0.4], abs=0.01)
+    without = Samples(store, np.arange(1560), (SentencePairs(), TokenMasking()), VOCABULARY, seed=0, weights=(1, 3, 9))
+    assert share_in_rows(without, 1) == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_mix_drops_no_more_rows_than_it_must():
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(5, 20, 6).tolist() for _ in range(1500)]
+    samples = samples_of(store_of(documents, sources=[0] * 1000 + [1] * 500), FullSentences(), weights=(1, 3))
+    assert samples.plan(0, 64)[0].tokens() > 0.97 * samples.store.document_tokens().sum()
+
+
+def test_rows_with_weights_come_again_for_the_same_epoch():
+    store = random_store(sources=[0] * 30 + [1] * 30)
+    first, second = (samples_of(store, weights=(0.8, 0.2)) for _ in range(2))
+    second.batch(3, 0, 8, 32)
+    assert equal(first.batch(1, 0, 8, 32), second.batch(1, 0, 8, 32))
+
+
 def test_without_weights_every_document_comes_once():
     store = random_store(count=7)
     assert mix(store, np.arange(7), (), generator(0)).tolist() == list(range(7))
@@ -315,6 +415,31 @@ def test_a_few_documents_are_never_all_held_out(count, train, valid):
         assert len(parts.train) >= 1
         if share == 0.01:
             assert (len(parts.train), len(parts.valid)) == (train, valid)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_giant_is_not_held_out_where_there_are_others(seed):
+    store = store_of([[1000] * 100, *([[10, 10]] * 300)])  # 100,000 tokens in the first of 106,000
+    parts = split(store, seed=seed)
+    assert 0 not in parts.valid
+    held = store.document_tokens()[parts.valid].sum()
+    assert 1060 <= held < 1060 + 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_among_giants_one_that_is_not_the_larger_half_is_held_out(seed):
+    store = store_of([[100] * 100, [100] * 90, [100] * 30, [100] * 20])
+    parts = split(store, seed=seed)
+    assert len(parts.valid) == 1
+    assert parts.valid[0] in (2, 3)
+
+
+def test_two_documents_stay_to_train_on():
+    store = store_of([[1000] * 100, [1000] * 100, [10], [10], [10]])  # the small ones are less than is wanted
+    parts = split(store, seed=0)
+    assert parts.train.tolist() == [0, 1]
+    store = store_of([[1000] * 100, [10], [10], [10]])
+    assert len(split(store, seed=0).train) == 2
 
 
 def test_held_out_text_has_a_limit_and_can_be_none():

@@ -74,6 +74,20 @@ def test_the_space_between_sentences_stays_where_tokens_bear_it(tmp_path):
     assert len(store.sentences) == 1 + 6
 
 
+def test_sentences_remember_where_a_line_begins(tmp_path):
+    text = "The cat sat down. The dog ran off!\nThe cat ran.\n\n我的狗。\n \u200b\nThe dog. The cat.\n"
+    store = store_of(write(tmp_path, text), tmp_path / "cache")
+    found = [sentence for document in sentences_of(store) for sentence in document]
+    assert list(zip(found, store.lines.tolist(), strict=True)) == [
+        ("the cat sat down .", True),
+        ("the dog ran off !", False),
+        ("the cat ran .", True),
+        ("我 的 狗 。", True),
+        ("the dog .", True),
+        ("the cat .", False),
+    ]
+
+
 def test_documents_remember_which_corpus_they_came_from(tmp_path):
     corpora = [open_corpus([write(tmp_path, text, name)]) for name, text in (("a.txt", TEXT), ("b.txt", "the dog.\n"))]
     store = open_store(corpora, TOKENIZER, tmp_path / "cache")
@@ -184,7 +198,7 @@ def test_one_process_and_two_write_the_same_files(tmp_path, monkeypatch):
     for processes in (1, 2):
         store_of(path, tmp_path / str(processes), processes=processes)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
-    assert len(contents(tmp_path / "1")) == 5
+    assert len(contents(tmp_path / "1")) == 6
 
 
 def test_documents_without_a_token_are_dropped(tmp_path):

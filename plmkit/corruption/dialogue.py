@@ -1,0 +1,164 @@
+"""Turns of a dialogue, one of them perhaps from another."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Self
+
+import numpy as np
+
+from plmkit.data.rows import Plan
+from plmkit.data.shards import TokenStore
+from plmkit.errors import InputError, SettingError
+
+QUESTION, ANSWER = 0, 1  # who asks and who answers, where other arrangements number the segments
+Utterance = tuple[int, int, int]  # begin, end, role
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialogue:
+    """Three utterances of a dialogue; in half of the rows one is from another dialogue (Sun et al., 2019, 3.3)."""
+
+    fake: float = 0.5  # share of the rows with a foreign utterance
+    segments: ClassVar = 2
+    texts: ClassVar = 3
+    writes: ClassVar = frozenset({"real"})
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fake <= 1:
+            raise SettingError(f"corruption.fake is a share of the rows, from 0 to 1; found {self.fake}.")
+
+    def for_validation(self) -> Self:
+        return self
+
+    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
+        """Two dialogues to choose from, and one of two turns."""
+        counts = np.diff(Turns(store).documents)[documents]
+        if len(documents) < 2 or counts.max() < 2:
+            raise InputError(
+                f"{where}: dialogues need two documents or more with two turns or more; found {len(documents):,} "
+                f"with at most {counts.max(initial=0)}.\n"
+                "Put each turn on a line of its own, and a blank line between dialogues (run.layout=blank-lines)."
+            )
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+        turns = Turns(store)
+        rows = DialogueRows(turns, rng)
+        for document in documents.tolist():
+            rows.add(document)
+        stretches = np.array(rows.stretches, dtype=np.int64).reshape(-1, 3, 2)
+        fake = rng.random(len(stretches)) < self.fake
+        replace_one(stretches, np.flatnonzero(fake), np.array(rows.owners, dtype=np.int64), turns, documents, rng)
+        sizes = stretches[:, :, 1] - stretches[:, :, 0]
+        stretches[:, :, 1] = stretches[:, :, 0] + shortened(sizes, length - 4)  # [CLS] and three [SEP]
+        return Plan(
+            stretches=stretches.reshape(-1, 6),
+            segments=np.array(rows.roles, dtype=np.int8).reshape(-1, 3),
+            follows=fake.astype(np.int64),
+        )
+
+
+class Turns:
+    """Where turns begin: at each line, or, where lines are not known, at each sentence."""
+
+    def __init__(self, store: TokenStore) -> None:
+        count = len(store.sentences) - 1
+        begins = np.arange(count) if store.lines is None else np.flatnonzero(store.lines)
+        self.sentences = np.append(begins, count)  # sentence where each turn begins, and the end
+        self.documents = np.searchsorted(begins, store.documents)  # turn where each document begins, and the end
+        self.borders = np.asarray(store.sentences)
+
+
+class DialogueRows:
+    """Speakers take turns: QRQ is three turns, QRR and QQR are two, of which one is cut between two sentences."""
+
+    def __init__(self, turns: Turns, rng: np.random.Generator) -> None:
+        self.turns = turns
+        self.rng = rng
+        self.numbers: list[float] = []
+        self.stretches, self.roles, self.owners = array("q"), array("b"), array("q")
+
+    def below(self, limit: int) -> int:
+        if not self.numbers:
+            self.numbers = self.rng.random(1024).tolist()
+        return int(self.numbers.pop() * limit)
+
+    def turns_of(self, document: int) -> list[list[int]]:
+        """The sentence borders of each turn."""
+        first, last = int(self.turns.documents[document]), int(self.turns.documents[document + 1])
+        begins = self.turns.sentences[first : last + 1].tolist()
+        borders = self.turns.borders[begins[0] : begins[-1] + 1].tolist()
+        return [borders[begin - begins[0] : end - begins[0] + 1] for begin, end in pairwise(begins)]
+
+    def add(self, document: int) -> None:
+        turns = self.turns_of(document)
+        at = 0
+        while len(turns) - at > 2:
+            utterances, used = self.choose(turns[at : at + 3])
+            self.keep(document, utterances)
+            at += used
+        if at < len(turns) > 2:
+            self.keep(document, alternating(turns[-3:]))  # the last turns, with one or two that were seen
+        elif len(turns) == 2:
+            self.keep(document, self.choose(turns)[0])
+
+    def choose(self, turns: Sequence[list[int]]) -> tuple[list[Utterance], int]:
+        """One of the patterns that these turns allow, and how many turns it uses."""
+        first, second, *third = turns
+        patterns = [(alternating(turns), 3)] if third else []
+        if len(second) > 2:
+            patterns.append(([whole(first, QUESTION), *self.halves(second, ANSWER)], 2))
+        if len(first) > 2:
+            patterns.append(([*self.halves(first, QUESTION), whole(second, ANSWER)], 2))
+        return patterns[self.below(len(patterns))] if patterns else (alternating(turns), 2)
+
+    def halves(self, turn: list[int], role: int) -> list[Utterance]:
+        middle = turn[1 + self.below(len(turn) - 2)]
+        return [(turn[0], middle, role), (middle, turn[-1], role)]
+
+    def keep(self, document: int, utterances: list[Utterance]) -> None:
+        while len(utterances) < 3:
+            utterances.append((0, 0, QUESTION))  # a dialogue of two short turns: the third is empty
+        for begin, end, role in utterances:
+            self.stretches.extend((begin, end))
+            self.roles.append(role)
+        self.owners.append(document)
+
+
+def alternating(turns: Sequence[list[int]]) -> list[Utterance]:
+    return [whole(turn, (QUESTION, ANSWER)[number % 2]) for number, turn in enumerate(turns)]
+
+
+def whole(turn: list[int], role: int) -> Utterance:
+    return turn[0], turn[-1], role
+
+
+def replace_one(
+    stretches: np.ndarray, rows: np.ndarray, owners: np.ndarray, turns: Turns, documents: np.ndarray,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """In each of these rows a turn of another dialogue takes the place of one; ten tries to find another."""
+    others = owners[rows]
+    for _ in range(10):
+        again = others == owners[rows]
+        others[again] = rng.choice(documents, int(again.sum()))
+    first, last = turns.documents[others], turns.documents[others + 1]
+    turn = first + (rng.random(len(rows)) * (last - first)).astype(np.int64)
+    filled = (stretches[rows, :, 1] > stretches[rows, :, 0]).sum(axis=1)
+    place = (rng.random(len(rows)) * filled).astype(np.int64)
+    stretches[rows, place, 0] = turns.borders[turns.sentences[turn]]
+    stretches[rows, place, 1] = turns.borders[turns.sentences[turn + 1]]
+
+
+def shortened(sizes: np.ndarray, room: int) -> np.ndarray:
+    """(N, 3) the sizes when the longest of a row loses one at a time until all fit: the shortest choose first."""
+    out = np.zeros_like(sizes)
+    left = np.full(len(sizes), room)
+    order = np.argsort(sizes, axis=1, kind="stable")
+    for column in range(sizes.shape[1]):
+        place = order[:, column]
+        taken = np.minimum(sizes[np.arange(len(sizes)), place], left // (sizes.shape[1] - column))
+        out[np.arange(len(sizes)), place] = taken
+        left -= taken
+    return out

@@ -1,0 +1,74 @@
+"""Mixing corpora: each source's share of the tokens that are read."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plmkit.data.rows import Plan
+from plmkit.data.shards import TokenStore
+
+CLOSE = 0.002  # a share this near to what was asked for is left alone
+ROUNDS = 100
+
+
+def mix(store: TokenStore, documents: np.ndarray, weights: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """The epoch's documents: all once, or, with weights, as often as gives each source its share of the tokens."""
+    if not weights:
+        return documents
+    sizes, sources = store.document_tokens()[documents], store.sources[documents]
+    total = sizes.sum()
+    chosen = []
+    for source, weight in enumerate(weights):
+        mine = documents[sources == source]
+        wanted = total * weight / sum(weights)
+        chosen.append(repeat_to(mine, sizes[sources == source], wanted, rng))
+    return np.concatenate(chosen)
+
+
+def repeat_to(documents: np.ndarray, sizes: np.ndarray, wanted: float, rng: np.random.Generator) -> np.ndarray:
+    """Whole copies of the documents, then random ones, until they hold `wanted` tokens."""
+    if not len(documents):
+        return documents
+    copies, rest = divmod(wanted, sizes.sum())
+    order = rng.permutation(len(documents))
+    extra = int(np.searchsorted(np.cumsum(sizes[order]), rest))
+    return np.concatenate([np.tile(documents, int(copies)), documents[order[:extra]]])
+
+
+def balance(plan: Plan, store: TokenStore, weights: Sequence[float], rng: np.random.Generator) -> Plan:
+    """The plan without the rows that gave a source more than its share: cutting and random second texts do that."""
+    if not weights or not len(plan):
+        return plan
+    counts = tokens_by_source(plan, store, len(weights))
+    present = counts.sum(axis=0) > 0
+    wanted = np.where(present, weights, 0.0) / np.sum(weights, where=present)
+    order = rng.permutation(len(plan))
+    for _ in range(ROUNDS):
+        totals = counts[order].sum(axis=0)
+        source = int(np.argmax(totals / totals.sum() - wanted))
+        if totals[source] / totals.sum() - wanted[source] <= CLOSE:
+            break
+        order = without_excess(order, counts, source, wanted[source])
+    return plan.only(np.sort(order))
+
+
+def tokens_by_source(plan: Plan, store: TokenStore, sources: int) -> np.ndarray:
+    """(N, sources) how many tokens of each source a row has."""
+    starts = store.sentences[store.documents]
+    counts = np.zeros((len(plan), sources))
+    for block in plan.blocks():
+        stretches, owners, _ = plan.of(block)
+        source = store.sources[np.searchsorted(starts, stretches[:, 0], side="right") - 1]
+        sizes = stretches[:, 1] - stretches[:, 0]
+        counts[block] = np.bincount(
+            owners * sources + source, weights=sizes, minlength=len(block) * sources
+        ).reshape(-1, sources)  # fmt: skip
+    return counts
+
+
+def without_excess(order: np.ndarray, counts: np.ndarray, source: int, wanted: float) -> np.ndarray:
+    """Rows in which the source has more than its share fall out at random, until its share is the one wanted."""
+    mine, whole = counts[order, source], counts[order].sum(axis=1)
+    rich = np.flatnonzero(mine > wanted * whole)  # in random order, as `order` is
+    left = (mine.sum() - np.cumsum(mine[rich])) - wanted * (whole.sum() - np.cumsum(whole[rich]))
+    return np.delete(order, rich[: int(np.argmax(left <= 0)) + 1])

@@ -1,0 +1,79 @@
+"""RoBERTa (Liu et al., 2019; facebookresearch/fairseq)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.corruption.packing import FullSentences
+from plmkit.corruption.token import TokenMasking
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.recipe import Recipe
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.wordpiece import WordPiece
+
+FOR_MINUTES = (
+    "Batch, rate, warm-up, optimizer, dropout, length, masking, vocabulary, starting weights and size are set for "
+    "minutes on a small machine, not the paper's. Rows, masks and network are the paper's otherwise."
+)
+
+
+def roberta_base() -> Recipe:
+    """RoBERTa: BERT without the sentence task, on full rows, with a new mask each time (Liu et al., 2019)."""
+    return Recipe(
+        name="roberta-base",
+        paper="arXiv:1907.11692",
+        summary="Name hidden words from both sides in full rows, hidden anew each time; no sentence task.",
+        vocabulary=50_265,
+        tokenizer=WordPiece(size=50_265, lowercase=False),  # 4.4
+        corruption=(FullSentences(), TokenMasking(rate=0.15)),  # 4.1, 4.2
+        architecture=Encoder(
+            layers=12, heads=12, width=768, inner=3072,
+            first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False,
+        ),  # A, and the released tables
+        objectives=(MaskedLM(),),  # 4.2
+        schedule=Schedule(  # A, table 9
+            steps=500_000,
+            batch=8192,
+            lengths=((1.0, 512),),
+            rate=6e-4,
+            warmup=24_000 / 500_000,
+            shape="linear_to_zero",
+            clip=0.0,
+            optimizer=AdamW(beta2=0.98, epsilon=1e-6, decay=0.01),
+        ),
+    )  # fmt: skip
+
+
+def roberta_large() -> Recipe:
+    base = roberta_base()
+    return replace(
+        base,
+        name="roberta-large",
+        architecture=replace(base.architecture, layers=24, heads=16, width=1024, inner=4096),
+        schedule=replace(base.schedule, rate=4e-4, warmup=30_000 / 500_000),
+    )
+
+
+def roberta_mini() -> Recipe:
+    """The rows and the masks of Liu et al., 2019, at the size of bert-mini, with settings for minutes."""
+    base = roberta_base()
+    return replace(
+        base,
+        name="roberta-mini",
+        notes=FOR_MINUTES,
+        tokenizer=WordPiece(size=8_000),
+        corruption=(FullSentences(), TokenMasking(rate=0.4)),
+        architecture=replace(
+            base.architecture, layers=4, heads=4, width=256, inner=1024,
+            dropout=0.0, attention_dropout=0.0, neighbours=True,
+        ),
+        objectives=(MaskedLM(frequency_bias=True),),
+        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+    )  # fmt: skip
+
+
+def roberta_tiny() -> Recipe:
+    mini = roberta_mini()
+    return replace(
+        mini, name="roberta-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+    )
