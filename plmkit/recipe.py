@@ -6,6 +6,7 @@ from typing import Any
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange import SentencePairs
 from plmkit.corruption.token import TokenMasking
+from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
@@ -73,5 +74,6 @@ def check_fit(recipe: Recipe) -> None:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    kinds = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *OPTIMIZERS, Schedule, Recipe)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES)
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

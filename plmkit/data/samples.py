@@ -106,6 +106,7 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
     longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
     segments = np.zeros_like(tokens)
+    units = None if store.units is None else np.zeros(tokens.shape, dtype=np.uint8)
     tokens[:, 0] = vocabulary.cls
     for row, (begin_a, end_a, begin_b, end_b) in enumerate(stretches.tolist()):
         middle, end = 1 + end_a - begin_a, int(lengths[row])
@@ -115,8 +116,12 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
             tokens[row, middle + 1 : end - 1] = store.tokens[begin_b:end_b]
             tokens[row, end - 1] = vocabulary.sep
             segments[row, middle + 1 : end] = 1
+        if units is not None and store.units is not None:
+            units[row, 1:middle] = store.units[begin_a:end_a]
+            units[row, middle + 1 : middle + 1 + end_b - begin_b] = store.units[begin_b:end_b]
     return Rows(
         tokens=tokens,
+        units=units,
         segments=segments,
         visible=np.arange(longest) < lengths[:, None],
         follows=None if plan.follows is None else plan.follows[chosen],

@@ -64,6 +64,15 @@ class Tokenizer:
         rows = [np.array(encoding.ids, dtype=np.uint32) for encoding in found]
         return np.concatenate([np.zeros(0, dtype=np.uint32), *rows]), np.array(list(map(len, rows)), dtype=np.int64)
 
+    def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
+        """(T, 2) for each token of `encode_many(texts)`: its first character in its text, and the one after its last."""
+        if self._pieces is not None:
+            with self._lock:
+                return self._pieces.locate(texts)
+        found = self._plain.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        rows = [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in found]
+        return np.concatenate([np.zeros((0, 2), dtype=np.int64), *rows])
+
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text, special tokens included."""
         return join(self.vocabulary.names(ids))

@@ -13,6 +13,7 @@ from plmkit.data.corpus import Corpus, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
+from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
 from plmkit.recipe import Recipe
@@ -34,7 +35,7 @@ class Material:
     valid_store: TokenStore
     samples: Samples
     valid_documents: np.ndarray
-    key: str  # of the tokens: changes when the text or the tokenizer does
+    key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
 
@@ -64,6 +65,9 @@ def prepare(
 ) -> Material:
     """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
     recipe, machine = settings.recipe, settings.run
+    segmenter = segmenter_of(recipe.corruption)
+    if segmenter is not None:
+        segmenter.check()
     corpora = [open_corpus([path], layout=machine.layout, column=machine.column) for path in paths] or [
         embedded(screen)
     ]
@@ -73,9 +77,10 @@ def prepare(
     for note in notes:
         screen.say(note)
     ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
-    store = tokens_of(corpora, ready, settings, screen)
+    store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
-        held = tokens_of([open_corpus([valid], layout=machine.layout, column=machine.column)], ready, settings, screen)
+        held_out = open_corpus([valid], layout=machine.layout, column=machine.column)
+        held = tokens_of([held_out], ready, segmenter, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),
@@ -91,7 +96,7 @@ def prepare(
         valid_store=held,
         samples=samples,
         valid_documents=valid_documents,
-        key=store_key(corpora, ready),
+        key=store_key(corpora, ready, segmenter),
         notes=notes,
         names=tuple(paths) or ("documentation on this machine",),
     )
@@ -103,12 +108,21 @@ def embedded(screen: Screen) -> Corpus:
     return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
 
 
-def tokens_of(corpora: Sequence[Corpus], tokenizer: Tokenizer, settings: Settings, screen: Screen) -> TokenStore:
+def tokens_of(
+    corpora: Sequence[Corpus],
+    tokenizer: Tokenizer,
+    segmenter: ToolSegmenter | None,
+    settings: Settings,
+    screen: Screen,
+) -> TokenStore:
     processes = settings.run.processes or available_cores()
-    if store_folder(corpora, tokenizer, cache_folder()).is_dir():
-        return open_store(corpora, tokenizer, cache_folder())
-    with screen.reading("reading text", sum(corpus.size for corpus in corpora)) as advance:
-        return open_store(corpora, tokenizer, cache_folder(), processes=processes, on_progress=advance)
+    if store_folder(corpora, tokenizer, cache_folder(), segmenter).is_dir():
+        return open_store(corpora, tokenizer, cache_folder(), segmenter=segmenter)
+    doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
+    with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
+        return open_store(
+            corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
+        )
 
 
 def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
