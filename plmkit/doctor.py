@@ -35,6 +35,7 @@ class Diagnosis:
     held_out: int  # documents
     warnings: tuple[str, ...]
     preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
+    hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each hidden unit, as it was
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,7 +64,13 @@ def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
         tokens_per_example=float(np.mean(plan.stretches[:, [1, 3]].sum(1) - plan.stretches[:, [0, 2]].sum(1))),
         held_out=len(material.valid_documents),
     )
-    return Diagnosis(warnings=warnings(found), preview=tuple(preview(material, recipe)), **found)
+    examples = preview(material, recipe)
+    return Diagnosis(
+        warnings=warnings(found),
+        preview=tuple((example.seen, example.whole) for example in examples),
+        hidden=tuple(example.hidden for example in examples),
+        **found,
+    )
 
 
 def warnings(found: dict[str, Any]) -> tuple[str, ...]:

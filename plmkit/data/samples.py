@@ -67,13 +67,17 @@ class Samples:
 
     def batch(self, epoch: int, index: int, rows: int, length: int) -> Batch:
         """Rows index to index + rows of an epoch, fewer at its end."""
+        return as_batch(self.rows(epoch, index, rows, length))
+
+    def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
+        """The same before it becomes a batch: with the units that it was hidden by."""
         plan, order = self.plan(epoch, length)
         chosen = order[index : index + rows]
         filled = fill(self.store, plan, chosen, self.vocabulary, length)
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
             filled = step(filled, self.vocabulary, draws)
-        return as_batch(filled)
+        return filled
 
     def plan(self, epoch: int, length: int) -> tuple[Plan, np.ndarray]:
         """The epoch's examples and their order; the latest is kept."""

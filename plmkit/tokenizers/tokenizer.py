@@ -65,7 +65,7 @@ class Tokenizer:
         return np.concatenate([np.zeros(0, dtype=np.uint32), *rows]), np.array(list(map(len, rows)), dtype=np.int64)
 
     def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
-        """(T, 2) for each token of `encode_many(texts)`: its first character in its text, and the one after its last."""
+        """(T, 2) for each token of `encode_many`: its first character in its text, and the one after its last."""
         if self._pieces is not None:
             with self._lock:
                 return self._pieces.locate(texts)

@@ -63,9 +63,11 @@ class BioSegmenter:
         self.tagged = read_bio(settings.file)
         self.places: dict[str, int] = {}  # text of a sentence to where the file first has it
         self.openings: dict[str, list[int]] = {}  # the same by its first characters, for sentences cut in other places
+        self.ends = {len(self.tagged.text)}  # where a sentence may end
         for begin, text in sentences_in(self.tagged):
             self.places.setdefault(text, begin)
-            self.openings.setdefault(self.tagged.text[begin : begin + OPENING], []).append(begin)
+            self.openings.setdefault(text[:OPENING], []).append(begin)
+            self.ends.add(begin)
 
     def spans(self, texts: Sequence[str]) -> Spans:
         joined = "\n".join(texts)
@@ -99,11 +101,15 @@ class BioSegmenter:
         bare = "".join(text.split())
         place = self.places.get(bare)
         if place is None:
-            begins = self.openings.get(bare[:OPENING], ())
-            place = next((begin for begin in begins if self.tagged.text.startswith(bare, begin)), None)
+            begins = (begin for size in range(1, OPENING + 1) for begin in self.openings.get(bare[:size], ()))
+            place = next((begin for begin in begins if self.fits(bare, begin)), None)
         if place is None:
             raise InputError(self.departure(bare))
         return np.arange(place, place + len(bare))
+
+    def fits(self, bare: str, begin: int) -> bool:
+        """Does the file have this text here, as one sentence or as several?"""
+        return begin + len(bare) in self.ends and self.tagged.text.startswith(bare, begin)
 
     def departure(self, bare: str) -> str:
         """Which line of the file is out of step with the text: where the sentence most alike departs from it."""
@@ -111,11 +117,13 @@ class BioSegmenter:
         shared, behind = max((alike(text, begin, bare), -begin) for begin in self.places.values())
         place = shared - behind
         line = int(self.tagged.lines[min(place, len(text) - 1)])
+        goes_on = f"has '{bare[shared:][:SHOWN]}'" if shared < len(bare) else "ends a sentence"
         after = f" after '{bare[:shared][-SHOWN:]}'" if shared else ""
         has = f"'{text[place : place + SHOWN]}'" if place < len(text) else "nothing more"
         return (
-            f"{self.settings.file}, line {line}: out of step with the corpus, which has '{bare[shared:][:SHOWN]}'{after};"
-            f" the file has {has}.\nTag the text of the corpus itself, every sentence of it."
+            f"{self.settings.file}, line {line}: out of step with the corpus, "
+            f"which {goes_on}{after}; the file has {has}.\n"
+            "Tag the text of the corpus itself, every sentence of it."
         )
 
 

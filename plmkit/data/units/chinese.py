@@ -136,7 +136,7 @@ def is_noun(tag: str) -> bool:
 
 
 def tagged_entities(text: str, words: list[list[int]], tags: list[str]) -> Iterator[tuple[int, int]]:
-    """Words of two or more characters with the tag of a name; 乔治·华盛顿 is one name, and so are persons' that touch."""
+    """Words of two or more characters with the tag of a name; 乔治·华盛顿 is one, so are persons' that touch."""
     place = 0
     while place < len(words):
         (begin, end), tag = words[place], tags[place]

@@ -5,6 +5,7 @@ is many times faster and finds the same words.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -77,7 +78,7 @@ def likeliest(found: Found, weights: np.ndarray, unlisted: float, length: int) -
     route = np.zeros(length + len(limits), dtype=np.int64)
     places, ends, weights = slot[begins[order]], slot[begins[order]] + lengths[order], weights[order]
     edges = np.append(np.flatnonzero(np.diff(turn[order], prepend=-1)), len(order)).tolist()
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         place = places[low:high]
         score = weights[low:high] + best[ends[low:high]]
         better = score >= best[place]

@@ -17,7 +17,7 @@ BEFORE_NOUNS = ("DT", "PDT", "PRP$", "CD", "JJ", "JJR", "JJS", "POS")
 NOUNS = ("NN", "NNS", "NNP", "NNPS")
 LINKS = frozenset("of de la van von der du di al bin".split())  # Bank of England, Vincent van Gogh
 LONGEST_PHRASE = 6  # words
-MANY_CAPITALS = 0.6  # of the words: a headline, where capitals tell nothing
+MANY_CAPITALS = 0.75  # of the words: a headline, where capitals tell nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def noun_phrases(text: str, tokens: list[tuple[int, int]], tags: list[str]) -> I
             if len(run) > 1:
                 yield tokens[run[0]][0], tokens[run[-1]][1]
             run = []
-        if fits and tag != "POS" or run and fits:
+        if fits and (run or tag != "POS"):
             run.append(place)
 
 

@@ -17,7 +17,7 @@ def word_starts(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> np.n
     if rows.units is None and level != "word":
         raise SettingError(
             f"Units are to be of level {level}, but nothing finds any in this text.\n"
-            f"Choose a segmenter that does, as in --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}."
+            f"Choose a segmenter: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}."
         )
     if rows.units is None:
         starts = ~vocabulary.is_continuation[rows.tokens]

@@ -43,7 +43,7 @@ class Guesser:
             self.emit[codes[known] - FIRST, state] = np.array(list(seen.values()))[known]
 
     def starts(self, codes: np.ndarray, runs: np.ndarray) -> np.ndarray:
-        """(N,) True where a word begins; only the runs (R, 2) are looked at, all together, one character after another."""
+        """(N,) True where a word begins; looks at the runs (R, 2) alone, all together, one character after another."""
         starts = np.ones(len(codes), dtype=bool)
         runs = runs[
             np.argsort(runs[:, 0] - runs[:, 1], kind="stable")
@@ -63,13 +63,13 @@ class Guesser:
                 new[:going, state] = np.maximum(by_low, by_high)
                 last[place, :going, state] = np.where(by_high >= by_low, high, low)
             score = new
-        state = np.where(score[:, S] >= score[:, E], S, E)
+        chosen = np.where(score[:, S] >= score[:, E], S, E)
         for place in range(int(sizes[0]) - 1, -1, -1):
             going = int(np.searchsorted(-sizes, -place, side="left"))
-            now = state[:going]
+            now = chosen[:going]
             starts[runs[:going, 0] + place] = (now == B) | (now == S)
             if place:
-                state[:going] = last[place, np.arange(going), now]
+                chosen[:going] = last[place, np.arange(going), now]
         return starts
 
 
