@@ -1,25 +1,26 @@
 """Chinese words, phrases and entities by jieba."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from sys import intern
 from typing import ClassVar
 
 import numpy as np
 
 from plmkit.data.units.cutting import Cutter
 from plmkit.data.units.letters import IDEOGRAPH, LETTER, plain_starts, spans_of
-from plmkit.data.units.lists import Entry, Names, read_dictionary
+from plmkit.data.units.lists import Entry, Names, check_lexicon, read_dictionary
 from plmkit.data.units.spans import Spans, check_level, levels_to, no_spans, without_overlaps
 from plmkit.data.units.trie import Found, codes_of
 from plmkit.data.units.unlisted import FIRST, LAST, guesser, runs_of, tagger
 
 DICTIONARY = "corruption.segmenter.dictionary"
 ENTITY_TAGS = ("nr", "ns", "nt", "nz", "t")  # person, place, organisation, other name, time; nrt and nrfg are persons
-PERSON = "nr"
+PERSON, LATIN, NUMERAL, UNTAGGED = "nr", "eng", "m", "x"
 HEAD_TAGS = ("n", "vn", "an", "j", "eng")  # what a noun phrase may end with: nouns, and what stands for one
 MODIFIER_TAGS = ("a", "b")  # adjectives, and words such as 大型 that only modify
 LONGEST_PHRASE = 4  # words; longer runs of nouns are mostly lists
@@ -50,10 +51,10 @@ class Jieba:
         return levels_to(self.level)
 
     def check(self) -> None:
-        """Refuse files that are missing or broken, before anything takes time."""
+        """Refuse files that are missing, broken or of no use, before anything takes time."""
+        check_lexicon(self.lexicon, self.level)
         if self.dictionary:
             read_dictionary(self.dictionary, DICTIONARY)
-        Names(self.lexicon)
 
     def build(self) -> "JiebaSegmenter":
         return JiebaSegmenter(self)
@@ -76,11 +77,11 @@ class JiebaSegmenter:
             return Spans(words=spans_of(starts & guesser().starts(codes, lone), kinds))
         tags = self.tagged(text, starts, number, lone)
         words = spans_of(starts, kinds)
-        of_words = [tags.get(begin, "x") for begin in words[:, 0].tolist()]
+        of_words = [tags.get(begin, UNTAGGED) for begin in words[:, 0].tolist()]
         for place in np.flatnonzero(number[words[:, 0]] < 0).tolist():
             begin = int(words[place, 0])
             if begin not in tags and kinds[begin] == LETTER:
-                of_words[place] = "m" if text[begin].isdigit() else "eng"
+                of_words[place] = NUMERAL if text[begin].isdigit() else LATIN
         phrases = list(noun_phrases(words.tolist(), of_words))
         if self.settings.level == "phrase":
             return Spans(words=words, phrases=without_overlaps(phrases))
@@ -157,46 +158,44 @@ def tagged_entities(text: str, words: list[list[int]], tags: list[str]) -> Itera
 @cache
 def jieba_dictionary() -> tuple[Cutter, list[str]]:
     """jieba's own words and their tags."""
-    entries = jieba_entries()
-    return cutter_of(entries), [entry.tag or "x" for entry in entries]
+    return dictionary_of(jieba_words())
 
 
 def extended(own: Sequence[Entry]) -> tuple[Cutter, list[str]]:
     """jieba's words and the user's; the user's overrule."""
-    entries = {entry.word: entry for entry in jieba_entries()}
+    words = jieba_words()
     cutter, _ = jieba_dictionary()
-    needed = enough(cutter, [entry.word for entry in own], entries)
-    for entry, frequency in zip(own, needed, strict=True):
-        old = entries.get(entry.word, entry)
-        entries[entry.word] = replace(
-            entry, frequency=entry.frequency or frequency, tag=entry.tag or (old.tag if old is not entry else None)
-        )
-    together = list(entries.values())
-    return cutter_of(together), [entry.tag or "x" for entry in together]
+    for entry, needed in zip(own, enough(cutter, [entry.word for entry in own], words), strict=True):
+        _, tag = words.get(entry.word, (0, UNTAGGED))
+        words[entry.word] = entry.frequency or needed, entry.tag or tag
+    return dictionary_of(words)
 
 
-def enough(cutter: Cutter, words: Sequence[str], entries: dict[str, Entry]) -> list[int]:
-    """For each word, a frequency that lets it win against its parts, by jieba's rule."""
-    text = "\n".join(words)
+def enough(cutter: Cutter, wanted: Sequence[str], words: Mapping[str, tuple[int, str]]) -> list[int]:
+    """For each word wanted, a frequency that lets it win against its parts, by jieba's rule."""
+    text = "\n".join(wanted)
     codes = codes_of(text)
     plain, kinds = plain_starts(codes)
     starts, _, _ = cutter.cut(codes, plain, kinds)
-    chance = [1.0] * len(words)
-    for begin, end in spans_of(starts, kinds).tolist():
-        part = entries.get(text[begin:end])
-        chance[text.count("\n", 0, begin)] *= ((part.frequency if part else None) or 1) / cutter.total
-    old = [(entries[word].frequency if word in entries else None) or 1 for word in words]
-    return [max(int(share * cutter.total) + 1, before) for share, before in zip(chance, old, strict=True)]
+    parts = spans_of(starts, kinds)
+    chances = [1.0] * len(wanted)
+    lines = np.cumsum(codes == ord("\n"))[parts[:, 0]].tolist()
+    for line, (begin, end) in zip(lines, parts.tolist(), strict=True):
+        chances[line] *= words.get(text[begin:end], (1, ""))[0] / cutter.total
+    return [
+        max(int(chance * cutter.total) + 1, words.get(word, (1, ""))[0])
+        for word, chance in zip(wanted, chances, strict=True)
+    ]
 
 
-def cutter_of(entries: Sequence[Entry]) -> Cutter:
-    return Cutter([entry.word for entry in entries], [entry.frequency or 0 for entry in entries])
+def dictionary_of(words: Mapping[str, tuple[int, str]]) -> tuple[Cutter, list[str]]:
+    return Cutter(list(words), [frequency for frequency, _ in words.values()]), [tag for _, tag in words.values()]
 
 
-def jieba_entries() -> list[Entry]:
+def jieba_words() -> dict[str, tuple[int, str]]:
+    """Word to frequency and tag, from the file in jieba's package; its own cache, a marshal file in /tmp, is let be."""
     spec = find_spec("jieba")
     assert spec is not None and spec.submodule_search_locations, "jieba is among the dependencies"
     text = Path(spec.submodule_search_locations[0], "dict.txt").read_text(encoding="utf-8")
-    lines = dict.fromkeys(text.splitlines())
-    fields = {word: (frequency, tag) for word, frequency, tag in (line.split(" ") for line in lines)}
-    return [Entry(word=word, frequency=int(frequency), tag=tag) for word, (frequency, tag) in fields.items()]
+    fields = (line.split(" ") for line in text.splitlines())
+    return {word: (int(frequency), intern(tag)) for word, frequency, tag in fields}

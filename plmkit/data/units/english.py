@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from plmkit.data.units.letters import plain_starts, spans_of
-from plmkit.data.units.lists import Names
+from plmkit.data.units.lists import Names, check_lexicon
 from plmkit.data.units.spans import Spans, check_level, levels_to, without_overlaps
 from plmkit.data.units.trie import codes_of
 
@@ -37,8 +37,8 @@ class English:
         return levels_to(self.level)
 
     def check(self) -> None:
-        """Refuse files that are missing or broken, before anything takes time."""
-        Names(self.lexicon)
+        """Refuse files that are missing, broken or of no use, before anything takes time."""
+        check_lexicon(self.lexicon, self.level)
 
     def build(self) -> "EnglishSegmenter":
         return EnglishSegmenter(self)

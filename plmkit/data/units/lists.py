@@ -8,7 +8,7 @@ import numpy as np
 
 from plmkit.data.units.letters import LETTER
 from plmkit.data.units.trie import Trie
-from plmkit.errors import InputError, nearest
+from plmkit.errors import InputError, SettingError, nearest
 
 LEXICON = "corruption.segmenter.lexicon"
 
@@ -88,6 +88,17 @@ def read_lexicon(path: str, setting: str) -> list[str]:
     if not names:
         raise InputError(f"{path} holds no names. Put one entity a line, or leave {setting} out.")
     return list(dict.fromkeys(names))
+
+
+def check_lexicon(path: str | None, level: str) -> None:
+    """A lexicon lists entities: it is of use only where they are looked for."""
+    if path and level != "entity":
+        raise SettingError(
+            f"{LEXICON}={path} lists entities, but corruption.segmenter.level is {level}.\n"
+            "Set corruption.segmenter.level=entity, or leave the lexicon out."
+        )
+    if path:
+        read_lexicon(path, LEXICON)
 
 
 class Names:

@@ -153,11 +153,20 @@ def test_a_broken_dictionary_is_refused_by_its_line(content, says, tmp_path):
 
 def test_a_missing_file_is_refused_with_the_nearest_name(tmp_path):
     (tmp_path / "words.txt").write_text("语言\n", encoding="utf-8")
-    for settings in (Jieba(dictionary=str(tmp_path / "word.txt")), Jieba(lexicon=str(tmp_path / "word.txt"))):
+    for settings in (
+        Jieba(dictionary=str(tmp_path / "word.txt")),
+        Jieba(lexicon=str(tmp_path / "word.txt"), level="entity"),
+    ):
         with pytest.raises(InputError, match=r"there is no file\. Did you mean 'words\.txt'\?"):
             settings.check()
     with pytest.raises(InputError, match="there is a folder, not a file"):
         Jieba(dictionary=str(tmp_path)).check()
+
+
+@pytest.mark.parametrize("level", ["word", "phrase"])
+def test_a_lexicon_that_nobody_would_look_into_is_refused(level):
+    with pytest.raises(SettingError, match=f"lists entities, but corruption.segmenter.level is {level}"):
+        Jieba(lexicon="names.txt", level=level).check()
 
 
 def test_a_level_that_is_none_is_refused():

@@ -298,7 +298,7 @@ def test_bad_files_are_refused_and_nothing_is_written(
         "doctor": ("doctor", corpus, "--recipe", "word-test"),
         "pretrain": ("pretrain", "word-test", corpus, "--out", tmp_path / "out", "--steps", 1),
     }[verb]
-    choice = ("--set", "corruption.segmenter=Bio") if setting == "file" else ()
+    choice = ("--set", "corruption.segmenter=Bio" if setting == "file" else "corruption.segmenter.level=entity")
     before = sorted(tmp_path.rglob("*"))
     ran = plm(*command, "--tokenizer", vocabulary, *choice, "--set", f"corruption.segmenter.{setting}={path}")
     assert (ran.code, ran.out) == (2, "")
