@@ -36,6 +36,7 @@ class Diagnosis:
     held_out_tokens: int
     warnings: tuple[str, ...]
     preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
+    hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each hidden unit, as it was
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +66,13 @@ def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
         held_out=len(material.valid_documents),
         held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
     )
-    return Diagnosis(warnings=warnings(found), preview=tuple(preview(material, recipe)), **found)
+    examples = preview(material, recipe)
+    return Diagnosis(
+        warnings=warnings(found),
+        preview=tuple((example.seen, example.whole) for example in examples),
+        hidden=tuple(example.hidden for example in examples),
+        **found,
+    )
 
 
 def warnings(found: dict[str, Any]) -> tuple[str, ...]:

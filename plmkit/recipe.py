@@ -9,6 +9,7 @@ from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.token import TokenMasking
+from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
@@ -136,5 +137,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    kinds = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *OPTIMIZERS, Schedule, Recipe)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES)
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

@@ -55,20 +55,31 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         raise SettingError(f"There is no setting '{full}'.{suggest(settings, full, name)}")
     old = getattr(settings, name)
     if rest:
+        if old is None and (kinds := kinds_of(settings, name)):
+            stem = full.removesuffix("." + ".".join(rest))
+            raise SettingError(f"'{full}': {name} is none. Choose one first: --set {stem}={next(iter(kinds))}.")
         if not is_group(old):
             raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
         return dataclasses.replace(settings, **{name: assign(old, rest, text, full)})
     hint = get_type_hints(type(settings))[name]
-    kinds = {
-        kind.__name__: kind for kind in get_args(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)
-    }
+    kinds = kinds_of(settings, name)
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
         return settings if type(old) is kinds[text] else dataclasses.replace(settings, **{name: kinds[text]()})
+    if kinds and type(None) in get_args(hint) and text.lower() in ("none", "null"):
+        return dataclasses.replace(settings, **{name: None})
+    if kinds and old is None:
+        raise SettingError(f"'{full}' takes one of {', '.join(kinds)}, or none; found '{text}'.{nearest(text, kinds)}")
     if is_group(old):
         options = ", ".join(sorted(names_in(old)))
         others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
         raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
     return dataclasses.replace(settings, **{name: parse(text, hint, full)})
+
+
+def kinds_of(settings: Any, name: str) -> dict[str, type]:
+    """The settings classes that a setting may hold, by name."""
+    options = get_args(get_type_hints(type(settings))[name])
+    return {kind.__name__: kind for kind in options if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
 
 
 def assign_member(members: tuple, path: list[str], text: str, full: str) -> tuple:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe
 from plmkit.settings import snake, to_json
 
+HIGHLIGHTS = ("yellow", "cyan")
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
 
 
@@ -120,11 +122,19 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         console.print(f"mix by tokens: {mix}", markup=False)
     for warning in found.warnings:
         console.print(Text(f"! {warning}", style="yellow"))
-    for number, (seen, whole) in enumerate(found.preview, start=1):
+    for number, ((seen, whole), hidden) in enumerate(zip(found.preview, found.hidden, strict=True), start=1):
         console.print(f"\n[bold]example {number}[/], as the model sees it")
         console.print(Text(seen))
         console.print("[dim]and as it was[/]")
-        console.print(Text(whole, style="dim"))
+        console.print(highlighted(whole, hidden))
+
+
+def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
+    """The text with each hidden unit in one colour, and neighbours in two; a pipe gets plain text."""
+    shown = Text(text, style="dim")
+    for number, (begin, end) in enumerate(units):
+        shown.stylize(f"not dim black on {HIGHLIGHTS[number % len(HIGHLIGHTS)]}", begin, end)
+    return shown
 
 
 def pretrained(out: Path, about: dict[str, Any]) -> None:

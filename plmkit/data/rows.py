@@ -65,5 +65,5 @@ class Rows:
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
     follows: np.ndarray | None = None  # (B,)
-    starts: np.ndarray | None = None  # (B, L) True where a word begins
+    units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)

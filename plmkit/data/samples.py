@@ -74,13 +74,17 @@ class Samples:
 
     def batch(self, epoch: int, index: int, rows: int, length: int) -> Batch:
         """Rows index to index + rows of an epoch, fewer at its end."""
+        return as_batch(self.rows(epoch, index, rows, length))
+
+    def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
+        """The same before it becomes a batch: with the units that it was hidden by."""
         plan, order = self.plan(epoch, length)
         chosen = order[index : index + rows]
         filled = fill(self.store, plan, chosen, self.vocabulary, length)
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
             filled = step(filled, self.vocabulary, draws)
-        return as_batch(filled)
+        return filled
 
     def plan(self, epoch: int, length: int) -> tuple[Plan, np.ndarray]:
         """The epoch's examples and their order; the latest is kept."""
@@ -115,6 +119,7 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
     longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
     segments = np.zeros((len(chosen), longest), dtype=np.int64)
+    units = None if store.units is None else np.zeros(tokens.shape, dtype=np.uint8)
     tokens[:, 0] = vocabulary.cls
     source, separator = store.tokens, vocabulary.sep
     last, at = -1, 1
@@ -128,11 +133,14 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
         stop = at + end - begin
         tokens[row, at:stop] = source[begin:end]
         tokens[row, stop] = separator
+        if units is not None and store.units is not None:
+            units[row, at:stop] = store.units[begin:end]
         if number:
             segments[row, at : stop + 1] = number * vocabulary.second
         at = stop + 1
     return Rows(
         tokens=tokens,
+        units=units,
         segments=segments,
         visible=np.arange(longest) < lengths[:, None],
         follows=None if plan.follows is None else plan.follows[chosen],

@@ -5,17 +5,22 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
 from plmkit.data.sentences import split_sentences
 from plmkit.data.survey import Survey, survey_of
+from plmkit.data.units.choosing import ToolSegmenter, fingerprint
+from plmkit.data.units.spans import Segmenter, token_units
 from plmkit.errors import InputError
 from plmkit.files import new_folder, write_json
+from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 2  # count up when the files or the way they are made change
@@ -34,6 +39,7 @@ class TokenStore:
     documents: np.ndarray  # (D + 1,) sentence where each document begins, and the end
     sources: np.ndarray  # (D,) which of the corpora each document came from
     survey: Survey
+    units: np.ndarray | None = None  # (T,) where words, phrases and entities begin, as bits; mapped from disk
     lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
 
     def stretch(self, document: int) -> tuple[int, int]:
@@ -55,6 +61,7 @@ class Portion:
     lines: np.ndarray  # True where a sentence begins a line
     document_sentences: np.ndarray  # 0 for a document without a single token
     survey: Survey
+    units: np.ndarray | None = None
 
 
 def open_store(
@@ -62,23 +69,28 @@ def open_store(
     tokenizer: Tokenizer,
     cache: Path,
     *,
+    segmenter: ToolSegmenter | None = None,
     processes: int = 1,
     on_progress: OnProgress | None = None,
 ) -> TokenStore:
     """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
-    folder = store_folder(corpora, tokenizer, cache)
+    folder = store_folder(corpora, tokenizer, cache, segmenter)
     if not (folder / "store.json").is_file():
-        build_store(folder, corpora, tokenizer, processes, on_progress or (lambda size: None))
+        maker = Maker(tokenizer, segmenter)
+        build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
     return load_store(folder)
 
 
-def store_folder(corpora: Sequence[Corpus], tokenizer: Tokenizer, cache: Path) -> Path:
+def store_folder(
+    corpora: Sequence[Corpus], tokenizer: Tokenizer, cache: Path, segmenter: ToolSegmenter | None = None
+) -> Path:
     """Where the tokens are, or will be."""
-    return cache / "tokens" / store_key(corpora, tokenizer)
+    return cache / "tokens" / store_key(corpora, tokenizer, segmenter)
 
 
-def store_key(corpora: Sequence[Corpus], tokenizer: Tokenizer) -> str:
+def store_key(corpora: Sequence[Corpus], tokenizer: Tokenizer, segmenter: ToolSegmenter | None = None) -> str:
     parts = [f"store {FORMAT}", tokenizer.fingerprint(), *(corpus.fingerprint() for corpus in corpora)]
+    parts += [] if segmenter is None else [fingerprint(segmenter)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
 
@@ -89,20 +101,47 @@ def load_store(folder: Path) -> TokenStore:
         for name in ("sentences", "documents", "sources", "lines")
     }
     tokens = np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r")
-    return TokenStore(tokens=tokens, survey=Survey.from_json(about["survey"]), **parts)
+    has_units = (folder / "units.bin").is_file()
+    units = np.memmap(folder / "units.bin", dtype=np.uint8, mode="r") if has_units else None
+    return TokenStore(tokens=tokens, units=units, survey=Survey.from_json(about["survey"]), **parts)
 
 
-def build_store(
-    folder: Path, corpora: Sequence[Corpus], tokenizer: Tokenizer, processes: int, on_progress: OnProgress
-) -> None:
-    dtype = np.dtype(np.uint16 if len(tokenizer.vocabulary) <= 2**16 else np.uint32)
+class Maker:
+    """Makes tokens of text, and units where a segmenter is chosen; each process has its own."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None) -> None:
+        self.tokenizer, self.settings = tokenizer, settings
+        self.segmenter: Segmenter | None = settings.build() if settings else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Maker, (self.tokenizer, self.settings)
+
+    def units(self, sentences: list[str], lengths: np.ndarray) -> np.ndarray | None:
+        """(T,) the units of sentences that have so many tokens each."""
+        if self.segmenter is None:
+            return None
+        parts, done = [np.zeros(0, dtype=np.uint8)], 0
+        for group in groups(sentences, BLOCK_CHARACTERS):
+            offsets = self.tokenizer.offsets_many(group)
+            counts = lengths[done : done + len(group)]
+            parts.append(token_units(self.segmenter.spans(group), group, offsets, counts))
+            done += len(group)
+        return np.concatenate(parts)
+
+
+def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
+    dtype = np.dtype(np.uint16 if len(maker.tokenizer.vocabulary) <= 2**16 else np.uint32)
     sentence_lengths, lines, document_sentences, sources = [], [], [], []
     survey = Survey()
     with new_folder(folder) as partial:
-        with open(partial / "tokens.bin", "wb") as file:
+        with ExitStack() as files:
+            tokens = files.enter_context(open(partial / "tokens.bin", "wb"))
+            units = files.enter_context(open(partial / "units.bin", "wb")) if maker.segmenter else None
             for number, corpus in enumerate(corpora):
-                for portion in portions(corpus, tokenizer, processes, on_progress):
-                    portion.tokens.astype(dtype).tofile(file)
+                for portion in portions(corpus, maker, processes, on_progress):
+                    portion.tokens.astype(dtype).tofile(tokens)
+                    if units is not None and portion.units is not None:
+                        portion.units.tofile(units)
                     sentence_lengths.append(portion.sentence_lengths.astype(np.int32))
                     lines.append(portion.lines)
                     kept = portion.document_sentences[portion.document_sentences > 0]
@@ -124,15 +163,15 @@ def borders(lengths: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)])
 
 
-def portions(corpus: Corpus, tokenizer: Tokenizer, processes: int, on_progress: OnProgress) -> Iterator[Portion]:
+def portions(corpus: Corpus, maker: Maker, processes: int, on_progress: OnProgress) -> Iterator[Portion]:
     """Blocks of the corpus as tokens, in order; never more than two blocks a worker are under way."""
     if processes <= 1 or corpus.size < SMALL_BYTES:
         for block in blocks(corpus, on_progress):
-            yield tokenize(block, tokenizer)
+            yield tokenize(block, maker)
         return
     waiting: deque[Future[Portion]] = deque()
     # spawned, not forked: a fork in a program with threads may never wake up
-    with ProcessPoolExecutor(processes, get_context("spawn"), set_up_worker, (tokenizer,)) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), set_up_worker, (maker,)) as pool:
         for block in blocks(corpus, on_progress):
             waiting.append(pool.submit(tokenize_in_worker, block))
             if len(waiting) > 2 * processes:
@@ -154,30 +193,30 @@ def blocks(corpus: Corpus, on_progress: OnProgress) -> Iterator[list[Document]]:
         yield block
 
 
-worker_tokenizer: Tokenizer | None = None  # each worker process has its own
+worker_maker: Maker | None = None  # each worker process has its own
 
 
-def set_up_worker(tokenizer: Tokenizer) -> None:
-    global worker_tokenizer
-    worker_tokenizer = tokenizer
+def set_up_worker(maker: Maker) -> None:
+    global worker_maker
+    worker_maker = maker
 
 
 def tokenize_in_worker(block: list[Document]) -> Portion:
-    assert worker_tokenizer is not None
-    return tokenize(block, worker_tokenizer)
+    assert worker_maker is not None
+    return tokenize(block, worker_maker)
 
 
-def tokenize(block: list[Document], tokenizer: Tokenizer) -> Portion:
+def tokenize(block: list[Document], maker: Maker) -> Portion:
     """Sentences of the block to tokens; empty sentences are dropped."""
     sentences: list[str] = []
     ends, line_ends = [0], [0]
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            sentences.extend(tokenizer.going_on(split_sentences(paragraph), first=is_first))
+            sentences.extend(maker.tokenizer.going_on(split_sentences(paragraph), first=is_first))
             line_ends.append(len(sentences))
         ends.append(len(sentences))
-    tokens, lengths = tokenizer.encode_many(sentences)
+    tokens, lengths = maker.tokenizer.encode_many(sentences)
     line = np.repeat(np.arange(len(line_ends) - 1), np.diff(line_ends))[lengths > 0]  # of each sentence that is kept
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])
     return Portion(
@@ -185,5 +224,6 @@ def tokenize(block: list[Document], tokenizer: Tokenizer) -> Portion:
         sentence_lengths=lengths[lengths > 0],
         lines=np.diff(line, prepend=-1) > 0,
         document_sentences=np.diff(filled[ends]),
-        survey=survey_of(block, tokens, int((lengths > 0).sum()), tokenizer.vocabulary.unknown),
+        survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
+        units=maker.units(sentences, lengths),
     )

@@ -10,7 +10,7 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from tokenizers import Tokenizer as RustTokenizer
@@ -73,6 +73,7 @@ class Cut:
     alone: np.ndarray  # code points, in order
     is_alone: np.ndarray  # for each piece
     stops: np.ndarray  # for each text: how many pieces there are up to its end
+    places: np.ndarray  # for each piece: its first character, counted from the start of its text
 
 
 def cut(texts: Sequence[str]) -> Cut:
@@ -90,12 +91,15 @@ def cut(texts: Sequence[str]) -> Cut:
     is_start[edges[::2]] = True
     starts = np.flatnonzero(is_start)
     is_alone = kind[starts] == ALONE
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)) + 1) - 1
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    ends = np.cumsum(lengths + 1) - 1
+    stops = np.searchsorted(starts, ends)
     return Cut(
         runs=[text[first:last] for first, last in zip(edges[::2], edges[1::2], strict=True)],
         alone=codes[starts[is_alone]],
         is_alone=is_alone,
-        stops=np.searchsorted(starts, ends),
+        stops=stops,
+        places=starts - np.repeat(ends - lengths, np.diff(stops, prepend=0)),
     )
 
 
@@ -128,6 +132,8 @@ class PieceCache:
         self.tokens = np.zeros(0, dtype=np.uint32)  # of all pieces, one after the other
         self.counts = np.zeros(0, dtype=np.int64)  # for each piece
         self.starts = np.zeros(0, dtype=np.int64)  # for each piece, in `tokens`
+        self.spans = np.zeros((0, 2), dtype=np.int32)  # for each of `tokens`: where in its piece; learnt when asked
+        self.located = 0  # how many pieces have their spans
 
     def encode(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """The tokens of all texts in one row, and how many each text has."""
@@ -137,17 +143,31 @@ class PieceCache:
         return np.concatenate(tokens), np.concatenate(lengths)
 
     def encode_group(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        found = cut(texts)
+        places, counts = self.look_up(found)
+        return self.tokens[places], np.diff(ends_of(counts)[found.stops], prepend=0)
+
+    def locate(self, texts: Iterable[str]) -> np.ndarray:
+        """(T, 2) for each token that `encode` gives: its first character in its text, and the one after its last."""
+        return np.concatenate([np.zeros((0, 2), dtype=np.int64), *map(self.locate_group, groups(texts))])
+
+    def locate_group(self, texts: Sequence[str]) -> np.ndarray:
+        found = cut(texts)
+        places, counts = self.look_up(found)
+        self.learn_spans()
+        return self.spans[places] + np.repeat(found.places, counts)[:, None]
+
+    def look_up(self, found: Cut) -> tuple[np.ndarray, np.ndarray]:
+        """Where in `tokens` the tokens of all pieces are, and how many each piece has."""
         if self.characters > self.most_characters or self.number.fresh:  # fresh: the last call was interrupted
             self.forget()
-        found = cut(texts)
         pieces = np.empty(len(found.is_alone), dtype=np.int64)
         pieces[~found.is_alone] = [self.number[run] for run in found.runs]
         pieces[found.is_alone] = self.number_codes(found.alone)
         self.learn()
         counts = self.counts[pieces]
-        stops = np.concatenate([[0], np.cumsum(counts)])
-        places = np.arange(stops[-1]) + np.repeat(self.starts[pieces] - stops[:-1], counts)
-        return self.tokens[places], np.diff(stops[found.stops], prepend=0)
+        stops = ends_of(counts)
+        return np.arange(stops[-1]) + np.repeat(self.starts[pieces] - stops[:-1], counts), counts
 
     def number_codes(self, codes: np.ndarray) -> np.ndarray:
         for code in np.unique(codes[self.number_of_code[codes] < 0]).tolist():
@@ -169,3 +189,19 @@ class PieceCache:
         if piece.isascii() and piece.isalnum():  # nothing to clean or cut: five times faster without the rules
             return [token.id for token in self.model.tokenize(piece.lower() if self.lowercase else piece)]
         return self.rust.encode(piece, add_special_tokens=False).ids
+
+    def learn_spans(self) -> None:
+        """Where the tokens of a piece lie in it, for the pieces that nobody asked about before."""
+        fresh = list(islice(self.number, self.located, None))
+        if not fresh:
+            return
+        found = [self.rust.encode(piece, add_special_tokens=False).offsets for piece in fresh]
+        flat = np.array(list(chain.from_iterable(found)), dtype=np.int32).reshape(-1, 2)
+        self.spans = np.concatenate([self.spans, flat])
+        self.located = len(self.number)
+        assert len(self.spans) == len(self.tokens)
+
+
+def ends_of(counts: np.ndarray) -> np.ndarray:
+    """0, and where each of consecutive lots of these sizes ends."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

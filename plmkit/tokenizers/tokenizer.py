@@ -74,6 +74,15 @@ class Tokenizer:
         spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
         return [*sentences[:1], *spaced[1:]] if first else spaced
 
+    def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
+        """(T, 2) for each token of `encode_many`: its first character in its text, and the one after its last."""
+        if self._pieces is not None:
+            with self._lock:
+                return self._pieces.locate(texts)
+        found = self._plain.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        rows = [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in found]
+        return np.concatenate([np.zeros((0, 2), dtype=np.int64), *rows])
+
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text, special tokens included; of byte-level BPE the very text."""
         return self.kind.join(self.vocabulary.names(ids), self._added)

@@ -3,16 +3,18 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
+from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
+from plmkit.data.units.starts import word_starts
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
 from plmkit.recipe import Recipe
@@ -35,7 +37,7 @@ class Material:
     valid_store: TokenStore
     samples: Samples
     valid_documents: np.ndarray
-    key: str  # of the tokens: changes when the text or the tokenizer does
+    key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
 
@@ -71,6 +73,9 @@ def prepare(
 ) -> Material:
     """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
     recipe, machine = settings.recipe, settings.run
+    segmenter = segmenter_of(recipe.corruption)
+    if segmenter is not None:
+        segmenter.check()
     given = [*paths, *([valid] if valid else [])]
     opened = open_corpora(given, layout=machine.layout, column=machine.column)
     corpora = opened[: len(paths)] or [embedded(screen)]
@@ -80,9 +85,9 @@ def prepare(
     for note in notes:
         screen.say(note)
     ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
-    store = tokens_of(corpora, ready, settings, screen)
+    store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
-        held = tokens_of([opened[-1]], ready, settings, screen)
+        held = tokens_of([opened[-1]], ready, segmenter, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),
@@ -98,7 +103,7 @@ def prepare(
         valid_store=held,
         samples=samples,
         valid_documents=valid_documents,
-        key=store_key(corpora, ready),
+        key=store_key(corpora, ready, segmenter),
         notes=notes,
         names=tuple(paths) or ("documentation on this machine",),
     )
@@ -110,12 +115,21 @@ def embedded(screen: Screen) -> Corpus:
     return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
 
 
-def tokens_of(corpora: Sequence[Corpus], tokenizer: Tokenizer, settings: Settings, screen: Screen) -> TokenStore:
+def tokens_of(
+    corpora: Sequence[Corpus],
+    tokenizer: Tokenizer,
+    segmenter: ToolSegmenter | None,
+    settings: Settings,
+    screen: Screen,
+) -> TokenStore:
     processes = settings.run.processes or available_cores()
-    if store_folder(corpora, tokenizer, cache_folder()).is_dir():
-        return open_store(corpora, tokenizer, cache_folder())
-    with screen.reading("reading text", sum(corpus.size for corpus in corpora)) as advance:
-        return open_store(corpora, tokenizer, cache_folder(), processes=processes, on_progress=advance)
+    if store_folder(corpora, tokenizer, cache_folder(), segmenter).is_dir():
+        return open_store(corpora, tokenizer, cache_folder(), segmenter=segmenter)
+    doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
+    with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
+        return open_store(
+            corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
+        )
 
 
 def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
@@ -148,13 +162,46 @@ def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
     return counts
 
 
-def preview(material: Material, recipe: Recipe, count: int = 3) -> list[tuple[str, str]]:
-    """Rows as the model sees them and as they were, decoded."""
-    batch = material.samples.batch(0, 0, count, recipe.schedule.lengths[0][1])
-    assert batch.targets is not None
-    shown = []
-    for tokens, targets, visible in zip(batch.tokens, batch.targets, batch.visible, strict=True):
-        seen = tokens[visible]
-        whole = seen.where(targets[visible] < 0, targets[visible])
-        shown.append((material.tokenizer.decode(seen.tolist()), material.tokenizer.decode(whole.tolist())))
-    return shown
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row as the model sees it and as it was, decoded."""
+
+    seen: str
+    whole: str
+    hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
+
+
+def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
+    """The first rows of training."""
+    rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[0][1])
+    assert rows.targets is not None
+    hidden = rows.targets != IGNORE
+    whole = np.where(hidden, rows.targets, rows.tokens)
+    level = next((step.level for step in recipe.corruption if hasattr(step, "level")), "word")
+    starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
+    decode = material.tokenizer.decode
+    return [
+        Example(
+            seen=decode(rows.tokens[row, shown].tolist()),
+            whole=decode(whole[row, shown].tolist()),
+            hidden=hidden_units(whole[row, shown].tolist(), hidden[row, shown], starts[row, shown], decode),
+        )
+        for row, shown in enumerate(rows.visible)
+    ]
+
+
+def hidden_units(
+    tokens: list[int], hidden: np.ndarray, starts: np.ndarray, decode: Callable[[list[int]], str]
+) -> tuple[tuple[int, int], ...]:
+    """From and to which character of the decoded tokens each hidden unit reaches."""
+    opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
+    text = decode(tokens)
+    spans = []
+    for begin in np.flatnonzero(opens).tolist():
+        end = begin + 1
+        while end < len(tokens) and hidden[end] and not opens[end]:
+            end += 1
+        first, last = len(decode(tokens[:begin])), len(decode(tokens[:end]))
+        first += len(text[first:last]) - len(text[first:last].lstrip())
+        spans.append((first, last))
+    return tuple(spans)

@@ -138,11 +138,11 @@ def test_a_crash_in_the_middle_leaves_nothing_and_the_next_try_works(error, tmp_
     path = write(tmp_path, TEXT)
     tokenize, calls = shards.tokenize, []
 
-    def fails_at_the_second(block, tokenizer):
+    def fails_at_the_second(block, maker):
         calls.append(block)
         if len(calls) == 2:
             raise error("in the middle")
-        return tokenize(block, tokenizer)
+        return tokenize(block, maker)
 
     with monkeypatch.context() as patch:
         patch.setattr(shards, "BLOCK_CHARACTERS", 1)

@@ -106,3 +106,20 @@ def test_texts_of_any_length_are_taken_in_groups():
     assert lengths.tolist() == [400_000, 600_000, 1, 0, 2]
     assert tokens[-3:].tolist() == [6, 5, 6]
     assert (tokens[400_000:1_000_000] == 7).all()
+
+
+def test_tokens_lie_where_the_tokenizer_itself_says():
+    tokenizer = bert_tokenizer(
+        [*SPECIAL_TOKENS, "a", "##a", "##b", "b", "i", "e", "中", "文", "。", "'"], lowercase=True
+    )
+    rng = random.Random(0)
+    letters = [*NASTY, *"aab中文。' " * 8]
+    texts = ["".join(rng.choices(letters, k=rng.randint(0, 12))) for _ in range(2000)]
+    small = PieceCache(tokenizer._plain, most_characters=200)  # forgets on the way
+    expected = [tokenizer._plain.encode(text, add_special_tokens=False).offsets for text in texts]
+    for few in (7, 2000):
+        found = np.concatenate([small.locate(texts[begin : begin + few]) for begin in range(0, 2000, few)])
+        assert list(map(tuple, found.tolist())) == [pair for pairs in expected for pair in pairs]
+    assert tokenizer.offsets_many([]).shape == (0, 2)
+    tokenizer._pieces = None  # as for tokenizers of other rules
+    assert np.array_equal(tokenizer.offsets_many(texts), found)

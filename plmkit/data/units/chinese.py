@@ -1,0 +1,201 @@
+"""Chinese words, phrases and entities by jieba."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from sys import intern
+from typing import ClassVar
+
+import numpy as np
+
+from plmkit.data.units.cutting import Cutter
+from plmkit.data.units.letters import IDEOGRAPH, LETTER, plain_starts, spans_of
+from plmkit.data.units.lists import Entry, Names, check_lexicon, read_dictionary
+from plmkit.data.units.spans import Spans, check_level, levels_to, no_spans, without_overlaps
+from plmkit.data.units.trie import Found, codes_of
+from plmkit.data.units.unlisted import FIRST, LAST, guesser, runs_of, tagger
+
+DICTIONARY = "corruption.segmenter.dictionary"
+ENTITY_TAGS = ("nr", "ns", "nt", "nz", "t")  # person, place, organisation, other name, time; nrt and nrfg are persons
+PERSON, LATIN, NUMERAL, UNTAGGED = "nr", "eng", "m", "x"
+HEAD_TAGS = ("n", "vn", "an", "j", "eng")  # what a noun phrase may end with: nouns, and what stands for one
+MODIFIER_TAGS = ("a", "b")  # adjectives, and words such as 大型 that only modify
+LONGEST_PHRASE = 4  # words; longer runs of nouns are mostly lists
+TITLE = re.compile(r"《([^《》\n]{1,40})》")
+NUMBER = "[0-9０-９]"
+DATE = re.compile(
+    rf"(?:{NUMBER}+|[〇零一二三四五六七八九]{{4}})年(?:{NUMBER}+月(?:{NUMBER}+[日号])?)?"
+    rf"|{NUMBER}+月(?:{NUMBER}+[日号])?|{NUMBER}+[日号时点]|{NUMBER}+世纪"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jieba:
+    """Chinese words from jieba's dictionary and model; larger units from its tags, 《titles》, dates and a lexicon."""
+
+    dictionary: str | None = None  # a file of more words, `word [frequency] [tag]` a line
+    lexicon: str | None = None  # a file of entities, one a line; the longest found in a place counts
+    level: str = "word"  # the largest units to find: word, phrase (and words), entity (and both); tags take time
+    unlisted: bool = True  # join lone characters to words that no dictionary has, as jieba does unless told
+    files: ClassVar = ("dictionary", "lexicon")
+    tool: ClassVar = "jieba"
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    @property
+    def finds(self) -> tuple[str, ...]:
+        return levels_to(self.level)
+
+    def check(self) -> None:
+        """Refuse files that are missing, broken or of no use, before anything takes time."""
+        check_lexicon(self.lexicon, self.level)
+        if self.dictionary:
+            read_dictionary(self.dictionary, DICTIONARY)
+
+    def build(self) -> "JiebaSegmenter":
+        return JiebaSegmenter(self)
+
+
+class JiebaSegmenter:
+    def __init__(self, settings: Jieba) -> None:
+        self.settings = settings
+        own = read_dictionary(settings.dictionary, DICTIONARY) if settings.dictionary else []
+        self.cutter, self.tags = jieba_dictionary() if not own else extended(own)
+        self.names = Names(settings.lexicon)
+
+    def spans(self, texts: Sequence[str]) -> Spans:
+        text = "\n".join(texts)
+        codes = codes_of(text)
+        plain, kinds = plain_starts(codes)
+        starts, number, found = self.cutter.cut(codes, plain, kinds)
+        lone = lone_runs(codes, starts, kinds, found) if self.settings.unlisted else no_spans()
+        if self.settings.level == "word":
+            return Spans(words=spans_of(starts & guesser().starts(codes, lone), kinds))
+        tags = self.tagged(text, starts, number, lone)
+        words = spans_of(starts, kinds)
+        of_words = [tags.get(begin, UNTAGGED) for begin in words[:, 0].tolist()]
+        for place in np.flatnonzero(number[words[:, 0]] < 0).tolist():
+            begin = int(words[place, 0])
+            if begin not in tags and kinds[begin] == LETTER:
+                of_words[place] = NUMERAL if text[begin].isdigit() else LATIN
+        phrases = list(noun_phrases(words.tolist(), of_words))
+        if self.settings.level == "phrase":
+            return Spans(words=words, phrases=without_overlaps(phrases))
+        entities = without_overlaps(
+            list(self.names.find(codes, plain, kinds)),
+            [match.span(1) for match in TITLE.finditer(text)],
+            [match.span() for match in DATE.finditer(text)],
+            list(tagged_entities(text, words.tolist(), of_words)),
+        )
+        return Spans(words=words, phrases=without_overlaps(phrases), entities=entities)
+
+    def tagged(self, text: str, starts: np.ndarray, number: np.ndarray, lone: np.ndarray) -> dict[int, str]:
+        """The tag of the word that begins in each place; words of lone characters are found, and marked, on the way."""
+        listed = np.flatnonzero(starts & (number >= 0))
+        tags = dict(zip(listed.tolist(), map(self.tags.__getitem__, number[listed].tolist()), strict=True))
+        for begin, end in lone.tolist():
+            starts[begin:end] = False
+            for place, tag in tagger().words(text[begin:end]):
+                starts[begin + place] = True
+                tags[begin + place] = tag
+        return tags
+
+
+def lone_runs(codes: np.ndarray, starts: np.ndarray, kinds: np.ndarray, found: Found) -> np.ndarray:
+    """(R, 2) runs of two or more ideographs that are words by themselves; not those that are a word together."""
+    ends = np.append(starts[1:] | (kinds[1:] != IDEOGRAPH), True)
+    runs = runs_of(starts & ends & (codes >= FIRST) & (codes <= LAST))
+    sizes = np.zeros(len(codes), dtype=np.int64)
+    sizes[runs[:, 0]] = runs[:, 1] - runs[:, 0]
+    words = found.begins[found.lengths == sizes[found.begins]]
+    sizes[words] = 0
+    return runs[sizes[runs[:, 0]] > 1]
+
+
+def noun_phrases(words: list[list[int]], tags: list[str]) -> Iterator[tuple[int, int]]:
+    """Two to four words that touch, adjectives and nouns, ending in a noun: 自然 语言 处理 is one, 我 的 书 is none."""
+    run: list[int] = []
+    for place in range(len(words) + 1):
+        touches = place < len(words) and bool(run) and words[run[-1]][1] == words[place][0]
+        fits = place < len(words) and (is_noun(tags[place]) or tags[place] in MODIFIER_TAGS)
+        if run and not (fits and touches and len(run) < LONGEST_PHRASE):
+            while run and not is_noun(tags[run[-1]]):
+                run.pop()
+            if len(run) > 1:
+                yield words[run[0]][0], words[run[-1]][1]
+            run = []
+        if fits:
+            run.append(place)
+
+
+def is_noun(tag: str) -> bool:
+    return tag in HEAD_TAGS or tag.startswith("n")
+
+
+def tagged_entities(text: str, words: list[list[int]], tags: list[str]) -> Iterator[tuple[int, int]]:
+    """Words of two or more characters with the tag of a name; 乔治·华盛顿 is one, so are persons' that touch."""
+    place = 0
+    while place < len(words):
+        (begin, end), tag = words[place], tags[place]
+        place += 1
+        if not (tag.startswith(ENTITY_TAGS[:4]) or tag == "t"):
+            continue
+        person = tag.startswith(PERSON)
+        while place < len(words) and words[place][0] == end:
+            dotted = text[end] in "·•" and words[place + 1 : place + 2] and words[place + 1][0] == end + 1
+            if not dotted and not (person and tags[place].startswith(PERSON)):
+                break
+            place += 1 + bool(dotted)
+            end = words[place - 1][1]
+        if end - begin > 1:
+            yield begin, end
+
+
+@cache
+def jieba_dictionary() -> tuple[Cutter, list[str]]:
+    """jieba's own words and their tags."""
+    return dictionary_of(jieba_words())
+
+
+def extended(own: Sequence[Entry]) -> tuple[Cutter, list[str]]:
+    """jieba's words and the user's; the user's overrule."""
+    words = jieba_words()
+    cutter, _ = jieba_dictionary()
+    for entry, needed in zip(own, enough(cutter, [entry.word for entry in own], words), strict=True):
+        _, tag = words.get(entry.word, (0, UNTAGGED))
+        words[entry.word] = entry.frequency or needed, entry.tag or tag
+    return dictionary_of(words)
+
+
+def enough(cutter: Cutter, wanted: Sequence[str], words: Mapping[str, tuple[int, str]]) -> list[int]:
+    """For each word wanted, a frequency that lets it win against its parts, by jieba's rule."""
+    text = "\n".join(wanted)
+    codes = codes_of(text)
+    plain, kinds = plain_starts(codes)
+    starts, _, _ = cutter.cut(codes, plain, kinds)
+    parts = spans_of(starts, kinds)
+    chances = [1.0] * len(wanted)
+    lines = np.cumsum(codes == ord("\n"))[parts[:, 0]].tolist()
+    for line, (begin, end) in zip(lines, parts.tolist(), strict=True):
+        chances[line] *= words.get(text[begin:end], (1, ""))[0] / cutter.total
+    return [
+        max(int(chance * cutter.total) + 1, words.get(word, (1, ""))[0])
+        for word, chance in zip(wanted, chances, strict=True)
+    ]
+
+
+def dictionary_of(words: Mapping[str, tuple[int, str]]) -> tuple[Cutter, list[str]]:
+    return Cutter(list(words), [frequency for frequency, _ in words.values()]), [tag for _, tag in words.values()]
+
+
+def jieba_words() -> dict[str, tuple[int, str]]:
+    """Word to frequency and tag, from the file in jieba's package; its own cache, a marshal file in /tmp, is let be."""
+    spec = find_spec("jieba")
+    assert spec is not None and spec.submodule_search_locations, "jieba is among the dependencies"
+    text = Path(spec.submodule_search_locations[0], "dict.txt").read_text(encoding="utf-8")
+    fields = (line.split(" ") for line in text.splitlines())
+    return {word: (int(frequency), intern(tag)) for word, frequency, tag in fields}
