@@ -5,12 +5,17 @@ from typing import Any
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.ngram import NgramMasking
+from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
+from plmkit.corruption.unit import UnitMasking
+from plmkit.corruption.word import WordMasking
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
@@ -18,9 +23,9 @@ from plmkit.tokenizers.wordpiece import WordPiece
 
 TOKENIZERS = (WordPiece,)
 ARRANGEMENTS = (SentencePairs,)
-HIDINGS = (TokenMasking,)
+HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
 ARCHITECTURES = (Encoder,)
-OBJECTIVES = (MaskedLM, NextSentence)
+OBJECTIVES = (MaskedLM, NextSentence, SpanBoundary)
 OPTIMIZERS = (AdamW, BertAdam)
 Architecture = Encoder
 
@@ -70,6 +75,13 @@ def check_fit(recipe: Recipe) -> None:
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
+    for step in recipe.corruption:
+        stages, lengths = getattr(step, "stages", 1), len(recipe.schedule.lengths)
+        if stages not in (1, lengths):
+            raise RecipeError(
+                f"{recipe.name}: {type(step).__name__} has {stages} stages, but schedule.lengths has {lengths}.\n"
+                "Give as many entries to schedule.lengths, or one stage for the whole run."
+            )
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:

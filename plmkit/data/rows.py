@@ -24,5 +24,6 @@ class Rows:
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
     follows: np.ndarray | None = None  # (B,)
-    starts: np.ndarray | None = None  # (B, L) True where a word begins
+    units: np.ndarray | None = None  # (B, L) uint8: 1 a word begins, 2 a phrase, 4 an entity; 8 inside an entity
     targets: np.ndarray | None = None  # (B, L)
+    edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1

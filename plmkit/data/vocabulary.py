@@ -63,6 +63,11 @@ class Vocabulary:
         return np.array([token.startswith(CONTINUATION) and token != CONTINUATION for token in self.tokens])
 
     @cached_property
+    def ordinary(self) -> np.ndarray:
+        """The numbers of all tokens that are text."""
+        return np.flatnonzero(self._ordinary)
+
+    @cached_property
     def _ordinary(self) -> np.ndarray:
         ordinary = np.ones(len(self.tokens), dtype=bool)
         ordinary[list(self.special)] = False

@@ -1,0 +1,1 @@
+"""Words, phrases and entities: where they begin in a row of tokens."""
