@@ -16,6 +16,14 @@ COUNTS = {
     "bert-base-cased": (108_310_272, 108_932_934),
     "bert-large-cased": (333_579_264, 334_661_958),
     "bert-base-chinese": (102_267_648, 102_882_442),
+    "bert-wwm-mini": (11_170_560, 11_267_900),
+    "bert-wwm-base": (109_482_240, 110_106_428),
+    "bert-wwm-chinese": (102_267_648, 102_882_442),
+    "spanbert-mini": (11_104_768, 11_484_460),  # without a pooler
+    "spanbert-base": (107_719_680, 110_300_480),
+    "spanbert-large": (332_529_664, 336_998_976),
+    "ernie-mini": (7_964_928, 8_049_746),
+    "ernie-1.0": (99_866_112, 100_477_778),
 }
 SHAPES = {
     "bert-tiny": (2, 128, 2, 512),
@@ -48,6 +56,18 @@ def test_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
     assert found == closed_form(recipe, vocabulary)
 
 
+@pytest.mark.parametrize("name", ["spanbert-mini", "spanbert-base", "spanbert-large"])
+def test_the_span_boundary_head_is_two_layers_a_small_table_and_a_bias(name):
+    """On top of BERT without its pooler and without the head for pairs: 2H + 200 to H, H to H, two norms, 15 places."""
+    recipe = find(name)
+    width, vocabulary = recipe.architecture.width, recipe.vocabulary
+    encoder, masked = closed_form(recipe, vocabulary)
+    pooler, pairs = width**2 + width, 2 * width + 2
+    boundary = 15 * 200 + (2 * width + 200) * width + width + 2 * width + width**2 + width + 2 * width + vocabulary
+    assert encoder_parameters(recipe) == encoder - pooler
+    assert parameters(recipe) == masked - pooler - pairs + boundary
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_are_the_papers(name):
     shape = find(name).architecture
@@ -73,7 +93,7 @@ def test_base_and_large_keep_the_papers_settings(name):
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
 
 
-@pytest.mark.parametrize("name", ["bert-tiny", "bert-mini"])
+@pytest.mark.parametrize("name", ["bert-tiny", "bert-mini", "bert-wwm-mini", "spanbert-mini", "ernie-mini"])
 def test_sizes_for_minutes_say_that_they_leave_the_paper(name):
     assert "minutes" in find(name).notes
 
@@ -86,7 +106,7 @@ def test_an_unknown_recipe_is_refused_with_the_nearest_name():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objective):
     assert objective.name.isidentifier()
-    assert objective.reads <= {"hidden", "pooled", "targets", "follows"}
+    assert objective.reads <= {"hidden", "pooled", "targets", "follows", "edges"}
     assert objective().weight == 1.0
     assert objective.__doc__.endswith(").")  # one sentence and its source
 
@@ -94,6 +114,6 @@ def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objectiv
 def test_every_objective_is_in_some_recipe_and_is_shown_with_it(plm):
     used = {type(objective) for make in CATALOGUE.values() for objective in make().objectives}
     assert used == set(OBJECTIVES)
-    shown = plm("recipes", "bert-base").out
     for objective in OBJECTIVES:
-        assert f"objectives: {objective.__name__}: {objective.__doc__}" in shown
+        name = next(name for name, make in CATALOGUE.items() if objective in map(type, make().objectives))
+        assert f"objectives: {objective.__name__}: {objective.__doc__}" in plm("recipes", name).out

@@ -1,5 +1,6 @@
 """Hiding spans."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -54,9 +55,8 @@ class SpanMasking:
         rooms = np.ceil(self.rate * words.text.sum(axis=1) - 1e-9).astype(np.int64)
         hidden = np.zeros_like(words.text)
         for row, room in enumerate(rooms.tolist()):
-            free = np.flatnonzero(words.text[row]).tolist()
-            first, after = words.first[row].tolist(), words.after[row].tolist()
-            hidden[row, hide(free, first, after, sizes[row].tolist(), anchors[row].tolist(), room)] = True
+            spans = zip(sizes[row, :room].tolist(), anchors[row, :room].tolist(), strict=True)
+            hidden[row, hide(words.text[row], words.first[row].tolist(), words.after[row].tolist(), spans, room)] = True
         return hidden
 
     def lengths(self, draw: np.ndarray) -> np.ndarray:
@@ -66,26 +66,26 @@ class SpanMasking:
 
 
 def hide(
-    free: list[int], first: list[int], after: list[int], sizes: list[int], anchors: list[float], room: int
+    text: np.ndarray, first: list[int], after: list[int], spans: Iterable[tuple[int, float]], room: int
 ) -> list[int]:
     """Positions of the spans; the last one stops where the room ends, be it inside a word.
 
     An anchor is drawn among the places still free: the released code draws again until it finds one.
     """
-    text, hidden = set(free), set[int]()
-    for size, anchor in zip(sizes, anchors, strict=True):
-        if len(hidden) == room:
-            break
-        place = first[free[int(anchor * len(free))]]
-        for _ in range(size):
-            if place not in text:  # [SEP], or the end
-                break
-            for piece in range(place, after[place]):
-                if len(hidden) < room:
-                    hidden.add(piece)
+    is_text = [*text.tolist(), False]
+    free = np.flatnonzero(text).tolist()
+    hidden: set[int] = set()
+    for size, anchor in spans:  # each hides one token or more, so there are enough of them
+        place = start = first[free[int(anchor * len(free))]]
+        while size and is_text[place]:  # [SEP] ends a span
             place = after[place]
+            size -= 1
+        for piece in range(start, place):
+            hidden.add(piece)
+            if len(hidden) == room:
+                return list(hidden)
         free = [piece for piece in free if piece not in hidden]
-    return sorted(hidden)
+    return list(hidden)
 
 
 def edges_of(spans: Units, visible: np.ndarray) -> np.ndarray:
