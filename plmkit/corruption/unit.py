@@ -12,7 +12,7 @@ from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 
-LEVELS = ("character", "word", "phrase", "entity")
+LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,12 @@ class UnitMasking:
     @property
     def stages(self) -> int:
         return len(self.shares)
+
+    @property
+    def level(self) -> str:
+        """The largest units that are needed of a segmenter."""
+        used = {level for stage in self.shares for level, share in zip(self.levels, stage, strict=True) if share}
+        return max(used | {"word"}, key=LEVELS.index)
 
     def at(self, stage: int) -> Self:
         """The way to hide in this stage of the run; a single stage serves them all."""

@@ -24,6 +24,6 @@ class Rows:
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
     follows: np.ndarray | None = None  # (B,)
-    units: np.ndarray | None = None  # (B, L) uint8: 1 a word begins, 2 a phrase, 4 an entity; 8 inside an entity
+    units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1

@@ -11,7 +11,8 @@ from plmkit.data.randomness import Draws
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 
-WORD, PHRASE, ENTITY, INSIDE = 1, 2, 4, 8
+WORD, PHRASE, ENTITY, IN_ENTITY, IN_PHRASE = 1, 2, 4, 8, 16
+NAME, NAMED = 31, 24  # the first token of an entity that is a word and a phrase; the others of it
 
 
 def only(level: str, **settings) -> UnitMasking:
@@ -28,7 +29,11 @@ def seen(step, rows, vocabulary, epochs: int = 300) -> set[str]:
 
 
 # each is one entity and one phrase; the words are those of a dictionary
-COLLOCATIONS = {"乒乓球": [15, 8, 8], "清明上河图": [15, 8, 9, 8, 8], "五颜六色": [15, 8, 8, 8]}
+COLLOCATIONS = {
+    "乒乓球": [NAME, NAMED, NAMED],
+    "清明上河图": [NAME, NAMED, NAMED | WORD, NAMED, NAMED],
+    "五颜六色": [NAME, NAMED, NAMED, NAMED],
+}
 
 
 @pytest.mark.parametrize("text", COLLOCATIONS)
@@ -44,8 +49,7 @@ def test_a_character_is_hidden_alone_and_an_entity_as_a_whole(text):
 
 
 HARBIN = "哈尔滨是黑龙江的省会"
-#          哈  尔 滨 是 黑  龙 江 的 省 会
-MARKS = [15, 8, 8, 3, 15, 8, 8, 3, 3, 1]
+MARKS = [NAME, NAMED, NAMED, WORD, NAME, NAMED, NAMED, WORD, WORD | PHRASE | IN_PHRASE, WORD | IN_PHRASE]
 UNITS = {
     "character": list(HARBIN),
     "word": ["哈尔滨", "是", "黑龙江", "的", "省", "会"],
@@ -64,7 +68,8 @@ def test_units_are_hidden_whole_at_every_level(level):
 
 def test_english_phrases_are_hidden_whole():
     text = "harry potter is a series of fantasy novels written by british author"
-    marks = [15, 9, 3, 3, 1, 1, 3, 1, 3, 3, 3, 1]
+    first, other = WORD | PHRASE | IN_PHRASE, WORD | IN_PHRASE  # words of a phrase
+    marks = [NAME, NAMED | WORD, WORD, first, other, other, first, other, WORD, WORD, first, other]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *text.split()))
     rows = rows_of(f"[CLS] {text} [SEP]", vocabulary=vocabulary, units=[[0, *marks, 0]])
     found = seen(only("phrase", rate=0.001), rows, vocabulary, epochs=200)
@@ -83,7 +88,7 @@ def test_every_unit_is_drawn_for_itself():
 
 
 def test_each_token_of_a_unit_draws_its_own_treatment():
-    rows, vocabulary = characters("乒乓球", [15, 8, 8])
+    rows, vocabulary = characters("乒乓球", COLLOCATIONS["乒乓球"])
     treatment = [0.0, 0.5, 0.85, 0.95, 0.0]
     other = (vocabulary.tokens.index("球") - 1 + 0.5) / (len(vocabulary) - 1)
     out = only("entity")(rows, vocabulary, Forced(0.1, 0.0, treatment, other))
@@ -99,6 +104,19 @@ def test_stages_go_from_characters_to_phrases_to_entities():
     assert seen(step, rows, vocabulary) == set(HARBIN)  # before anything is said of stages: the first
     assert step.stages == 3
     assert step.at(1).stages == 1
+
+
+@pytest.mark.parametrize(
+    ("levels", "shares", "largest"),
+    [
+        (("character", "phrase", "entity"), ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "entity"),
+        (("character", "phrase", "entity"), ((0.5, 0.5, 0),), "phrase"),
+        (("character", "word"), ((0.5, 0.5),), "word"),
+        (("character",), ((1,),), "word"),  # every store knows words
+    ],
+)
+def test_the_level_is_that_of_the_largest_units_in_use(levels, shares, largest):
+    assert UnitMasking(levels=levels, shares=shares).level == largest
 
 
 def test_a_single_stage_serves_every_stage_of_the_run():
