@@ -1,5 +1,6 @@
 """Hiding spans."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -74,18 +75,18 @@ def hide(
     """
     is_text = [*text.tolist(), False]
     free = np.flatnonzero(text).tolist()
-    hidden: set[int] = set()
+    hidden: list[int] = []
     for size, anchor in spans:  # each hides one token or more, so there are enough of them
-        place = start = first[free[int(anchor * len(free))]]
-        while size and is_text[place]:  # [SEP] ends a span
-            place = after[place]
+        end = start = first[free[int(anchor * len(free))]]
+        while size and is_text[end]:  # [SEP] ends a span
+            end = after[end]
             size -= 1
-        for piece in range(start, place):
-            hidden.add(piece)
-            if len(hidden) == room:
-                return list(hidden)
-        free = [piece for piece in free if piece not in hidden]
-    return list(hidden)
+        low, high = bisect_left(free, start), bisect_left(free, end)
+        hidden += free[low : min(high, low + room - len(hidden))]
+        if len(hidden) == room:
+            break
+        del free[low:high]
+    return hidden
 
 
 def edges_of(spans: Units, visible: np.ndarray) -> np.ndarray:
