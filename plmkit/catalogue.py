@@ -5,7 +5,8 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
-from plmkit.recipes.masking import roberta
+from plmkit.recipes.knowledge import ernie
+from plmkit.recipes.masking import roberta, spanbert, wwm
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -17,6 +18,14 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-base-cased": bert.bert_base_cased,
     "bert-large-cased": bert.bert_large_cased,
     "bert-base-chinese": bert.bert_base_chinese,
+    "bert-wwm-mini": wwm.bert_wwm_mini,
+    "bert-wwm-base": wwm.bert_wwm_base,
+    "bert-wwm-chinese": wwm.bert_wwm_chinese,
+    "spanbert-mini": spanbert.spanbert_mini,
+    "spanbert-base": spanbert.spanbert_base,
+    "spanbert-large": spanbert.spanbert_large,
+    "ernie-mini": ernie.ernie_mini,
+    "ernie-1.0": ernie.ernie,
     "roberta-tiny": roberta.roberta_tiny,
     "roberta-mini": roberta.roberta_mini,
     "roberta-base": roberta.roberta_base,

@@ -41,6 +41,7 @@ class Parts:
     tokenizer: Tokenizer
     weights: dict[str, Tensor]  # under our names
     task: Task | None = None
+    objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
 
     @property
     def vocabulary_size(self) -> int:
@@ -102,8 +103,11 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
             "Copy the folder again from where it came, or train the model again."
         )
     if about["kind"] != FINETUNE:
-        architecture = recipe_from_json(about["recipe"]).architecture
-        return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights)
+        recipe = recipe_from_json(about["recipe"])
+        return Parts(
+            folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights,
+            objectives=recipe.objectives,
+        )  # fmt: skip
     task = Task(
         kind=KINDS[about["task_kind"]],
         classes=tuple(about["classes"]),
@@ -132,9 +136,10 @@ def from_hub(folder: Path) -> Parts:
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
     model = parts.architecture.build(range(parts.vocabulary_size))
+    known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
-        objective.name: objective().build(model)
-        for objective in OBJECTIVES
+        objective.name: objective.build(model)
+        for objective in known.values()
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
     }
     if parts.task:

@@ -6,15 +6,20 @@ from typing import Any
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
+from plmkit.corruption.unit import UnitMasking
+from plmkit.corruption.word import WordMasking
 from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
+from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
@@ -26,9 +31,9 @@ TOKENIZERS = (WordPiece, ByteBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
 )  # fmt: skip
-HIDINGS = (TokenMasking,)
+HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
 ARCHITECTURES = (Encoder,)
-OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder, RealDialogue)
+OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary)
 OPTIMIZERS = (AdamW, BertAdam)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
@@ -84,6 +89,13 @@ def check_fit(recipe: Recipe) -> None:
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
+    for step in recipe.corruption:
+        stages, lengths = getattr(step, "stages", 1), len(recipe.schedule.lengths)
+        if stages not in (1, lengths):
+            raise RecipeError(
+                f"{recipe.name}: {type(step).__name__} has {stages} stages, but schedule.lengths has {lengths}.\n"
+                "Give as many entries to schedule.lengths, or one stage for the whole run."
+            )
 
 
 def check_corruption(recipe: Recipe) -> None:

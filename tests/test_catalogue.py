@@ -22,6 +22,14 @@ COUNTS = {
     "roberta-mini": (16_159_232, 16_275_801),
     "roberta-base": (124_055_040, 124_697_433),
     "roberta-large": (354_310_144, 355_412_057),
+    "bert-wwm-mini": (11_170_560, 11_267_900),
+    "bert-wwm-base": (109_482_240, 110_106_428),
+    "bert-wwm-chinese": (102_267_648, 102_882_442),
+    "spanbert-mini": (11_104_768, 11_484_460),  # without a pooler
+    "spanbert-base": (107_719_680, 110_300_480),
+    "spanbert-large": (332_529_664, 336_998_976),
+    "ernie-mini": (7_964_928, 8_049_746),
+    "ernie-1.0": (99_866_112, 100_477_778),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
 SHAPES = {
@@ -57,6 +65,18 @@ def test_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
     recipe = find(name)
     found = encoder_parameters(recipe, vocabulary), parameters(recipe, vocabulary)
     assert found == closed_form(recipe, vocabulary)
+
+
+@pytest.mark.parametrize("name", ["spanbert-mini", "spanbert-base", "spanbert-large"])
+def test_the_span_boundary_head_is_two_layers_a_small_table_and_a_bias(name):
+    """On top of BERT without its pooler and without the head for pairs: 2H + 200 to H, H to H, two norms, 15 places."""
+    recipe = find(name)
+    width, vocabulary = recipe.architecture.width, recipe.vocabulary
+    encoder, masked = closed_form(recipe, vocabulary)
+    pooler, pairs = width**2 + width, 2 * width + 2
+    boundary = 15 * 200 + (2 * width + 200) * width + width + 2 * width + width**2 + width + 2 * width + vocabulary
+    assert encoder_parameters(recipe) == encoder - pooler
+    assert parameters(recipe) == masked - pooler - pairs + boundary
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -110,6 +130,7 @@ def test_with_a_pooler_the_parameters_are_those_of_the_published_encoder(name):
 
 
 @pytest.mark.parametrize("name", ["bert-tiny", "bert-mini", "roberta-tiny", "roberta-mini"])
+@pytest.mark.parametrize("name", ["bert-tiny", "bert-mini", "bert-wwm-mini", "spanbert-mini", "ernie-mini"])
 def test_sizes_for_minutes_say_that_they_leave_the_paper(name):
     assert "minutes" in find(name).notes
 
@@ -123,6 +144,7 @@ def test_an_unknown_recipe_is_refused_with_the_nearest_name():
 def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objective):
     assert objective.name.isidentifier()
     assert objective.reads <= {"hidden", "pooled", "targets", "follows", "order", "real"}
+    assert objective.reads <= {"hidden", "pooled", "targets", "follows", "edges"}
     assert objective().weight == 1.0
     assert objective.__doc__.endswith(").")  # one sentence and its source
 
@@ -135,3 +157,7 @@ def test_every_objective_is_in_some_recipe_or_named_as_a_choice_and_is_shown_wit
         assert objective.__name__ in shown
     for objective in find("bert-base").objectives:
         assert f"objectives: {type(objective).__name__}: {objective.__doc__}" in shown
+    assert used == set(OBJECTIVES)
+    for objective in OBJECTIVES:
+        name = next(name for name, make in CATALOGUE.items() if objective in map(type, make().objectives))
+        assert f"objectives: {objective.__name__}: {objective.__doc__}" in plm("recipes", name).out

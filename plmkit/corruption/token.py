@@ -1,15 +1,23 @@
 """Hiding single tokens."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from plmkit.data.batch import IGNORE
+from plmkit.corruption.hiding import (
+    NEVER,
+    any_token,
+    candidates,
+    check_settings,
+    lowest,
+    ordinary_token,
+    rounded,
+    treat,
+)
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.errors import SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,46 +32,84 @@ class TokenMasking:
     writes: ClassVar = frozenset({"targets"})
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < 1:
-            raise SettingError(f"A masking rate lies between 0 and 1; found {self.rate}.")
-        for name in ("most", "copies"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SettingError(f"corruption.{name} must be 1 or more, or none; found {getattr(self, name)}.")
-        if min(self.masked, self.swapped) < 0 or self.masked + self.swapped > 1:
-            raise SettingError(
-                f"masked and swapped are shares of the hidden tokens; found {self.masked} and {self.swapped}."
-            )
+        check_settings(self)
 
     def for_validation(self) -> "TokenMasking":
         """The paper's way, whatever training does, so that losses on held-out text can be compared."""
         return TokenMasking()
 
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        tokens = rows.tokens
-        length = tokens.shape[1]
+        length = rows.tokens.shape[1]
         hidden = self.choose(rows, vocabulary, draws)
-        draw = draws.uniform(length)
-        other = (draws.uniform(length) * len(vocabulary)).astype(tokens.dtype)  # specials too, as released
-        shown = np.where(draw < self.masked + self.swapped, other, tokens)
-        shown = np.where(draw < self.masked, vocabulary.mask, shown)
-        return replace(
-            rows,
-            tokens=np.where(hidden, shown, tokens),
-            targets=np.where(hidden, tokens, IGNORE),
-        )
+        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
+        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a token is hidden: exactly `count` positions of each row, all equally likely."""
-        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), 2.0)
-        rank = np.argsort(np.argsort(scores, axis=1), axis=1)
-        return (rank < self.count(rows.visible.sum(axis=1))[:, None]) & (scores < 2.0)
+        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
+        return lowest(scores, self.count(rows.visible.sum(axis=1)))
 
     def count(self, lengths: np.ndarray) -> np.ndarray:
-        """How many to hide in rows of these lengths, [CLS] and [SEP] counted, as the released code does."""
-        wanted = np.maximum(1, np.rint(self.rate * lengths)).astype(np.int64)
-        return wanted if self.most is None else np.minimum(wanted, self.most)
+        return rounded(self.rate, lengths, self.most)
 
 
-def candidates(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """Where text stands: all but [CLS], [SEP] and padding; unknown words count, as in the released code."""
-    return ~np.isin(tokens, (vocabulary.cls, vocabulary.sep, vocabulary.pad))
+@dataclass(frozen=True, kw_only=True)
+class DynamicMasking:
+    """Hide tokens anew at each feeding, in a number that is right on average (Liu et al., 2019, 4.1)."""
+
+    rate: float = 0.15
+    masked: float = 0.8
+    swapped: float = 0.1
+    writes: ClassVar = frozenset({"targets"})
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def for_validation(self) -> TokenMasking:
+        return TokenMasking()
+
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        length = rows.tokens.shape[1]
+        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(length), NEVER)
+        hidden = lowest(scores, self.count(rows.visible.sum(axis=1), draws.uniform(1)[:, 0]))
+        # the released code never swaps in a special token
+        draw, other = draws.uniform(length), ordinary_token(draws.uniform(length), vocabulary)
+        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
+
+    def count(self, lengths: np.ndarray, draw: np.ndarray) -> np.ndarray:
+        """fairseq's rounding: up as often as the fraction says, so the mean is exact; at least one."""
+        return np.maximum(1, (self.rate * lengths + draw).astype(np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedMasking:
+    """Hide tokens for a generator to replace; a place drawn twice counts once (Clark et al., 2020, 3.1)."""
+
+    rate: float = 0.15
+    masked: float = 1.0  # the others stay as they are; the released code has 0.85
+    most: int | None = None  # draw no more than this many in a row
+    writes: ClassVar = frozenset({"targets"})
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def for_validation(self) -> TokenMasking:
+        return TokenMasking()
+
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        hidden = self.choose(rows, vocabulary, draws)
+        draw = draws.uniform(rows.tokens.shape[1])
+        return treat(rows, hidden, vocabulary, draw=draw, other=rows.tokens, masked=self.masked, swapped=0.0)
+
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
+        """(B, L) True at places drawn with replacement, as many draws as TokenMasking has places."""
+        length = rows.tokens.shape[1]
+        text = candidates(rows.tokens, vocabulary) & (rows.tokens != vocabulary.mask)
+        counts = text.sum(axis=1)
+        drawn = (draws.uniform(length) * counts[:, None]).astype(np.int64)  # the n-th candidate of the row
+        wanted = rounded(self.rate, rows.visible.sum(axis=1), self.most)
+        drawn[np.arange(length) >= wanted[:, None]] = length  # draws beyond what is wanted point nowhere
+        number = np.cumsum(text, axis=1) - 1  # which candidate each place is
+        times = np.zeros((len(drawn), length + 1), dtype=bool)
+        np.put_along_axis(times, drawn, True, axis=1)
+        return np.take_along_axis(times, np.maximum(number, 0), axis=1) & text

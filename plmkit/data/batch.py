@@ -18,6 +18,7 @@ class Batch:
     segments: Tensor  # (B, L) 0 in the first text, 1 in the second
     visible: Tensor  # (B, L) False on padding
     targets: Tensor | None = None  # (B, L) what it must say, IGNORE where nothing is asked
+    edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
 

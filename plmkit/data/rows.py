@@ -67,3 +67,4 @@ class Rows:
     follows: np.ndarray | None = None  # (B,)
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
+    edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1

@@ -68,22 +68,22 @@ class Samples:
         plan, _ = self.plan(position.epoch, length)
         if position.index and position.index + rows > len(plan):
             position = Position(stage=position.stage, epoch=position.epoch + 1)
-        batch = self.batch(position.epoch, position.index, rows, length)
+        batch = self.batch(position.epoch, position.index, rows, length, stage=position.stage)
         used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.tokens))
         return batch, used
 
-    def batch(self, epoch: int, index: int, rows: int, length: int) -> Batch:
-        """Rows index to index + rows of an epoch, fewer at its end."""
-        return as_batch(self.rows(epoch, index, rows, length))
+    def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
+        """Rows index to index + rows of an epoch, fewer at its end, hidden as this stage of the run does."""
+        return as_batch(self.rows(epoch, index, rows, length, stage=stage))
 
-    def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
+    def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
         """The same before it becomes a batch: with the units that it was hidden by."""
         plan, order = self.plan(epoch, length)
         chosen = order[index : index + rows]
         filled = fill(self.store, plan, chosen, self.vocabulary, length)
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
-            filled = step(filled, self.vocabulary, draws)
+            filled = at_stage(step, stage)(filled, self.vocabulary, draws)
         return filled
 
     def plan(self, epoch: int, length: int) -> tuple[Plan, np.ndarray]:
@@ -108,6 +108,11 @@ def hiding_epoch(step: Any, epoch: int) -> int:
     """Static masking uses its few copies in turn; dynamic masking never repeats."""
     copies = getattr(step, "copies", None)
     return epoch % copies if copies else epoch
+
+
+def at_stage(step: Any, stage: int) -> Any:
+    """Some ways of hiding change in the course of a run."""
+    return step.at(stage) if hasattr(step, "at") else step
 
 
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
@@ -156,6 +161,7 @@ def as_batch(rows: Rows) -> Batch:
         segments=torch.from_numpy(rows.segments),
         visible=torch.from_numpy(rows.visible),
         targets=tensor(rows.targets),
+        edges=tensor(rows.edges),
         follows=tensor(rows.follows),
     )
 

@@ -97,6 +97,11 @@ class Vocabulary:
         return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
 
     @cached_property
+    def ordinary(self) -> np.ndarray:
+        """The numbers of all tokens that are text."""
+        return np.flatnonzero(self._ordinary)
+
+    @cached_property
     def _ordinary(self) -> np.ndarray:
         ordinary = np.ones(len(self.tokens), dtype=bool)
         ordinary[list(self.special)] = False

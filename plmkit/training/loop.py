@@ -93,8 +93,8 @@ def train(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     while (progress := budget.progress(state, time.perf_counter() - begun)) < 1:
         stage = schedule.stage(progress)
-        if stage != state.position.stage:  # rows of another length: a new epoch begins
-            state = replace(state, position=Position(stage=stage, epoch=state.position.epoch + 1))
+        if stage != state.position.stage:
+            state = replace(state, position=moved(state.position, stage, schedule))
         batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
@@ -119,6 +119,13 @@ def train(
         if not watch(report):
             break
     return replace(state, seconds=time.perf_counter() - begun)
+
+
+def moved(position: Position, stage: int, schedule: Schedule) -> Position:
+    """To another stage: rows of another length begin a new epoch, rows of the same length go on."""
+    if schedule.lengths[stage][1] == schedule.lengths[position.stage][1]:
+        return replace(position, stage=stage)
+    return Position(stage=stage, epoch=position.epoch + 1)
 
 
 def rate_progress(budget: Budget, state: State, progress: float) -> float:

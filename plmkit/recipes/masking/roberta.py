@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.packing import FullSentences
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.token import DynamicMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
-from plmkit.tokenizers.wordpiece import WordPiece
+from plmkit.tokenizers.byte_bpe import ByteBPE
 
 FOR_MINUTES = (
     "Batch, rate, warm-up, optimizer, dropout, length, masking, vocabulary, starting weights and size are set for "
@@ -24,8 +24,8 @@ def roberta_base() -> Recipe:
         paper="arXiv:1907.11692",
         summary="Name hidden words from both sides in full rows, hidden anew each time; no sentence task.",
         vocabulary=50_265,
-        tokenizer=WordPiece(size=50_265, lowercase=False),  # 4.4
-        corruption=(FullSentences(), TokenMasking(rate=0.15)),  # 4.1, 4.2
+        tokenizer=ByteBPE(size=50_265),  # 4.4
+        corruption=(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072,
             first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False,
@@ -61,8 +61,8 @@ def roberta_mini() -> Recipe:
         base,
         name="roberta-mini",
         notes=FOR_MINUTES,
-        tokenizer=WordPiece(size=8_000),
-        corruption=(FullSentences(), TokenMasking(rate=0.4)),
+        tokenizer=ByteBPE(size=8_000),
+        corruption=(FullSentences(), DynamicMasking(rate=0.4)),
         architecture=replace(
             base.architecture, layers=4, heads=4, width=256, inner=1024,
             dropout=0.0, attention_dropout=0.0, neighbours=True,

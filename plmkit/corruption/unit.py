@@ -1,0 +1,81 @@
+"""Hiding units of knowledge: characters, words, phrases, entities."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from plmkit.corruption.hiding import NEVER, check_settings, treat, units_of
+from plmkit.corruption.token import TokenMasking
+from plmkit.data.randomness import Draws
+from plmkit.data.rows import Rows
+from plmkit.data.units.choosing import AnySegmenter
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
+
+LEVELS = ("character", "word", "phrase", "entity")  # from small to large
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitMasking:
+    """Hide units, each for itself, first characters, then phrases, then entities (Sun et al., 2019, 3.2)."""
+
+    rate: float = 0.15
+    masked: float = 0.8
+    swapped: float = 0.1
+    levels: tuple[str, ...] = ("character", "phrase", "entity")
+    # for each stage, the share of rows hidden at each level; one stage of several shares is a mixture
+    shares: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
+    writes: ClassVar = frozenset({"targets"})
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for level in self.levels:
+            if level not in LEVELS:
+                raise SettingError(f"corruption.levels: there is no level '{level}'; there are {', '.join(LEVELS)}.")
+        if not self.shares:
+            raise SettingError("corruption.shares is empty: give one list of shares for each stage.")
+        for stage in self.shares:
+            if len(stage) != len(self.levels) or min(stage, default=-1) < 0 or abs(sum(stage) - 1) > 1e-6:
+                raise SettingError(
+                    f"corruption.shares has one share for each of {', '.join(self.levels)}, 0 or more, "
+                    f"together 1, in every stage; found {list(stage)}."
+                )
+
+    @property
+    def stages(self) -> int:
+        return len(self.shares)
+
+    @property
+    def level(self) -> str:
+        """The largest units that are needed of a segmenter."""
+        used = {level for stage in self.shares for level, share in zip(self.levels, stage, strict=True) if share}
+        return max(used | {"word"}, key=LEVELS.index)
+
+    def at(self, stage: int) -> Self:
+        """The way to hide in this stage of the run; a single stage serves them all."""
+        return replace(self, shares=(self.shares[min(stage, self.stages - 1)],)) if self.stages > 1 else self
+
+    def for_validation(self) -> TokenMasking:
+        return TokenMasking()
+
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        length = rows.tokens.shape[1]
+        hidden = self.choose(rows, vocabulary, draws)
+        draw = draws.uniform(length)
+        other = 1 + (draws.uniform(length) * (len(vocabulary) - 1)).astype(np.int64)  # all but number 0, as released
+        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
+
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
+        """(B, L) True where a token is hidden; a row in which no unit was drawn hides the one nearest to it."""
+        scores = draws.uniform(rows.tokens.shape[1])
+        chance = draws.uniform(1)[:, 0]
+        level = np.searchsorted(np.cumsum(self.shares[0])[:-1], chance, side="right")  # (B,) of each row
+        hidden = np.zeros(rows.tokens.shape, dtype=bool)
+        for number in np.unique(level):
+            units = units_of(rows, vocabulary, self.levels[number])
+            own = np.where(units.begins, scores, NEVER)
+            chosen = own <= np.maximum(self.rate, own.min(axis=1, keepdims=True))
+            hidden = np.where((level == number)[:, None], units.whole(chosen), hidden)
+        return hidden

@@ -1,0 +1,72 @@
+"""Naming a hidden token from the edges of its span."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.start import start_weights
+from plmkit.layers.vocabulary_head import VocabularyHead
+
+ACTIVATION = "gelu"  # whatever the network's own is
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanBoundary:
+    """Name each hidden token from the states just outside its span and its place in it (Joshi et al., 2020, 3.2)."""
+
+    weight: float = 1.0
+    positions: int = 15  # tokens further into a span are not asked for
+    position_width: int = 200
+    frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
+    name: ClassVar = "span_boundary"
+    reads: ClassVar = frozenset({"hidden", "targets", "edges"})
+
+    def __post_init__(self) -> None:
+        for name in ("positions", "position_width"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"objectives.{name} must be 1 or more; found {getattr(self, name)}.")
+
+    def build(self, model: Any) -> "SpanBoundaryHead":
+        return SpanBoundaryHead(model, self)
+
+
+class SpanBoundaryHead(nn.Module):
+    def __init__(self, model: Any, objective: SpanBoundary) -> None:
+        super().__init__()
+        width, epsilon = model.settings.width, model.settings.epsilon
+        self.frequency_bias = objective.frequency_bias
+        self.positions = nn.Embedding(objective.positions, objective.position_width)
+        self.join = nn.Linear(2 * width + objective.position_width, width)
+        self.norm = nn.LayerNorm(width, eps=epsilon)
+        start_weights(self)
+        # the second of the two layers, and the token table as the decoder with a bias of its own
+        self.vocabulary = VocabularyHead(model.embed.tokens, width=width, activation=ACTIVATION, epsilon=epsilon)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.targets is not None and batch.edges is not None
+        row, place = self.asked(batch).nonzero(as_tuple=True)  # (N,)
+        before, after = batch.edges[row, place].unbind(-1)
+        parts = [states.hidden[row, before], states.hidden[row, after], self.positions(place - before - 1)]
+        joined = self.norm(ACTIVATIONS[ACTIVATION](self.join(torch.cat(parts, dim=-1))))
+        return F.cross_entropy(self.vocabulary(joined), batch.targets[row, place])
+
+    def asked(self, batch: Batch) -> Tensor:
+        """(B, L) True at hidden tokens whose span has both edges, not too far into it."""
+        assert batch.edges is not None
+        before = batch.edges[:, :, 0]
+        into = torch.arange(before.shape[1], device=before.device) - before - 1
+        return (before >= 0) & (into < self.positions.num_embeddings)
+
+    def start(self, frequencies: np.ndarray) -> None:
+        if self.frequency_bias:
+            self.vocabulary.start_bias(frequencies)
+
+    def scored(self, batch: Batch) -> int:
+        return int(self.asked(batch).sum())

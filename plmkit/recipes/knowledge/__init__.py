@@ -1,0 +1,1 @@
+"""Papers that brought knowledge of the world in."""

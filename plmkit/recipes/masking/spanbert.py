@@ -1,0 +1,59 @@
+"""SpanBERT (Joshi et al., 2020; facebookresearch/SpanBERT)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.corruption.packing import SingleSegment
+from plmkit.corruption.span import SpanMasking
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+
+
+def spanbert_base() -> Recipe:
+    """SpanBERT: hide whole spans and predict them from their edges (Joshi et al., 2020)."""
+    return replace(
+        bert_base_cased(),
+        name="spanbert-base",
+        paper="arXiv:1907.10529",
+        summary="Name hidden spans, also from the tokens at their edges alone; single texts.",
+        corruption=(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, longest=10)),  # 3.1, 3.3
+        architecture=Encoder(layers=12, heads=12, width=768, inner=3072, activation="gelu", pooler=False),
+        objectives=(MaskedLM(), SpanBoundary()),  # 3.2
+        schedule=Schedule(  # 4.2: 32 devices of 4,096 tokens
+            steps=2_400_000,
+            batch=256,
+            lengths=((1.0, 512),),
+            rate=1e-4,
+            warmup=10_000 / 2_400_000,
+            shape="linear_to_zero",
+            optimizer=AdamW(epsilon=1e-8, decay=0.01),
+        ),
+    )
+
+
+def spanbert_large() -> Recipe:
+    return replace(
+        spanbert_base(),
+        name="spanbert-large",
+        architecture=Encoder(layers=24, heads=16, width=1024, inner=4096, activation="gelu", pooler=False),
+    )
+
+
+def spanbert_mini() -> Recipe:
+    """With settings for minutes."""
+    mini = bert_mini()
+    return replace(
+        spanbert_base(),
+        name="spanbert-mini",
+        notes=mini.notes,
+        vocabulary=mini.vocabulary,
+        tokenizer=mini.tokenizer,
+        corruption=(SingleSegment(), SpanMasking(rate=0.4)),
+        architecture=replace(mini.architecture, activation="gelu", pooler=False),
+        objectives=(MaskedLM(frequency_bias=True), SpanBoundary(frequency_bias=True)),
+        schedule=mini.schedule,
+    )

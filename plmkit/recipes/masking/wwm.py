@@ -1,0 +1,55 @@
+"""Whole-word masking (google-research/bert, 2019; Cui et al., 2019)."""
+
+from dataclasses import replace
+
+from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.word import WordMasking
+from plmkit.data.units.chinese import Jieba
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
+from plmkit.schedules.schedule import Schedule
+
+CHINESE_WORDS = Jieba()
+
+
+def bert_wwm_base() -> Recipe:
+    """BERT with whole words hidden: a word cannot be guessed from its own pieces."""
+    return replace(
+        bert_base(),
+        name="bert-wwm-base",
+        paper="arXiv:1906.08101",
+        summary="BERT, but all pieces of a word are hidden together.",
+        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.15, most=80, copies=10)),  # 2.2
+    )
+
+
+def bert_wwm_chinese() -> Recipe:
+    return replace(
+        bert_base_chinese(),
+        name="bert-wwm-chinese",
+        paper="arXiv:1906.08101",
+        summary="BERT of Chinese characters, but all characters of a word are hidden together.",
+        notes="The paper begins from BERT's Chinese weights (--from) and uses LAMB; its words come from LTP.",
+        corruption=(
+            SentencePairs(short=0.1),
+            WordMasking(rate=0.15, most=80, copies=10, segmenter=CHINESE_WORDS),  # 2.2
+        ),
+        schedule=Schedule(  # 3.1: 100k steps of 128 tokens, then 100k of 512
+            steps=200_000,
+            batch=2560,
+            lengths=((0.5, 128), (1.0, 512)),
+            rate=1e-4,
+            warmup=0.1,
+        ),
+    )
+
+
+def bert_wwm_mini() -> Recipe:
+    """Words of English and Chinese text, with settings for minutes."""
+    return replace(
+        bert_mini(),
+        name="bert-wwm-mini",
+        paper="arXiv:1906.08101",
+        summary="BERT, but all pieces or characters of a word are hidden together.",
+        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),
+    )

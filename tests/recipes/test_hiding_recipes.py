@@ -1,0 +1,142 @@
+"""Whole words, SpanBERT and ERNIE from text to weights, at a tiny size."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from plmkit.catalogue import find
+from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.unit import UnitMasking
+from plmkit.corruption.word import WordMasking
+from plmkit.data.batch import IGNORE
+from plmkit.errors import RecipeError
+from plmkit.loading import load
+from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.recipe import Recipe
+from plmkit.run import settle
+from plmkit.training.loop import Budget
+from plmkit.training.prepare import prepare
+from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.progress import Screen
+
+NAMES = ["bert-wwm-mini", "spanbert-mini", "ernie-mini"]
+LOSSES = {
+    "bert-wwm-mini": ["masked_lm", "next_sentence"],
+    "spanbert-mini": ["masked_lm", "span_boundary"],
+    "ernie-mini": ["masked_lm", "next_sentence"],
+}
+
+
+def tiny(name: str):
+    """The recipe with a network of width 32 on rows of 32 tokens, stages as they are."""
+    recipe = find(name)
+    lengths = json.dumps([[share, 32] for share, _ in recipe.schedule.lengths])
+    return settle(
+        recipe,
+        (
+            f"schedule.lengths={lengths}", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+            "architecture.width=32", "architecture.inner=64", "tokenizer.size=120", "run.threads=1",
+            "run.log_steps=30", "schedule.rate=5e-3",
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tiny_run_learns_and_can_be_used(name, corpus, tmp_path):
+    out = tmp_path / "run"
+    order = Order(settings=tiny(name), corpora=(str(corpus),), out=out, budget=Budget(steps=150))
+    about = pretrain(order, Screen())
+    assert sorted(loss for loss in about["result"] if loss.startswith("valid/")) == [f"valid/{n}" for n in LOSSES[name]]
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    for loss in set(LOSSES[name]) - {"next_sentence"}:
+        course = [line[f"train/{loss}"] for line in lines if f"train/{loss}" in line]
+        assert len(course) == 5
+        assert course[-1] < course[0] - 0.2
+    model = load(out, device="cpu")
+    assert sorted(model.network.heads) == LOSSES[name]
+    assert model.fill("the [MASK] sees a house.")
+
+
+def test_a_boundary_head_of_another_size_is_read_as_it_was_written(corpus, tmp_path):
+    settings = tiny("spanbert-mini")
+    settings = replace(
+        settings,
+        recipe=replace(settings.recipe, objectives=(*settings.recipe.objectives[:1], SpanBoundary(positions=4))),
+    )
+    pretrain(Order(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=2)), Screen())
+    head = load(tmp_path / "run", device="cpu").network.heads["span_boundary"]
+    assert head.positions.weight.shape == (4, 200)
+
+
+def test_held_out_text_has_spans_with_edges(corpus):
+    settings = tiny("spanbert-mini")
+    material = prepare(settings, (str(corpus),), None, 0, Screen())
+    for batch in material.valid_batches(settings.recipe, 0):
+        hidden = batch.targets != IGNORE
+        assert (batch.edges[hidden] >= 0).all()
+        text = batch.visible.sum(1) - 2 - (batch.segments.any(1)).long()
+        assert torch.equal(hidden.sum(1), torch.from_numpy(np.ceil(0.15 * text.numpy() - 1e-9)).long())
+
+
+def test_spanbert_has_no_sentence_task_and_says_so_in_its_objectives():
+    for name in ("spanbert-base", "spanbert-large", "spanbert-mini"):
+        recipe = find(name)
+        assert [type(objective).__name__ for objective in recipe.objectives] == ["MaskedLM", "SpanBoundary"]
+        assert [objective.weight for objective in recipe.objectives] == [1.0, 1.0]
+        assert recipe.architecture.activation == "gelu"
+        assert not recipe.architecture.pooler
+
+
+def test_the_papers_numbers_are_in_the_recipes():
+    span = find("spanbert-base").corruption[1]
+    assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, masked=0.8, swapped=0.1)
+    word = find("bert-wwm-base").corruption[1]
+    assert word == WordMasking(rate=0.15, masked=0.8, swapped=0.1, most=80, copies=10)
+    unit = find("ernie-1.0").corruption[1]
+    assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, masked=0.8, swapped=0.1)
+    ernie = find("ernie-1.0").architecture
+    assert (ernie.layers, ernie.width, ernie.heads, ernie.longest) == (12, 768, 12, 513)
+    assert (ernie.activation, ernie.epsilon) == ("relu", 1e-5)
+
+
+def test_a_boundary_objective_without_spans_is_refused():
+    plain = find("bert-mini")
+    with pytest.raises(
+        RecipeError, match=r"SpanBoundary reads edges, but none of SentencePairs, TokenMasking, Encoder"
+    ):
+        replace(plain, objectives=(*plain.objectives, SpanBoundary()))
+
+
+def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
+    plain = find("bert-mini")
+    both: Recipe = replace(
+        plain,
+        corruption=(plain.corruption[0], SpanMasking()),
+        objectives=(*plain.objectives, SpanBoundary()),
+    )
+    assert [objective.name for objective in both.objectives] == ["masked_lm", "next_sentence", "span_boundary"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("corruption.rate=1.5", "corruption.rate is the share of tokens to hide, between 0 and 1; found 1.5"),
+        ("corruption.levels=[\"sentence\"]", "there is no level 'sentence'"),
+        ("schedule.lengths=[[1.0, 64]]", "UnitMasking has 3 stages, but schedule.lengths has 1"),
+    ],
+)  # fmt: skip
+def test_bad_settings_on_the_command_line_end_with_code_2_and_their_name(plm, corpus, tmp_path, setting, said):
+    ran = plm("pretrain", "ernie-mini", corpus, "--out", tmp_path / "run", "--set", setting)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_stages_can_be_made_a_mixture_on_the_command_line():
+    made = settle(find("ernie-mini"), ("corruption.shares=[[0.2, 0.4, 0.4]]",)).recipe
+    assert made.corruption[1].shares == ((0.2, 0.4, 0.4),)
+    assert all(earlier < later for (earlier, _), (later, _) in pairwise(made.schedule.lengths))
