@@ -5,6 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
+from plmkit.recipes.scaling import albert
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -16,6 +17,12 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-base-cased": bert.bert_base_cased,
     "bert-large-cased": bert.bert_large_cased,
     "bert-base-chinese": bert.bert_base_chinese,
+    "albert-tiny": albert.albert_tiny,
+    "albert-mini": albert.albert_mini,
+    "albert-base": albert.albert_base,
+    "albert-large": albert.albert_large,
+    "albert-xlarge": albert.albert_xlarge,
+    "albert-xxlarge": albert.albert_xxlarge,
 }
 
 

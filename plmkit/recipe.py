@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange import SentencePairs
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
-from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.objectives.sentence_pair import NextSentence, SentenceOrder
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -19,10 +20,10 @@ from plmkit.tokenizers.wordpiece import WordPiece
 TOKENIZERS = (WordPiece,)
 ARRANGEMENTS = (SentencePairs,)
 HIDINGS = (TokenMasking,)
-ARCHITECTURES = (Encoder,)
-OBJECTIVES = (MaskedLM, NextSentence)
-OPTIMIZERS = (AdamW, BertAdam)
-Architecture = Encoder
+ARCHITECTURES = (Encoder, SharedEncoder)
+OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder)
+OPTIMIZERS = (AdamW, BertAdam, Lamb)
+Architecture = Encoder | SharedEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

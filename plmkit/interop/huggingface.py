@@ -13,13 +13,13 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.files import new_folder, write_json
-from plmkit.interop.families import bert
+from plmkit.interop.families import albert, bert, ernie, roberta
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FAMILIES: tuple[Family, ...] = (bert,)  # where several could write a network, the first does
+FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert)
 
 
 def is_huggingface(folder: Path) -> bool:
@@ -36,7 +36,8 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
     chosen = came_as or next((family for family in FAMILIES if family.writes(architecture)), None)
     if chosen is None:
         raise CheckpointError(
-            f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported."
+            f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported: "
+            "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width."
         )
     return chosen
 
@@ -68,7 +69,7 @@ def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any
     for ours, theirs in table:
         if ours in weights:
             for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-                out[name] = part.contiguous()
+                out[name] = part.clone()  # a shared weight may have several places
     return out
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.interop.families.common import BERT_DEFAULTS, encoder_pairs, linear, read_shape, write_shape
+from plmkit.interop.families.common import BERT_DEFAULTS, encoder_pairs, linear, plain, read_shape, write_shape
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "bert", "BERT", "bert"
@@ -32,7 +32,7 @@ CLASSES: dict[str, dict[str, str]] = {
 
 
 def writes(architecture: Any) -> bool:
-    return isinstance(architecture, Encoder) and architecture.first == 0 and not architecture.is_narrow
+    return plain(architecture) and architecture.activation != "relu"  # which is ERNIE's
 
 
 def networks(architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:

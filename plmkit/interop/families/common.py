@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from plmkit.architectures.encoder import Encoder
 from plmkit.errors import InputError
 from plmkit.interop.families.family import Pair
 
@@ -25,6 +26,11 @@ BLOCK = {
     "feed_forward.contract": "output.dense",
     "feed_forward_norm": "output.LayerNorm",
 }
+
+
+def plain(architecture: Any) -> bool:
+    """Is this the encoder of BERT, whatever its numbers?"""
+    return isinstance(architecture, Encoder) and architecture.first == 0 and not architecture.is_narrow
 
 
 def linear(ours: str, theirs: str) -> dict[str, str]:
