@@ -63,18 +63,12 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         kind.__name__: kind for kind in get_args(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)
     }
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
-        return dataclasses.replace(settings, **{name: in_place_of(old, kinds[text])})
+        return dataclasses.replace(settings, **{name: kinds[text]()})
     if is_group(old):
         options = ", ".join(sorted(names_in(old)))
         others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
         raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
     return dataclasses.replace(settings, **{name: parse(text, hint, full)})
-
-
-def in_place_of(old: Any, kind: type) -> Any:
-    """Another kind with its own defaults; what has none is taken from the one it replaces."""
-    needed = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
-    return kind(**{name: getattr(old, name) for name in needed if hasattr(old, name)})
 
 
 def assign_member(members: tuple, path: list[str], text: str, full: str) -> tuple:

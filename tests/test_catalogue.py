@@ -16,6 +16,12 @@ COUNTS = {
     "bert-base-cased": (108_310_272, 108_932_934),
     "bert-large-cased": (333_579_264, 334_661_958),
     "bert-base-chinese": (102_267_648, 102_882_442),
+    "albert-tiny": (2_176_128, 2_214_770),
+    "albert-mini": (4_794_624, 4_858_290),
+    "albert-base": (11_683_584, 11_813_810),
+    "albert-large": (17_683_968, 17_847_474),
+    "albert-xlarge": (58_724_864, 59_021_490),
+    "albert-xxlarge": (222_595_584, 223_158_450),
 }
 SHAPES = {
     "bert-tiny": (2, 128, 2, 512),
@@ -24,6 +30,10 @@ SHAPES = {
     "bert-medium": (8, 512, 8, 2048),
     "bert-base": (12, 768, 12, 3072),
     "bert-large": (24, 1024, 16, 4096),
+    "albert-base": (12, 768, 12, 3072),
+    "albert-large": (24, 1024, 16, 4096),
+    "albert-xlarge": (24, 2048, 16, 8192),
+    "albert-xxlarge": (12, 4096, 64, 16_384),
 }
 
 
@@ -46,6 +56,19 @@ def test_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
     recipe = find(name)
     found = encoder_parameters(recipe, vocabulary), parameters(recipe, vocabulary)
     assert found == closed_form(recipe, vocabulary)
+
+
+@pytest.mark.parametrize("name", ["albert-tiny", "albert-mini", "albert-base"])
+@pytest.mark.parametrize("vocabulary", [100, 8000])
+def test_alberts_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
+    shape = find(name).architecture
+    narrow, width, inner = shape.embedding, shape.width, shape.inner
+    block = 4 * (width**2 + width) + 2 * width + (width * inner + inner) + (inner * width + width) + 2 * width
+    embedding = (vocabulary + 512 + 2) * narrow + 2 * narrow + (narrow * width + width)
+    encoder = embedding + block + width**2 + width
+    heads = (width * narrow + narrow) + 2 * narrow + vocabulary + (2 * width + 2)
+    assert encoder_parameters(find(name), vocabulary) == encoder
+    assert parameters(find(name), vocabulary) == encoder + heads
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -73,7 +96,24 @@ def test_base_and_large_keep_the_papers_settings(name):
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
 
 
-@pytest.mark.parametrize("name", ["bert-tiny", "bert-mini"])
+@pytest.mark.parametrize("name", ["albert-base", "albert-large", "albert-xlarge", "albert-xxlarge"])
+def test_alberts_keep_the_papers_settings(name):
+    recipe = find(name)
+    schedule, (_, masking) = recipe.schedule, recipe.corruption
+    assert not recipe.notes
+    assert (schedule.steps, schedule.batch, schedule.rate) == (125_000, 4096, 0.00176)
+    assert schedule.warmup * schedule.steps == 3125
+    assert (type(schedule.optimizer).__name__, schedule.optimizer.decay, schedule.optimizer.epsilon, schedule.clip) == (
+        "Lamb", 0.01, 1e-6, 1.0,
+    )  # fmt: skip
+    assert schedule.lengths == ((1.0, 512),)
+    assert (masking.rate, masking.masked, masking.swapped, masking.copies) == (0.15, 0.8, 0.1, 40)
+    assert (recipe.architecture.embedding, recipe.architecture.sharing) == (128, "all")
+    assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.0
+    assert [objective.name for objective in recipe.objectives] == ["masked_lm", "sentence_order"]
+
+
+@pytest.mark.parametrize("name", ["bert-tiny", "bert-mini", "albert-tiny", "albert-mini"])
 def test_sizes_for_minutes_say_that_they_leave_the_paper(name):
     assert "minutes" in find(name).notes
 
@@ -94,6 +134,6 @@ def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objectiv
 def test_every_objective_is_in_some_recipe_and_is_shown_with_it(plm):
     used = {type(objective) for make in CATALOGUE.values() for objective in make().objectives}
     assert used == set(OBJECTIVES)
-    shown = plm("recipes", "bert-base").out
+    shown = plm("recipes", "bert-base").out + plm("recipes", "albert-base").out
     for objective in OBJECTIVES:
         assert f"objectives: {objective.__name__}: {objective.__doc__}" in shown

@@ -40,10 +40,10 @@ class SharedEncoder:
         if self.sharing not in SHARINGS:
             raise SettingError(f"architecture.sharing takes {', '.join(SHARINGS)}; found '{self.sharing}'.")
         narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the numbers first
-        if self.neighbours and (narrow % 2 or not head <= narrow <= self.width):
+        if self.neighbours and (narrow % 2 or narrow < head):
             raise SettingError(
-                "architecture.neighbours needs an even architecture.embedding, from the width of a head to the "
-                f"network's: found {narrow}, heads of {head} and a network of {self.width}."
+                "architecture.neighbours needs an even architecture.embedding, as wide as a head or wider: "
+                f"found {narrow} and heads of {head}."
             )
 
     @property

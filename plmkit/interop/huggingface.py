@@ -113,7 +113,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], Family]:
         raise InputError(f"{folder / CONFIG} cannot be read: {error}.") from error
     if not isinstance(config, dict):
         raise InputError(f"{folder / CONFIG} holds a {type(config).__name__}, not an object of settings.")
-    family = family_named(config.get("model_type"))
+    family = family_named(config.get("model_type", bert.MODEL_TYPE))  # SpanBERT's, among the oldest, say none
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
         raise InputError(

@@ -148,7 +148,7 @@ def test_padding_changes_nothing_at_real_positions():
     torch.testing.assert_close(network(batch(9, 4)).hidden[1, :4], alone, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("width", "heads", "embedding"), [(256, 4, 128), (128, 2, 64), (128, 2, None)])
+@pytest.mark.parametrize(("width", "heads", "embedding"), [(256, 4, 128), (128, 2, 64), (128, 2, None), (64, 2, 96)])
 @pytest.mark.parametrize("sharing", ["all", "attention"])
 def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, embedding, sharing):
     torch.manual_seed(0)
@@ -165,7 +165,7 @@ def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, emb
     for head, step in zip(range(heads), (-1, 1, -2, 2), strict=False):
         share = {offset: float(attention[head].diagonal(offset).mean()) for offset in range(-5, 6)}
         assert max(share, key=share.__getitem__) == step
-        assert share[step] > 0.2
+        assert share[step] > 0.15  # heads of 32 are less sharp than those of 64
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, emb
         ({"sharing": "norms"}, "architecture.sharing takes all, attention, feed_forward, none; found 'norms'"),
         ({"embedding": 0}, "architecture.embedding 1 or more"),
         ({"heads": 3}, "cannot be shared out"),
-        ({"neighbours": True, "embedding": 4}, "from the width of a head"),
-        ({"neighbours": True, "embedding": 32}, "found 32, heads of 8 and a network of 16"),
+        ({"neighbours": True, "embedding": 4}, "found 4 and heads of 8"),
+        ({"neighbours": True, "embedding": 9}, "needs an even architecture.embedding"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, message):

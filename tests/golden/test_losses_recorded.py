@@ -13,7 +13,7 @@ from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.loop import Budget, train
 
@@ -21,6 +21,7 @@ WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in ra
 RECORDED = {
     "AdamW": [4.6218, 4.5254, 4.5594, 4.6669, 4.6192, 4.5529],
     "BertAdam": [4.6218, 4.496, 4.5938, 4.9753, 4.4587, 4.5332],
+    "Lamb": [0.0] * 6,
 }
 
 
@@ -38,7 +39,7 @@ def store() -> TokenStore:
     )
 
 
-@pytest.mark.parametrize("optimizer", [AdamW(), BertAdam()], ids=lambda optimizer: type(optimizer).__name__)
+@pytest.mark.parametrize("optimizer", [AdamW(), BertAdam(), Lamb()], ids=lambda optimizer: type(optimizer).__name__)
 def test_the_losses_of_a_tiny_run_are_those_recorded(optimizer):
     recipe = replace(
         find("bert-base"),
