@@ -18,6 +18,7 @@ from plmkit.errors import CheckpointError, InputError
 from plmkit.interop.families import albert, bert, ernie, roberta
 from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
 from plmkit.loading import model_of, read_parts
+from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
 TEXTS = ["the cat sees a house.", "企鹅不擅长飞行。 the sea"]
@@ -220,3 +221,29 @@ def test_a_head_that_they_have_not_stays_behind(pretrained, plm, tmp_path):
     assert ran.json["checked"]
     assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
     assert not any("seq_relationship" in name for name in load_file(tmp_path / "out" / "model.safetensors"))
+
+
+BASE = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 768, "intermediate_size": 3072}
+LARGE = {"num_hidden_layers": 24, "num_attention_heads": 16, "hidden_size": 1024, "intermediate_size": 4096}
+PUBLISHED = {  # configs as they were published, their vocabulary, and the parameters of the encoder with its pooler
+    "roberta-base": (roberta, {**BASE, "max_position_embeddings": 514, "type_vocab_size": 1}, 50_265, 124_645_632),
+    "roberta-large": (roberta, {**LARGE, "max_position_embeddings": 514, "type_vocab_size": 1}, 50_265, 355_359_744),
+    "ernie-1.0": (ernie, {**BASE, "max_position_embeddings": 513, "hidden_act": "relu"}, 18_000, 99_866_112),
+    "albert-base": (albert, BASE, 30_000, 11_683_584),
+    "albert-large": (albert, LARGE, 30_000, 17_683_968),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_configs_give_the_published_counts(name, tmp_path):
+    family, config, vocabulary, wanted = PUBLISHED[name]
+    settings = family.architecture(config, tmp_path)
+    with torch.device("meta"):
+        model = settings.build(range(vocabulary))
+        head = MaskedLM().build(model)
+    assert settings.longest == config.get("max_position_embeddings", 512) - getattr(settings, "first", 0)
+    assert sum(weight.numel() for weight in model.parameters()) == wanted
+    if family is roberta:  # published with the head for hidden tokens, without the pooler
+        pooler = sum(weight.numel() for weight in model.pooler.parameters())
+        whole = wanted - pooler + sum(weight.numel() for weight in head.parameters())
+        assert whole == {768: 124_697_433, 1024: 355_412_057}[settings.width]
