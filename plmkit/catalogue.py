@@ -7,6 +7,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import roberta, spanbert, wwm
+from plmkit.recipes.scaling import albert
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -30,6 +31,12 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "roberta-mini": roberta.roberta_mini,
     "roberta-base": roberta.roberta_base,
     "roberta-large": roberta.roberta_large,
+    "albert-tiny": albert.albert_tiny,
+    "albert-mini": albert.albert_mini,
+    "albert-base": albert.albert_base,
+    "albert-large": albert.albert_large,
+    "albert-xlarge": albert.albert_xlarge,
+    "albert-xxlarge": albert.albert_xxlarge,
 }
 
 

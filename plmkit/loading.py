@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.interop.huggingface import encoder_of, is_huggingface, read_config, read_weights
+from plmkit.interop.huggingface import is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.recipe import ARCHITECTURES, OBJECTIVES, Architecture, recipe_from_json
@@ -42,6 +42,7 @@ class Parts:
     weights: dict[str, Tensor]  # under our names
     task: Task | None = None
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
+    model_type: str | None = None  # of the Hugging Face folder it came from
 
     @property
     def vocabulary_size(self) -> int:
@@ -51,7 +52,10 @@ class Parts:
 
 def load(folder: str | Path, device: str = "auto") -> Model:
     """The model in a run folder or a Hugging Face folder, ready to use."""
-    parts = read_parts(folder)
+    return model_of(read_parts(folder), device)
+
+
+def model_of(parts: Parts, device: str = "auto") -> Model:
     network = network_of(parts)
     put_weights(network, whole(parts.weights, network), parts.folder / WEIGHTS)
     task = parts.task
@@ -119,9 +123,9 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
 
 
 def from_hub(folder: Path) -> Parts:
-    config = read_config(folder)
-    encoder = encoder_of(config, folder)
-    weights = read_weights(folder, encoder.layers)
+    config, family = read_config(folder)
+    architecture = family.architecture(config, folder)
+    weights = read_weights(folder, family, architecture)
     task = None
     if "heads.label.classify.weight" in weights:
         outputs = len(weights["heads.label.classify.weight"])
@@ -129,8 +133,11 @@ def from_hub(folder: Path) -> Parts:
         numeric = outputs == 1 or config.get("problem_type") == "regression"
         kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
         classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
-        task = Task(kind=kind, classes=classes, pooling="first", length=encoder.longest)
-    return Parts(folder=folder, architecture=encoder, tokenizer=load_tokenizer(folder), weights=weights, task=task)
+        task = Task(kind=kind, classes=classes, pooling="first", length=architecture.longest)
+    return Parts(
+        folder=folder, architecture=architecture, tokenizer=load_tokenizer(folder), weights=weights, task=task,
+        model_type=family.MODEL_TYPE,
+    )  # fmt: skip
 
 
 def network_of(parts: Parts) -> Network:

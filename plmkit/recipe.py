@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
@@ -20,7 +21,7 @@ from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE
@@ -32,16 +33,16 @@ ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
 )  # fmt: skip
 HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
-ARCHITECTURES = (Encoder,)
+ARCHITECTURES = (Encoder, SharedEncoder)
 OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary)
-OPTIMIZERS = (AdamW, BertAdam)
+OPTIMIZERS = (AdamW, BertAdam, Lamb)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *HIDINGS),
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }
-Architecture = Encoder
+Architecture = Encoder | SharedEncoder
 Tokenizer = WordPiece | ByteBPE | Unigram
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.block import PostNormBlock
+from plmkit.layers.attention import SelfAttention
+from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import Packing
 from plmkit.layers.start import start_at_neighbours, start_weights
@@ -61,6 +62,11 @@ class Encoder:
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
 
+    @property
+    def is_narrow(self) -> bool:
+        """Are the vectors at the input of another width than the network's?"""
+        return self.embedding not in (None, self.width)
+
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
@@ -80,6 +86,20 @@ def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
     )
 
 
+def attention_of(settings: Encoder) -> SelfAttention:
+    return SelfAttention(settings.width, settings.heads, settings.attention_dropout)
+
+
+def feed_forward_of(settings: Encoder) -> FeedForward:
+    return FeedForward(settings.width, settings.inner, settings.activation)
+
+
+def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -> PostNormBlock:
+    return PostNormBlock(
+        attention, feed_forward, width=settings.width, dropout=settings.dropout, epsilon=settings.epsilon
+    )
+
+
 class EncoderModel(nn.Module):
     """`embed` may be another network's: then it is shared."""
 
@@ -87,19 +107,9 @@ class EncoderModel(nn.Module):
         super().__init__()
         self.settings = settings
         self.embed = embed or input_embedding(settings, vocabulary_size)
-        narrow = settings.embedding not in (None, settings.width)
-        self.project = nn.Linear(self.embed.width, settings.width) if narrow else None
+        self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
         self.blocks = nn.ModuleList(
-            PostNormBlock(
-                width=settings.width,
-                heads=settings.heads,
-                inner=settings.inner,
-                activation=settings.activation,
-                dropout=settings.dropout,
-                attention_dropout=settings.attention_dropout,
-                epsilon=settings.epsilon,
-            )
-            for _ in range(settings.layers)
+            block_of(settings, attention_of(settings), feed_forward_of(settings)) for _ in range(settings.layers)
         )
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         start_weights(self)

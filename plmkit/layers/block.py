@@ -1,9 +1,10 @@
 """One Transformer layer, normalised after each sublayer."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.attention import SelfAttention
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.packing import Packing
 
@@ -23,16 +24,26 @@ class PostNormBlock(nn.Module):
     """norm(x + attention(x)), then norm(x + feed_forward(x)) (Vaswani et al., 2017, 3.1)."""
 
     def __init__(
-        self, *, width: int, heads: int, inner: int, activation: str,
-        dropout: float, attention_dropout: float, epsilon: float,
-    ) -> None:  # fmt: skip
+        self, attention: nn.Module, feed_forward: nn.Module, *, width: int, dropout: float, epsilon: float
+    ) -> None:
         super().__init__()
-        self.attention = SelfAttention(width, heads, attention_dropout)
+        self.attention = attention
         self.attention_norm = nn.LayerNorm(width, eps=epsilon)
-        self.feed_forward = FeedForward(width, inner, activation)
+        self.feed_forward = feed_forward
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
         hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, packing)))
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
+
+
+class Borrowed(nn.Module):
+    """A sublayer of another block, used here too; its weights stay that block's, and are saved once."""
+
+    def __init__(self, sublayer: nn.Module) -> None:
+        super().__init__()
+        self._sublayer = (sublayer,)  # in a tuple, so that it is not registered here as well
+
+    def forward(self, *inputs: Any) -> Tensor:
+        return self._sublayer[0](*inputs)

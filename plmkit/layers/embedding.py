@@ -1,5 +1,6 @@
 """The input of BERT and its family."""
 
+import torch
 from torch import Tensor, nn
 
 from plmkit.layers.dropout import Dropout
@@ -20,6 +21,8 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
+        if self.segments.num_embeddings == 1:  # RoBERTa's: both texts of a pair lie in the only one
+            segments = torch.zeros_like(segments)
         return self.tokens(tokens) + self.positions(positions) + self.segments(segments)
 
     def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:

@@ -53,8 +53,13 @@ class SentencePairHead(nn.Module):
         start_weights(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert states.pooled is not None and batch.follows is not None
-        return F.cross_entropy(self.classify(states.pooled), batch.follows)
+        assert batch.follows is not None
+        return F.cross_entropy(self.answers(states, batch), batch.follows)
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, 2)."""
+        assert states.pooled is not None
+        return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
         return len(batch.tokens)

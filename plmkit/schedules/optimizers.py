@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 Named = Iterable[tuple[str, nn.Parameter]]
+JOINT = "query_key_value.weight"  # three matrices of the papers in one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,28 @@ class BertAdam:
         return UncorrectedAdam(by_decay(parameters, rate, self.decay), rate, (self.beta1, self.beta2), self.epsilon)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lamb:
+    """LAMB as ALBERT's released code has it: BertAdam's step, as long as the weight itself (You et al., 2019)."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    decay: float = 0.01
+
+    def build(self, parameters: Named, rate: float) -> Optimizer:
+        named = list(parameters)
+        joint = [(name, p) for name, p in named if name.endswith(JOINT)]
+        others = [(name, p) for name, p in named if not name.endswith(JOINT)]
+        matrices, plain = by_decay(others, rate, self.decay)
+        groups = [
+            {**matrices, "parts": 1},
+            {**by_decay(joint, rate, self.decay)[0], "parts": 3},
+            {**plain, "parts": 0},
+        ]
+        return LayerwiseAdam(groups, rate, (self.beta1, self.beta2), self.epsilon)
+
+
 def by_decay(parameters: Named, rate: float, decay: float) -> list[dict]:
     """Biases and norms, the tensors of one dimension, never decay."""
     named = list(parameters)
@@ -58,23 +81,45 @@ class UncorrectedAdam(Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             weights = [p for p in group["params"] if p.grad is not None]
-            if not weights:
-                continue
-            gradients = [p.grad for p in weights]
-            for weight in weights:
-                if not self.state[weight]:
-                    self.state[weight] = {
-                        "exp_avg": torch.zeros_like(weight),
-                        "exp_avg_sq": torch.zeros_like(weight),
-                    }
-            first = [self.state[p]["exp_avg"] for p in weights]
-            second = [self.state[p]["exp_avg_sq"] for p in weights]
-            beta1, beta2 = group["betas"]
-            torch._foreach_lerp_(first, gradients, 1 - beta1)
-            torch._foreach_mul_(second, beta2)
-            torch._foreach_addcmul_(second, gradients, gradients, 1 - beta2)
-            scale = torch._foreach_sqrt(second)
-            torch._foreach_add_(scale, group["eps"])
-            update = torch._foreach_div(first, scale)
-            torch._foreach_add_(update, weights, alpha=group["weight_decay"])
-            torch._foreach_add_(weights, update, alpha=-group["lr"])
+            if weights:
+                updates = self.updates(weights, group)
+                self.lengthen(updates, weights, group)
+                torch._foreach_add_(weights, updates, alpha=-group["lr"])
+
+    def updates(self, weights: list[Tensor], group: dict) -> list[Tensor]:
+        """m / (sqrt(v) + epsilon) + decay * weight, for each weight."""
+        gradients = [p.grad for p in weights if p.grad is not None]
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight] = {
+                    "exp_avg": torch.zeros_like(weight),
+                    "exp_avg_sq": torch.zeros_like(weight),
+                }
+        first = [self.state[p]["exp_avg"] for p in weights]
+        second = [self.state[p]["exp_avg_sq"] for p in weights]
+        beta1, beta2 = group["betas"]
+        torch._foreach_lerp_(first, gradients, 1 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, gradients, gradients, 1 - beta2)
+        scale = torch._foreach_sqrt(second)
+        torch._foreach_add_(scale, group["eps"])
+        updates = torch._foreach_div(first, scale)
+        torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
+        return list(updates)
+
+    def lengthen(self, updates: list[Tensor], weights: list[Tensor], group: dict) -> None:
+        """Adam's steps stay as long as they are."""
+
+
+class LayerwiseAdam(UncorrectedAdam):
+    """`parts` of a group: into how many matrices each of its weights is cut; 0 leaves its steps alone."""
+
+    def lengthen(self, updates: list[Tensor], weights: list[Tensor], group: dict) -> None:
+        """Each matrix's step times |weight| / |step|, or times 1 where either is 0."""
+        if not group["parts"]:
+            return
+        steps = [part for update in updates for part in update.chunk(group["parts"])]
+        own = [part for weight in weights for part in weight.chunk(group["parts"])]
+        long, wanted = torch.stack(torch._foreach_norm(steps)), torch.stack(torch._foreach_norm(own))
+        ratios = torch.where((long > 0) & (wanted > 0), wanted / long, 1.0)
+        torch._foreach_mul_(steps, list(ratios.unbind()))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from plmkit.errors import SettingError
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 
-Optimizers = AdamW | BertAdam
+Optimizers = AdamW | BertAdam | Lamb
 
 SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
 

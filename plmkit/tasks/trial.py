@@ -101,7 +101,7 @@ class Trial:
             shape="linear_after_warmup",
             clip=settings.clip,
         )
-        optimizer = optimizer_of(self.network, settings, schedule.rate, exercise.parts.architecture.layers)
+        optimizer = optimizer_of(self.network, settings, schedule.rate, layers_of(self.network))
         fixed = task.length if task.pooling == "concat" else None
         source = LabelledRows(exercise.framed, labels_of(exercise.train, task), exercise.parts, fixed, self.seed)
         with interruptible() as interrupted, screen.training(name) as bar:
@@ -192,10 +192,16 @@ def optimizer_of(network: Network, task: TaskSettings, rate: float, layers: int)
     return AdamW().build_groups(described, rate)
 
 
+def layers_of(network: Network) -> int:
+    """Blocks with weights of their own; one that all layers share counts once."""
+    names = [name for name, _ in network.named_parameters() if name.startswith("model.blocks.")]
+    return len({name.split(".")[2] for name in names})
+
+
 def depth_below(name: str, layers: int) -> int:
     """0 for the head, 2 for the last block, layers + 2 for the embeddings: a depth of 1 is unused, as released."""
     if name.startswith(("heads.", "model.pooler")):
         return 0
-    if name.startswith("model.embed"):
+    if name.startswith(("model.embed", "model.project")):
         return layers + 2
     return layers + 1 - int(name.split(".")[2])

@@ -13,7 +13,7 @@ from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.loop import Budget, train
 
@@ -21,6 +21,7 @@ WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in ra
 RECORDED = {
     "AdamW": [4.6218, 4.524, 4.5574, 4.6726, 4.6135, 4.555],
     "BertAdam": [4.6218, 4.4963, 4.6027, 4.9852, 4.39, 4.6136],
+    "Lamb": [4.6218, 4.5378, 4.5964, 4.6524, 4.6444, 4.5413],
 }
 
 
@@ -38,7 +39,7 @@ def store() -> TokenStore:
     )
 
 
-@pytest.mark.parametrize("optimizer", [AdamW(), BertAdam()], ids=lambda optimizer: type(optimizer).__name__)
+@pytest.mark.parametrize("optimizer", [AdamW(), BertAdam(), Lamb()], ids=lambda optimizer: type(optimizer).__name__)
 def test_the_losses_of_a_tiny_run_are_those_recorded(optimizer):
     recipe = replace(
         find("bert-base"),

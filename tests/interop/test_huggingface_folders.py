@@ -126,6 +126,15 @@ def test_a_model_that_is_not_a_bert_is_refused(pretrained, tmp_path):
         plmkit.load(tmp_path)
 
 
+def test_a_config_of_the_first_days_that_says_no_type_is_a_berts(pretrained, tmp_path):
+    save("BertModel", tmp_path, pretrained)
+    before = plmkit.load(tmp_path, device="cpu").embed(TEXTS)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["model_type"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert np.array_equal(plmkit.load(tmp_path, device="cpu").embed(TEXTS), before)
+
+
 def test_an_activation_that_is_not_known_is_refused(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     spoil(tmp_path, hidden_act="mish")

@@ -15,7 +15,7 @@ from torch import nn
 from plmkit import files
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.training import checkpoint
 from plmkit.training.checkpoint import (
     OPTIMIZER,
@@ -32,7 +32,7 @@ from plmkit.training.checkpoint import (
 )
 from plmkit.training.loop import State
 
-OPTIMIZERS = [AdamW(), BertAdam()]
+OPTIMIZERS = [AdamW(), BertAdam(), Lamb()]
 
 
 def parts(settings=OPTIMIZERS[0], seed: int = 0, width: int = 3):
@@ -78,7 +78,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("settings", OPTIMIZERS, ids=["adamw", "bert-adam"])
+@pytest.mark.parametrize("settings", OPTIMIZERS, ids=lambda settings: type(settings).__name__)
 def test_what_is_loaded_is_what_was_saved_to_the_bit(settings, tmp_path):
     network, optimizer = parts(settings)
     save_checkpoint(tmp_path, network, optimizer, state(7))

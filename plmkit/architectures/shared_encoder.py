@@ -1,0 +1,110 @@
+"""The encoder of ALBERT: narrow vectors at the input, and layers that share their weights."""
+
+from collections.abc import Sized
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+from torch import nn
+
+from plmkit.architectures.encoder import Encoder, attention_of, block_of, feed_forward_of, input_embedding
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.layers.block import Borrowed, PostNormBlock
+from plmkit.layers.packing import Packing
+from plmkit.layers.start import start_at_neighbours, start_weights
+
+SHARINGS = ("all", "attention", "feed_forward", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedEncoder:
+    """BERT's encoder with a factorised embedding, one layer used again and again (Lan et al., 2019, 3.1)."""
+
+    layers: int
+    heads: int
+    width: int
+    inner: int  # width inside the feed-forward sublayer
+    embedding: int | None = 128  # width of the token, position and segment vectors; None: the network's, unprojected
+    sharing: str = "all"  # what all layers have in common: all, attention, feed_forward or none
+    longest: int = 512
+    segments: int = 2
+    activation: str = "gelu_tanh"
+    dropout: float = 0.0  # as in the second release; the first had 0.1 below xxlarge
+    attention_dropout: float = 0.0
+    epsilon: float = 1e-12
+    pooler: bool = True  # one more layer on the first position, for judging the row as a whole
+    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+
+    def __post_init__(self) -> None:
+        if self.sharing not in SHARINGS:
+            raise SettingError(f"architecture.sharing takes {', '.join(SHARINGS)}; found '{self.sharing}'.")
+        narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the numbers first
+        if self.neighbours and (narrow % 2 or narrow < head):
+            raise SettingError(
+                "architecture.neighbours needs an even architecture.embedding, as wide as a head or wider: "
+                f"found {narrow} and heads of {head}."
+            )
+
+    @property
+    def unshared(self) -> Encoder:
+        """The same numbers, nothing shared."""
+        return Encoder(**{field.name: getattr(self, field.name) for field in fields(self) if field.name != "sharing"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return self.unshared.writes
+
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned: it judges whole rows."""
+        return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
+
+    def build(self, vocabulary: Sized) -> "SharedEncoderModel":
+        return SharedEncoderModel(self, len(vocabulary))
+
+
+class SharedEncoderModel(nn.Module):
+    """`blocks` holds one block where all is shared; else a block for each layer, which may borrow from the first."""
+
+    def __init__(self, settings: SharedEncoder, vocabulary_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        unshared = settings.unshared
+        self.embed = input_embedding(unshared, vocabulary_size)
+        # of equal widths too, as Hugging Face has it; the released code then has none: embedding=None
+        self.project = nn.Linear(settings.embedding, settings.width) if settings.embedding else None
+        self.blocks = nn.ModuleList(blocks_of(unshared, settings.sharing))
+        self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
+        start_weights(self)
+        if settings.neighbours:
+            own = [block for block in self.blocks if not isinstance(block.attention, Borrowed)]
+            start_at_neighbours(self.embed.positions, self.project, own, settings.heads)
+
+    def forward(self, batch: Batch) -> States:
+        packing = Packing(batch.visible)
+        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) real tokens only
+        hidden = self.embed(tokens, segments, packing.positions())  # (T, embedding)
+        if self.project is not None:
+            hidden = self.project(hidden)  # (T, width)
+        for layer in range(self.settings.layers):
+            hidden = self.blocks[layer % len(self.blocks)](hidden, packing)
+        first = hidden[packing.first]
+        pooled = None if self.pooler is None else torch.tanh(self.pooler(first))
+        return States(hidden=packing.unpack(hidden), pooled=pooled)
+
+
+def blocks_of(settings: Encoder, sharing: str) -> list[PostNormBlock]:
+    """The norms are a layer's own unless all is shared: so the paper's counts come out."""
+    first = block_of(settings, attention_of(settings), feed_forward_of(settings))
+    others = [] if sharing == "all" else range(1, settings.layers)
+    return [
+        first,
+        *(
+            block_of(
+                settings,
+                Borrowed(first.attention) if sharing == "attention" else attention_of(settings),
+                Borrowed(first.feed_forward) if sharing == "feed_forward" else feed_forward_of(settings),
+            )
+            for _ in others
+        ),
+    ]

@@ -1,0 +1,83 @@
+"""ALBERT (Lan et al., 2019; google-research/albert)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.corruption.arrange import OrderedPairs
+from plmkit.corruption.ngram import NgramMasking
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import SentenceOrder
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.bert import FOR_MINUTES
+from plmkit.schedules.optimizers import AdamW, Lamb
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.unigram import Unigram
+from plmkit.tokenizers.wordpiece import WordPiece
+
+
+def albert_base() -> Recipe:
+    """ALBERT: BERT with narrow embeddings and one layer for all (Lan et al., 2019)."""
+    return Recipe(
+        name="albert-base",
+        paper="arXiv:1909.11942",
+        summary="BERT with one layer for all; tell whether two texts were swapped.",
+        vocabulary=30_000,
+        tokenizer=Unigram(size=30_000),
+        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.15, most=80, copies=40)),  # 4.1
+        architecture=SharedEncoder(layers=12, heads=12, width=768, inner=3072),  # table 1
+        objectives=(MaskedLM(), SentenceOrder()),  # 3.1
+        schedule=Schedule(  # 4.1
+            steps=125_000,
+            batch=4096,
+            lengths=((1.0, 512),),
+            rate=0.00176,
+            warmup=0.025,
+            optimizer=Lamb(),
+        ),
+    )
+
+
+def albert_large() -> Recipe:
+    return replace(
+        albert_base(),
+        name="albert-large",
+        architecture=SharedEncoder(layers=24, heads=16, width=1024, inner=4096),
+    )
+
+
+def albert_xlarge() -> Recipe:
+    return replace(
+        albert_base(),
+        name="albert-xlarge",
+        architecture=SharedEncoder(layers=24, heads=16, width=2048, inner=8192),
+    )
+
+
+def albert_xxlarge() -> Recipe:
+    return replace(
+        albert_base(),
+        name="albert-xxlarge",
+        architecture=SharedEncoder(layers=12, heads=64, width=4096, inner=16_384),
+    )
+
+
+def albert_mini() -> Recipe:
+    """A network of bert-mini's shape, with settings for minutes."""
+    return replace(
+        albert_base(),
+        name="albert-mini",
+        notes=FOR_MINUTES,
+        tokenizer=WordPiece(size=8_000),
+        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
+        architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, neighbours=True),
+        objectives=(MaskedLM(frequency_bias=True), SentenceOrder()),
+        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+    )
+
+
+def albert_tiny() -> Recipe:
+    return replace(
+        albert_mini(),
+        name="albert-tiny",
+        architecture=SharedEncoder(layers=2, heads=2, width=128, inner=512, embedding=64, neighbours=True),
+    )

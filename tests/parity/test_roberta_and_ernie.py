@@ -1,0 +1,150 @@
+"""Our RoBERTa and ERNIE equal Hugging Face's on copied random weights, forward and every gradient, to 1e-5."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import transformers
+
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.interop.families import ernie, roberta
+from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
+from plmkit.network import Network
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.tasks.head import LabelHead
+from plmkit.training.checkpoint import put_weights
+
+VOCABULARY, LENGTHS, PAD = 61, (16, 11, 5), 1
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+KINDS = {
+    "RobertaForMaskedLM": (roberta, {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 22}),
+    "RobertaForSequenceClassification": (roberta, {"type_vocab_size": 1, "max_position_embeddings": 22}),
+    "ErnieForMaskedLM": (ernie, {"hidden_act": "relu", "layer_norm_eps": 1e-5}),
+    "ErnieForPreTraining": (ernie, {"hidden_act": "relu", "max_position_embeddings": 21}),
+    "ErnieForSequenceClassification": (ernie, {"hidden_act": "relu"}),
+}
+MADE = {"masked_lm": MaskedLM, "next_sentence": NextSentence}
+
+
+def theirs_of(kind: str):
+    """Random weights large enough to matter: at 0.02 every token looks alike."""
+    torch.manual_seed(3)
+    family, settings = KINDS[kind]
+    config = getattr(transformers, kind).config_class(
+        vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3, pad_token_id=PAD,
+        **{"max_position_embeddings": 20, **settings},
+    )  # fmt: skip
+    network = getattr(transformers, kind)(config).eval()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias") or "orm" in name:  # these start at 0 and 1, where a mistake hides
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return network, family
+
+
+def ours_from(theirs, family) -> Network:
+    settings = family.architecture(theirs.config.to_dict(), where=None)
+    weights = from_huggingface(theirs.state_dict(), family, settings)
+    settings = replace(settings, pooler="model.pooler.weight" in weights)
+    model = settings.build(range(VOCABULARY))
+    heads = {
+        name: LabelHead(width=24, outputs=2, numeric=False) if name == "label" else MADE[name]().build(model)
+        for name in family.CLASSES[type(theirs).__name__]
+    }
+    network = Network(model, heads, dict.fromkeys(heads, 1.0)).eval()
+    put_weights(network, weights, source=None)
+    return network
+
+
+def batch() -> Batch:
+    """Three rows of 16, 11 and 5 tokens with a few positions asked; no real token has the number of padding."""
+    torch.manual_seed(4)
+    lengths = torch.tensor(LENGTHS)
+    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    visible = places < lengths[:, None]
+    tokens = torch.randint(2, VOCABULARY, visible.shape).where(visible, torch.tensor(PAD))
+    asked = (torch.rand(visible.shape) < 0.3) & visible
+    asked[:, 1] = True
+    targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
+    segments = ((places > lengths[:, None] // 2) & visible).long()
+    verdicts = torch.tensor([0, 1, 1])
+    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=verdicts, labels=verdicts)
+
+
+def run_theirs(network, given: Batch, heads):
+    asked = {
+        "labels": given.targets if "masked_lm" in heads else given.labels,
+        **({"next_sentence_label": given.follows} if "next_sentence" in heads else {}),
+    }
+    segments = given.segments.clamp(max=network.config.type_vocab_size - 1)
+    return network(
+        input_ids=given.tokens, token_type_ids=segments, attention_mask=given.visible.long(),
+        output_hidden_states=True, **asked,
+    )  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def both(request):
+    theirs, family = theirs_of(request.param)
+    return theirs, ours_from(theirs, family), family
+
+
+def test_states_logits_and_loss_are_equal(both):
+    theirs, ours, family = both
+    given = batch()
+    outputs = family.CLASSES[type(theirs).__name__]
+    their = run_theirs(theirs, given, outputs)
+    states = ours.model(given)
+    seen = given.visible
+    torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
+    for head, output in outputs.items():
+        found, wanted = ours.heads[head].answers(states, given), getattr(their, output)
+        seen = given.visible if head == "masked_lm" else slice(None)
+        torch.testing.assert_close(found[seen], wanted[seen], **CLOSE)
+    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+
+
+def test_every_gradient_is_equal(both):
+    theirs, ours, family = both
+    given = batch()
+    run_theirs(theirs, given, ours.heads).loss.backward()
+    sum(ours(given).values()).backward()
+    gradients = {name: weight.grad for name, weight in theirs.named_parameters()}
+    wanted = from_huggingface(gradients, family, ours.model.settings)
+    found = {name: weight.grad for name, weight in ours.named_parameters()}
+    assert found.keys() == wanted.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
+        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+
+
+def test_import_export_and_import_again_change_no_bit(both):
+    theirs, ours, family = both
+    settings = ours.model.settings
+    first = from_huggingface(theirs.state_dict(), family, settings)
+    exported = to_huggingface(first, family, settings)
+    again = from_huggingface(exported, family, settings)
+    named = {name for name, _ in all_pairs(family, settings, ours.heads)}
+    assert first.keys() == again.keys() == {name for name in named if settings.pooler or "pooler" not in name}
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    own = theirs.state_dict()
+    assert all(torch.equal(exported[name], own[name]) for name in exported)
+    left = {name for name in own.keys() - exported.keys() if not name.endswith(("_ids", "decoder.bias"))}
+    assert left <= {family.DECODER}
+
+
+def test_the_decoder_is_the_token_table_itself(both):
+    _, ours, _ = both
+    if "masked_lm" in ours.heads:
+        table = ours.heads["masked_lm"].vocabulary._table[0].weight
+        assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()
+    assert sum(weight.shape == (VOCABULARY, 24) for weight in ours.parameters()) == 1
+
+
+def test_roberta_counts_its_positions_from_two():
+    theirs, family = theirs_of("RobertaForMaskedLM")
+    settings = family.architecture(theirs.config.to_dict(), where=None)
+    assert (settings.first, settings.longest, settings.segments) == (2, 20, 1)
+    assert len(ours_from(theirs, family).model.embed.positions.weight) == 22
