@@ -5,6 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
+from plmkit.recipes.masking import electra
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -16,6 +17,13 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-base-cased": bert.bert_base_cased,
     "bert-large-cased": bert.bert_large_cased,
     "bert-base-chinese": bert.bert_base_chinese,
+    "electra-tiny": electra.electra_tiny,
+    "electra-tiny-adversarial": electra.electra_tiny_adversarial,
+    "electra-tiny-weighted": electra.electra_tiny_weighted,
+    "electra-mini": electra.electra_mini,
+    "electra-small": electra.electra_small,
+    "electra-base": electra.electra_base,
+    "electra-large": electra.electra_large,
 }
 
 

@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.corruption.arrange import SentencePairs
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.generator_lm import GeneratorLM
+from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
@@ -19,10 +24,11 @@ from plmkit.tokenizers.wordpiece import WordPiece
 TOKENIZERS = (WordPiece,)
 ARRANGEMENTS = (SentencePairs,)
 HIDINGS = (TokenMasking,)
-ARCHITECTURES = (Encoder,)
-OBJECTIVES = (MaskedLM, NextSentence)
+ARCHITECTURES = (Encoder, GeneratorDiscriminator)
+OBJECTIVES = (MaskedLM, NextSentence, GeneratorLM, ReplacedToken, AdversarialGenerator)
+WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam)
-Architecture = Encoder
+Architecture = Encoder | GeneratorDiscriminator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +52,16 @@ class Recipe:
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
+        for head in heads.values():
+            if hasattr(head, "join"):  # it asks another head
+                head.join(heads)
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 
 def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
     makers = [*recipe.corruption, recipe.architecture]
+    makers += [objective for objective in recipe.objectives if hasattr(objective, "writes")]
     written = frozenset().union(*(maker.writes for maker in makers))
     for objective in recipe.objectives:
         if missing := objective.reads - written:
@@ -73,5 +83,5 @@ def check_fit(recipe: Recipe) -> None:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    kinds = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *OPTIMIZERS, Schedule, Recipe)
+    kinds = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS, *OPTIMIZERS, Schedule, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

@@ -1,5 +1,6 @@
 """From hidden vectors to a score for every token."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,3 +26,9 @@ class VocabularyHead(nn.Module):
         """(..., width) to (..., vocabulary)."""
         transformed = self.norm(self.activation(self.transform(hidden)))
         return F.linear(transformed, self._table[0].weight, self.bias)
+
+    def start(self, frequencies: np.ndarray) -> None:
+        """Let the bias begin at how often each token occurs."""
+        shares = (frequencies + 0.5) / (frequencies + 0.5).sum()  # half a count: no token is impossible
+        with torch.no_grad():
+            self.bias.copy_(torch.from_numpy(np.log(shares)))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -42,9 +41,7 @@ class MaskedLMHead(nn.Module):
     def start(self, frequencies: np.ndarray) -> None:
         """Before the first step: `frequencies` counts each token of the vocabulary in the corpus."""
         if self.frequency_bias:
-            shares = (frequencies + 0.5) / (frequencies + 0.5).sum()  # half a count: no token is impossible
-            with torch.no_grad():
-                self.vocabulary.bias.copy_(torch.from_numpy(np.log(shares)))
+            self.vocabulary.start(frequencies)
 
     def scored(self, batch: Batch) -> int:
         """How many positions the mean is over."""

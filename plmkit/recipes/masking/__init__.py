@@ -1,0 +1,1 @@
+"""Papers that changed what is hidden, and what is asked of it."""
