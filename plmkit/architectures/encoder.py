@@ -62,6 +62,11 @@ class Encoder:
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
 
+    @property
+    def is_narrow(self) -> bool:
+        """Are the vectors at the input of another width than the network's?"""
+        return self.embedding not in (None, self.width)
+
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
@@ -93,8 +98,7 @@ class EncoderModel(nn.Module):
             self.embed = input_embedding(settings, vocabulary_size)
         else:
             object.__setattr__(self, "embed", embed)  # past torch's register, or else it would be saved twice
-        narrow = settings.embedding not in (None, settings.width)
-        self.project = nn.Linear(self.embed.width, settings.width) if narrow else None
+        self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
         self.blocks = nn.ModuleList(
             PostNormBlock(
                 width=settings.width,

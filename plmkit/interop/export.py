@@ -1,13 +1,21 @@
 """Writing a model for other tools, and seeing that they compute the same."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
-from plmkit.interop.huggingface import hub_logits, transformers_installed, write_huggingface
-from plmkit.loading import load, read_parts
+from plmkit.interop.huggingface import (
+    behind,
+    family_of,
+    heads_of,
+    hub_logits,
+    transformers_installed,
+    write_huggingface,
+)
+from plmkit.loading import model_of, read_parts
 from plmkit.model import Model, Text
 from plmkit.training.progress import Screen
 
@@ -25,20 +33,29 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     parts = read_parts(model)
     if parts.task and parts.task.pooling != "first":
         raise PlmError(
-            f"{model} pools by '{parts.task.pooling}', which Hugging Face's BERT classifier cannot do. "
+            f"{model} pools by '{parts.task.pooling}', which Hugging Face's classifiers cannot do. "
             "Fine-tune with task.pooling=first to export."
         )
-    task = parts.task
+    task, family = parts.task, family_of(parts.architecture, parts.model_type)
+    nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
+    for net in nets:
+        for head in sorted(heads_of(behind(net.weights, family))):
+            screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it stays behind.")
     write_huggingface(
         folder, parts.weights, parts.architecture, parts.tokenizer,
-        vocabulary_size=parts.vocabulary_size,
+        vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
         classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
     )  # fmt: skip
     told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": False}
     if not transformers_installed():
         screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")
         return told
-    difference = largest_difference(load(model, device="cpu"), folder)
+    # what is compared is the model itself, or the part of it that a folder holds
+    own = [replace(parts, architecture=net.architecture, weights=net.weights) if net.place else parts for net in nets]
+    difference = max(
+        largest_difference(model_of(part, device="cpu"), folder / net.place)
+        for part, net in zip(own, nets, strict=True)
+    )
     if not difference <= TOLERANCE:
         raise CheckpointError(
             f"{folder} was written, but transformers computes other logits with it: they differ by {difference:.2g}.\n"
@@ -53,12 +70,11 @@ def largest_difference(model: Model, folder: Path) -> float:
     texts: list[Text] = [*SENTENCES, (SENTENCES[0], SENTENCES[1])]
     rows = model.rows(texts)
     states, batch = model.states(rows)
-    theirs = hub_logits(folder, batch.tokens, batch.segments, batch.visible)
     worst = 0.0
-    for name, logits in theirs.items():
+    for name, logits in hub_logits(folder, batch).items():
         ours = head_logits(model, name, states, batch)
         gap = (ours - logits).abs()
-        if gap.dim() == 3:
+        if gap.shape[:2] == batch.visible.shape:
             gap = gap[batch.visible]  # what is computed at padding means nothing
         worst = max(worst, float(gap.max()) if torch.isfinite(gap).all() else float("inf"))
     return worst
@@ -69,8 +85,4 @@ def head_logits(model: Model, name: str, states: Any, batch: Any) -> torch.Tenso
     if name == "hidden":
         return states.hidden
     head: Any = model.network.heads[name]
-    if name == "masked_lm":
-        return head.vocabulary(states.hidden)
-    if name == "next_sentence":
-        return head.classify(states.pooled)
     return head.answers(states, batch)

@@ -38,6 +38,10 @@ class MaskedLMHead(nn.Module):
         asked = batch.targets != IGNORE  # projecting only these saves 85% of the largest product
         return F.cross_entropy(self.vocabulary(states.hidden[asked]), batch.targets[asked])
 
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, L, vocabulary) a score for every token at every position."""
+        return self.vocabulary(states.hidden)
+
     def start(self, frequencies: np.ndarray) -> None:
         """Before the first step: `frequencies` counts each token of the vocabulary in the corpus."""
         if self.frequency_bias:

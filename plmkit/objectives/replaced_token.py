@@ -43,5 +43,9 @@ class ReplacedTokenHead(nn.Module):
             self.verdicts(states.hidden[real]).float(), states.replaced[real].float()
         )
 
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, L)."""
+        return self.verdicts(states.hidden)
+
     def scored(self, batch: Batch) -> int:
         return int(batch.visible.sum())

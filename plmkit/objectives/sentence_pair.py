@@ -22,6 +22,18 @@ class NextSentence:
         return SentencePairHead(model.settings.width)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SentenceOrder:
+    """Are the two texts in their order? 0 they are, 1 they were swapped (Lan et al., 2019, 3.1)."""
+
+    weight: float = 1.0
+    name: ClassVar = "sentence_order"
+    reads: ClassVar = frozenset({"pooled", "follows"})
+
+    def build(self, model: Any) -> "SentencePairHead":
+        return SentencePairHead(model.settings.width)
+
+
 class SentencePairHead(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -29,8 +41,13 @@ class SentencePairHead(nn.Module):
         start_weights(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert states.pooled is not None and batch.follows is not None
-        return F.cross_entropy(self.classify(states.pooled), batch.follows)
+        assert batch.follows is not None
+        return F.cross_entropy(self.answers(states, batch), batch.follows)
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, 2)."""
+        assert states.pooled is not None
+        return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
         return len(batch.tokens)

@@ -196,6 +196,6 @@ def depth_below(name: str, layers: int) -> int:
     """0 for the head, 2 for the last block, layers + 2 for the embeddings: a depth of 1 is unused, as released."""
     if name.startswith(("heads.", "model.pooler")):
         return 0
-    if name.startswith("model.embed"):
+    if name.startswith(("model.embed", "model.project")):
         return layers + 2
     return layers + 1 - int(name.split(".")[2])

@@ -8,7 +8,8 @@ from transformers import BertConfig, BertForPreTraining
 
 from plmkit.architectures.encoder import EncoderModel
 from plmkit.data.batch import IGNORE, Batch
-from plmkit.interop.huggingface import encoder_of, from_huggingface, names, to_huggingface
+from plmkit.interop.families import bert
+from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
@@ -35,11 +36,11 @@ def theirs_with(activation: str = "gelu", layers: int = 3) -> BertForPreTraining
 
 
 def ours_from(theirs: BertForPreTraining) -> Network:
-    encoder = encoder_of(theirs.config.to_dict(), where=None)
+    encoder = bert.architecture(theirs.config.to_dict(), where=None)
     model = EncoderModel(encoder, VOCABULARY)
     heads = {task.name: task.build(model) for task in (MaskedLM(), NextSentence())}
     network = Network(model, heads, dict.fromkeys(heads, 1.0))
-    put_weights(network, from_huggingface(theirs.state_dict(), encoder.layers), source=None)
+    put_weights(network, from_huggingface(theirs.state_dict(), bert, encoder), source=None)
     return network
 
 
@@ -92,7 +93,9 @@ def test_every_gradient_is_equal(both, training):
     given = batch()
     run_theirs(theirs, given).loss.backward()
     sum(ours(given).values()).backward()
-    wanted = from_huggingface({name: weight.grad for name, weight in theirs.named_parameters()}, 3)
+    wanted = from_huggingface(
+        {name: weight.grad for name, weight in theirs.named_parameters()}, bert, ours.model.settings
+    )
     found = {name: weight.grad for name, weight in ours.named_parameters()}
     assert found.keys() == wanted.keys()
     for name, gradient in found.items():
@@ -126,10 +129,12 @@ def test_rows_without_padding_are_equal_too(both):
 
 def test_import_export_and_import_again_change_no_bit():
     theirs = theirs_with()
-    first = from_huggingface(theirs.state_dict(), 3)
-    exported = to_huggingface(first, 3)
-    again = from_huggingface(exported, 3)
-    assert first.keys() == again.keys() == {name for name, _ in names(3) if "label" not in name}
+    encoder = bert.architecture(theirs.config.to_dict(), where=None)
+    first = from_huggingface(theirs.state_dict(), bert, encoder)
+    exported = to_huggingface(first, bert, encoder)
+    again = from_huggingface(exported, bert, encoder)
+    wanted = {name for name, _ in all_pairs(bert, encoder, ("masked_lm", "next_sentence"))}
+    assert first.keys() == again.keys() == wanted
     assert all(torch.equal(first[name], again[name]) for name in first)
     own = theirs.state_dict()
     assert all(torch.equal(exported[name], own[name]) for name in exported)
