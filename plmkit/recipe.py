@@ -83,5 +83,15 @@ def check_fit(recipe: Recipe) -> None:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    kinds = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS, *OPTIMIZERS, Schedule, Recipe)
+    kinds = (
+        *TOKENIZERS,
+        *ARRANGEMENTS,
+        *HIDINGS,
+        *ARCHITECTURES,
+        *OBJECTIVES,
+        *WEIGHTINGS,
+        *OPTIMIZERS,
+        Schedule,
+        Recipe,
+    )
     return from_json(data, {kind.__name__: kind for kind in kinds})

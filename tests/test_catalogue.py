@@ -3,7 +3,7 @@ import pytest
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.counting import encoder_parameters, parameters
 from plmkit.errors import RecipeError
-from plmkit.recipe import OBJECTIVES, recipe_from_json
+from plmkit.recipe import OBJECTIVES, WEIGHTINGS, recipe_from_json
 from plmkit.settings import to_json
 
 COUNTS = {
@@ -16,7 +16,17 @@ COUNTS = {
     "bert-base-cased": (108_310_272, 108_932_934),
     "bert-large-cased": (333_579_264, 334_661_958),
     "bert-base-chinese": (102_267_648, 102_882_442),
+    # the two networks together, what they share counted once; tests/recipes/test_electra.py has each
+    "electra-tiny": (4_516_730, 4_533_371),
+    "electra-tiny-adversarial": (4_516_730, 4_533_371),
+    "electra-tiny-weighted": (4_516_730, 4_533_373),
+    "electra-mini": (7_412_218, 7_478_267),
+    "electra-small": (14_130_170, 14_196_219),
+    "electra-base": (118_795_066, 119_386_427),
+    "electra-large": (353_604_666, 354_655_291),
 }
+STATED = {"hidden", "pooled", "targets", "follows", "guesses", "sampled", "replaced", "verdicts"}
+WEIGHTS = {"replaced_token": 50.0}
 SHAPES = {
     "bert-tiny": (2, 128, 2, 512),
     "bert-mini": (4, 256, 4, 1024),
@@ -86,14 +96,15 @@ def test_an_unknown_recipe_is_refused_with_the_nearest_name():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objective):
     assert objective.name.isidentifier()
-    assert objective.reads <= {"hidden", "pooled", "targets", "follows"}
-    assert objective().weight == 1.0
+    assert objective.reads <= STATED
+    assert objective().weight == WEIGHTS.get(objective.name, 1.0)
     assert objective.__doc__.endswith(").")  # one sentence and its source
 
 
 def test_every_objective_is_in_some_recipe_and_is_shown_with_it(plm):
     used = {type(objective) for make in CATALOGUE.values() for objective in make().objectives}
-    assert used == set(OBJECTIVES)
-    shown = plm("recipes", "bert-base").out
-    for objective in OBJECTIVES:
-        assert f"objectives: {objective.__name__}: {objective.__doc__}" in shown
+    assert used == {*OBJECTIVES, *WEIGHTINGS}
+    for name in ("bert-base", "electra-base", "electra-tiny-adversarial"):
+        shown = plm("recipes", name).out
+        for objective in find(name).objectives:
+            assert f"objectives: {type(objective).__name__}: {objective.__doc__}" in shown

@@ -129,7 +129,7 @@ class GeneratorDiscriminatorModel(nn.Module):
         return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
 
     def sample(self, guesses: Tensor) -> Tensor:
-        """One token for each row of scores; outside training always the same, and the run's numbers stay as they are."""
+        """One token for each row of scores; outside training always the same, drawn from a generator of its own."""
         own = None if self.training else torch.Generator(guesses.device).manual_seed(SEED)
         return sample_tokens(guesses.float() / self.settings.temperature, own)
 

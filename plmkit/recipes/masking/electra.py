@@ -71,14 +71,26 @@ def electra_mini() -> Recipe:
         tokenizer=WordPiece(size=8_000),
         corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4, masked=1.0, swapped=0.0)),
         architecture=GeneratorDiscriminator(
-            layers=4, heads=4, width=256, inner=1024, embedding=128, generator=1 / 4,
-            dropout=0.0, attention_dropout=0.0, neighbours=True,
-        ),  # fmt: skip
+            layers=4,
+            heads=4,
+            width=256,
+            inner=1024,
+            embedding=128,
+            generator=1 / 4,
+            dropout=0.0,
+            attention_dropout=0.0,
+            neighbours=True,
+        ),
         objectives=(GeneratorLM(frequency_bias=True), ReplacedToken(weight=50)),
         schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, shape="linear_product",
+            steps=10_000,
+            batch=8,
+            lengths=((1.0, 128),),
+            rate=1e-3,
+            warmup=0.1,
+            shape="linear_product",
             optimizer=AdamW(),
-        ),  # fmt: skip
+        ),
     )
 
 
@@ -87,9 +99,16 @@ def electra_tiny() -> Recipe:
         electra_mini(),
         name="electra-tiny",
         architecture=GeneratorDiscriminator(
-            layers=2, heads=2, width=128, inner=512, embedding=128, generator=1 / 2,
-            dropout=0.0, attention_dropout=0.0, neighbours=True,
-        ),  # fmt: skip
+            layers=2,
+            heads=2,
+            width=128,
+            inner=512,
+            embedding=128,
+            generator=1 / 2,
+            dropout=0.0,
+            attention_dropout=0.0,
+            neighbours=True,
+        ),
     )
 
 
