@@ -34,7 +34,7 @@ CLASSES: dict[str, dict[str, str]] = {
     "ElectraForSequenceClassification": {"label": "logits"},
     "ElectraModel": {},
 }
-DEFAULTS = {**BERT_DEFAULTS, "embedding_size": 128}
+DEFAULTS: dict[str, Any] = {**BERT_DEFAULTS, "embedding_size": 128}
 POOLER = "classifier.dense"  # which only their classifier has
 
 
