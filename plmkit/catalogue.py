@@ -6,7 +6,7 @@ from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert
 from plmkit.recipes.knowledge import ernie
-from plmkit.recipes.masking import roberta, spanbert, wwm
+from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
@@ -37,6 +37,13 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "albert-large": albert.albert_large,
     "albert-xlarge": albert.albert_xlarge,
     "albert-xxlarge": albert.albert_xxlarge,
+    "electra-tiny": electra.electra_tiny,
+    "electra-tiny-adversarial": electra.electra_tiny_adversarial,
+    "electra-tiny-weighted": electra.electra_tiny_weighted,
+    "electra-mini": electra.electra_mini,
+    "electra-small": electra.electra_small,
+    "electra-base": electra.electra_base,
+    "electra-large": electra.electra_large,
 }
 
 

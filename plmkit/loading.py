@@ -1,15 +1,18 @@
 """From a folder to a model: a run folder, or a Hugging Face folder."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.interop.huggingface import is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
+from plmkit.pair import discriminator_alone, generator_alone
 from plmkit.recipe import ARCHITECTURES, OBJECTIVES, Architecture, recipe_from_json
 from plmkit.run import FINETUNE, RUN_FILE, read_run
 from plmkit.settings import from_json
@@ -56,6 +59,10 @@ def load(folder: str | Path, device: str = "auto") -> Model:
 
 
 def model_of(parts: Parts, device: str = "auto") -> Model:
+    if isinstance(parts.architecture, GeneratorDiscriminator):
+        model = model_of(without_generator(parts), device)
+        model.generator = model_of(replace(parts, **vars(generator_alone(parts.architecture, parts.weights))), device)
+        return model
     network = network_of(parts)
     put_weights(network, whole(parts.weights, network), parts.folder / WEIGHTS)
     task = parts.task
@@ -69,6 +76,13 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         longest=task.length if task else parts.architecture.longest,
         device=choose_device(device),
     )
+
+
+def without_generator(parts: Parts) -> Parts:
+    """What is fine-tuned and gives vectors: of two networks that were trained together, the discriminator."""
+    if not isinstance(parts.architecture, GeneratorDiscriminator):
+        return parts
+    return replace(parts, **vars(discriminator_alone(parts.architecture, parts.weights)))
 
 
 def read_parts(folder: str | Path) -> Parts:
@@ -100,7 +114,7 @@ def read_parts(folder: str | Path) -> Parts:
 def from_run(folder: Path, about: dict[str, Any]) -> Parts:
     if about["state"] != "finished" and "checksum" not in about:  # there is none in a run that was never finished
         raise FolderError(f"The run in {folder} is not finished. Give its command again to go on with it.")
-    tokenizer, weights = load_tokenizer(folder), load_tensors(folder / WEIGHTS)
+    tokenizer, weights = load_tokenizer(folder), plain_heads(load_tensors(folder / WEIGHTS))
     if "checksum" in about and about["checksum"] != checksum(folder / WEIGHTS):
         raise CheckpointError(
             f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
@@ -120,6 +134,12 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
     )
     architecture = from_json(about["architecture"], {kind.__name__: kind for kind in ARCHITECTURES})
     return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task)
+
+
+def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Heads as they are without a learnt weight around them."""
+    kept = {name: tensor for name, tensor in weights.items() if not name.endswith(".log_variance")}
+    return {re.sub(r"^heads\.(\w+)\.inner\.", r"heads.\1.", name): tensor for name, tensor in kept.items()}
 
 
 def from_hub(folder: Path) -> Parts:

@@ -60,6 +60,7 @@ class Model:
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.kind, self.classes = kind, classes
         self.longest = longest or architecture.longest  # tokens in a row
+        self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
         self.cut = 0  # texts of the latest call that were longer than the model
 
     @torch.inference_mode()
@@ -67,6 +68,8 @@ class Model:
         """For each [MASK] in the text, the likeliest tokens, best first; the tokenizer's own mask will do too."""
         if top < 1:
             raise SettingError(f"top is how many ways to fill a blank, 1 or more; found {top}.")
+        if self.generator is not None:
+            return self.generator.fill(text, top)
         head = self.needs("masked_lm", "fill blanks")
         vocabulary = self.tokenizer.vocabulary
         row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
@@ -149,6 +152,8 @@ class Model:
     @torch.inference_mode()
     def score(self, text: str) -> Score:
         """Pseudo-likelihood: hide each token in turn and ask for it (Salazar et al., 2020)."""
+        if self.generator is not None:
+            return self.generator.score(text)
         head = self.needs("masked_lm", "score a text")
         row = self.rows([text])[0]
         places = np.arange(1, len(row.tokens) - 1)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
@@ -18,7 +19,11 @@ from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.generator_lm import GeneratorLM
+from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
@@ -33,8 +38,11 @@ ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
 )  # fmt: skip
 HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
-ARCHITECTURES = (Encoder, SharedEncoder)
-OBJECTIVES = (MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary)
+ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator)
+OBJECTIVES = (
+    MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
+)  # fmt: skip
+WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
@@ -42,7 +50,7 @@ CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }
-Architecture = Encoder | SharedEncoder
+Architecture = Encoder | SharedEncoder | GeneratorDiscriminator
 Tokenizer = WordPiece | ByteBPE | Unigram
 
 
@@ -67,6 +75,9 @@ class Recipe:
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
+        for head in heads.values():
+            if hasattr(head, "join"):  # it asks another head
+                head.join(heads)
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 
@@ -122,6 +133,7 @@ def check_objectives(recipe: Recipe) -> None:
     if not recipe.objectives:
         raise RecipeError(f"{recipe.name}: there is no objective, so nothing to learn. Choose one or more.")
     makers = [*recipe.corruption, recipe.architecture]
+    makers += [objective for objective in recipe.objectives if hasattr(objective, "writes")]
     written = frozenset().union(*(maker.writes for maker in makers))
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
@@ -150,6 +162,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
     kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

@@ -4,7 +4,6 @@ from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import Self
 
-import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
@@ -34,6 +33,7 @@ class Encoder:
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
     pooler: bool = True  # one more layer on the first position, for judging the row as a whole
+    pooler_activation: str = "tanh"  # Hugging Face's ELECTRA judges with "gelu"
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
 
     def __post_init__(self) -> None:
@@ -52,9 +52,10 @@ class Encoder:
             )
         if self.neighbours and self.width // self.heads % 2:
             raise SettingError("architecture.neighbours needs an even width for each head.")
-        if self.activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise SettingError(f"There is no architecture.activation '{self.activation}'; there are {known}.")
+        for name in ("activation", "pooler_activation"):
+            if getattr(self, name) not in ACTIVATIONS:
+                known = ", ".join(ACTIVATIONS)
+                raise SettingError(f"There is no architecture.{name} '{getattr(self, name)}'; there are {known}.")
         if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
             raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
 
@@ -101,12 +102,17 @@ def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -
 
 
 class EncoderModel(nn.Module):
-    """`embed` may be another network's: then it is shared."""
+    """`embed` may be another network's: then it is shared, and saved there."""
+
+    embed: InputEmbedding
 
     def __init__(self, settings: Encoder, vocabulary_size: int, embed: InputEmbedding | None = None) -> None:
         super().__init__()
         self.settings = settings
-        self.embed = embed or input_embedding(settings, vocabulary_size)
+        if embed is None:
+            self.embed = input_embedding(settings, vocabulary_size)
+        else:
+            object.__setattr__(self, "embed", embed)  # past torch's register, or else it would be saved twice
         self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
         self.blocks = nn.ModuleList(
             block_of(settings, attention_of(settings), feed_forward_of(settings)) for _ in range(settings.layers)
@@ -127,4 +133,4 @@ class EncoderModel(nn.Module):
         return States(hidden=packing.unpack(hidden), pooled=self.pool(hidden[packing.first]))
 
     def pool(self, first: Tensor) -> Tensor | None:
-        return None if self.pooler is None else torch.tanh(self.pooler(first))
+        return None if self.pooler is None else ACTIVATIONS[self.settings.pooler_activation](self.pooler(first))

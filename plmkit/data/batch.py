@@ -40,3 +40,6 @@ class States:
 
     hidden: Tensor  # (B, L, width) last layer
     pooled: Tensor | None = None  # (B, width) one vector for the row
+    guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
+    sampled: Tensor | None = None  # (N,) the tokens it put in their place
+    replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden

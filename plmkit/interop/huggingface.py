@@ -13,13 +13,13 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.files import new_folder, write_json
-from plmkit.interop.families import albert, bert, ernie, roberta
+from plmkit.interop.families import albert, bert, electra, ernie, roberta
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert)
+FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert, electra)  # the first that can write a network does
 
 
 def is_huggingface(folder: Path) -> bool:

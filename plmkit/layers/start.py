@@ -23,7 +23,11 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
 
 
 def start_at_neighbours(
-    positions: nn.Embedding, project: nn.Linear | None, blocks: Sequence[nn.Module], heads: int
+    positions: nn.Embedding,
+    project: nn.Linear | None,
+    blocks: Sequence[nn.Module],
+    heads: int,
+    waves: int | None = None,
 ) -> None:
     """Let the heads of the first block begin by reading the token before, the one after, two before, two after ...
 
@@ -33,12 +37,14 @@ def start_at_neighbours(
     free to change from the first update on, and the network is the paper's.
 
     Where narrow vectors are projected to the width of the blocks, the projection begins by passing them on.
+    Where positions are shared with a network of wider heads, `waves` is the width of those.
     """
     longest, embedding = positions.weight.shape
     width = cast(Any, blocks[0]).attention.output.in_features
     inside = width // heads
-    near = torch.logspace(math.log10(FASTEST), math.log10(SLOWER), inside // 2)  # tell one place from the next
-    far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), embedding // 2 - inside // 2)
+    fast = (waves or inside) // 2  # these tell one place from the next
+    near = torch.logspace(math.log10(FASTEST), math.log10(SLOWER), fast)
+    far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), embedding // 2 - fast)
     speeds = torch.cat([near, far])
     angles = torch.arange(longest)[:, None] * speeds
     with torch.no_grad():
@@ -54,7 +60,7 @@ def start_at_neighbours(
             step = (head // 2 + 1) * (-1 if head % 2 == 0 else 1)
             rows = slice(head * inside, (head + 1) * inside)
             joint[rows, :inside] += SHARPNESS * torch.eye(inside)
-            joint[width : 2 * width][rows, :inside] += SHARPNESS * rotation(near * step)
+            joint[width : 2 * width][rows, :inside] += SHARPNESS * rotation(speeds[: inside // 2] * step)
 
 
 def rotation(angles: Tensor) -> Tensor:

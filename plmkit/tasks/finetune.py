@@ -9,7 +9,7 @@ from typing import Any
 
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
-from plmkit.loading import Parts, Task, read_parts
+from plmkit.loading import Parts, Task, read_parts, without_generator
 from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
 from plmkit.tasks.framing import Framed, frame_all
@@ -47,7 +47,7 @@ class Order:
 
 def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
-    parts = read_parts(order.model)
+    parts = without_generator(read_parts(order.model))
     train_rows, dev_rows, test_rows = read_files(order)
     classes = () if order.kind.numeric else classes_of(train_rows)
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):

@@ -10,7 +10,13 @@ from rich.table import Column
 
 from plmkit.training.loop import Report
 
-NAMES = {"masked_lm": "masked", "next_sentence": "next"}
+NAMES = {
+    "masked_lm": "masked",
+    "next_sentence": "next",
+    "generator_lm": "generator",
+    "replaced_token": "replaced",
+    "adversarial_generator": "reward",
+}
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 
 

@@ -30,7 +30,12 @@ BLOCK = {
 
 def plain(architecture: Any) -> bool:
     """Is this the encoder of BERT, whatever its numbers?"""
-    return isinstance(architecture, Encoder) and architecture.first == 0 and not architecture.is_narrow
+    return (
+        isinstance(architecture, Encoder)
+        and architecture.first == 0
+        and not architecture.is_narrow
+        and architecture.pooler_activation == "tanh"
+    )
 
 
 def linear(ours: str, theirs: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""What changed in what is hidden."""
+"""Papers that changed what is hidden, and what is asked of it."""

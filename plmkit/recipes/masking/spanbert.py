@@ -53,7 +53,10 @@ def spanbert_mini() -> Recipe:
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
         corruption=(SingleSegment(), SpanMasking(rate=0.4)),
-        architecture=replace(mini.architecture, activation="gelu", pooler=False),
+        architecture=Encoder(
+            layers=4, heads=4, width=256, inner=1024, activation="gelu",
+            dropout=0.0, attention_dropout=0.0, pooler=False, neighbours=True,
+        ),
         objectives=(MaskedLM(frequency_bias=True), SpanBoundary(frequency_bias=True)),
         schedule=mini.schedule,
-    )
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""The two encoders of ELECTRA."""
+
+from collections.abc import Sized
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
+from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.errors import SettingError
+from plmkit.layers.start import start_at_neighbours, start_weights
+from plmkit.layers.vocabulary_head import VocabularyHead
+
+HEAD = 64  # width of a generator's head
+SEED = 20  # of the samples outside training: the same text gets the same ones each time
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorDiscriminator:
+    """A small encoder fills the blanks, a large one reads the result (Clark et al., 2020)."""
+
+    layers: int  # of both
+    heads: int
+    width: int
+    inner: int
+    embedding: int | None = None  # width of the vectors that both read; None: that of the discriminator
+    generator: float = 0.25  # width of the generator, as a share of the discriminator's
+    temperature: float = 1.0  # of the samples; lower is closer to the generator's first choice
+    longest: int = 512
+    segments: int = 2
+    activation: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    epsilon: float = 1e-12
+    tied: bool = True  # one table of tokens, positions and segments for both
+    neighbours: bool = False  # as in Encoder
+    writes: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced"})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.generator <= 1:
+            raise SettingError(
+                "architecture.generator is the generator's width as a share of the discriminator's, above 0 and at "
+                f"most 1; found {self.generator:g}. A generator larger than the discriminator is not allowed."
+            )
+        if not self.temperature > 0:
+            raise SettingError(f"architecture.temperature must be above 0; found {self.temperature:g}.")
+        width = self.discriminator_encoder.width  # checks the settings that both have
+        made = max(1, round(self.generator * width))
+        if made % max(1, made // HEAD) or (self.neighbours and made % 2):
+            raise SettingError(
+                f"architecture.generator={self.generator:g} makes a generator {made} wide, which {made // HEAD} heads "
+                f"cannot share. Choose a share of {width} that is an even number below {2 * HEAD} or a multiple of "
+                f"{HEAD}."
+            )
+
+    @property
+    def discriminator_encoder(self) -> Encoder:
+        return Encoder(
+            layers=self.layers,
+            heads=self.heads,
+            width=self.width,
+            inner=self.inner,
+            embedding=self.embedding,
+            longest=self.longest,
+            segments=self.segments,
+            activation=self.activation,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            epsilon=self.epsilon,
+            pooler=False,
+            pooler_activation="gelu",
+            neighbours=self.neighbours,
+        )
+
+    @property
+    def generator_encoder(self) -> Encoder:
+        """Of the same depth (google-research/electra)."""
+        width = max(1, round(self.generator * self.width))
+        return replace(
+            self.discriminator_encoder,
+            heads=max(1, width // HEAD),
+            width=width,
+            inner=4 * width,
+            embedding=self.embedding or self.width,
+            neighbours=False,  # its heads are started by the waves of the discriminator's
+        )
+
+    def for_task(self, dropout: float) -> Encoder:
+        """The network that is fine-tuned: the discriminator."""
+        return self.discriminator_encoder.for_task(dropout)
+
+    def build(self, vocabulary: Sized) -> "GeneratorDiscriminatorModel":
+        return GeneratorDiscriminatorModel(self, len(vocabulary))
+
+
+class GeneratorDiscriminatorModel(nn.Module):
+    def __init__(self, settings: GeneratorDiscriminator, vocabulary_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        first, second = settings.generator_encoder, settings.discriminator_encoder
+        self.embed = input_embedding(second, vocabulary_size)
+        start_weights(self.embed)
+        self.generator = EncoderModel(first, vocabulary_size, self.embed if settings.tied else None)
+        self.vocabulary = VocabularyHead(
+            self.generator.embed.tokens, width=first.width, activation=first.activation, epsilon=first.epsilon
+        )
+        self.discriminator = EncoderModel(second, vocabulary_size, self.embed)
+        if settings.neighbours:
+            start_at_neighbours(
+                self.generator.embed.positions,
+                self.generator.project,
+                list(self.generator.blocks),
+                first.heads,
+                waves=second.width // second.heads,
+            )
+
+    def forward(self, batch: Batch) -> States:
+        """The discriminator's states; where nothing is hidden, of the text as it is."""
+        if batch.targets is None:
+            return self.discriminator(batch)
+        asked = batch.targets != IGNORE  # only these are projected to the vocabulary
+        guesses = self.vocabulary(self.generator(batch).hidden[asked])  # (N, vocabulary)
+        sampled = self.sample(guesses.detach())
+        original = batch.targets.where(asked, batch.tokens)
+        read = original.masked_scatter(asked, sampled)
+        states = self.discriminator(replace(batch, tokens=read))
+        return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
+
+    def sample(self, guesses: Tensor) -> Tensor:
+        """One token for each row of scores; outside training always the same, drawn from a generator of its own."""
+        own = None if self.training else torch.Generator(guesses.device).manual_seed(SEED)
+        return sample_tokens(guesses.float() / self.settings.temperature, own)
+
+
+def sample_tokens(scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """From softmax(scores), as the largest of scores plus Gumbel noise is, but with one random number a row."""
+    heights = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # (N, vocabulary) rising
+    draws = torch.rand(len(scores), 1, device=scores.device, generator=generator)
+    return torch.searchsorted(heights, draws * heights[:, -1:], right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)

@@ -1,0 +1,68 @@
+"""Weights of losses that are learnt with the rest."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedWeight:
+    """An objective whose weight is learnt, from its own on: the surer its answers, the more (Kendall et al., 2018)."""
+
+    objective: Any
+    weight: ClassVar = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.objective.weight > 0:
+            raise SettingError(
+                f"objectives.{self.objective.name}.weight is where the learnt weight begins: above 0; "
+                f"found {self.objective.weight:g}."
+            )
+
+    @property
+    def name(self) -> str:
+        return self.objective.name
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.objective.reads
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return getattr(self.objective, "writes", frozenset())
+
+    def build(self, model: Any) -> "LearnedWeightHead":
+        return LearnedWeightHead(self.objective.build(model), self.objective.weight)
+
+
+class LearnedWeightHead(nn.Module):
+    def __init__(self, inner: Any, weight: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self.log_variance = nn.Parameter(torch.tensor(-math.log(weight)))
+
+    @property
+    def factor(self) -> Tensor:
+        """What the loss is multiplied by; at rest it is one over the loss."""
+        return torch.exp(-self.log_variance)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        return self.factor * self.inner(states, batch) + self.log_variance  # the sum keeps the factor from 0
+
+    def start(self, frequencies: np.ndarray) -> None:
+        if hasattr(self.inner, "start"):
+            self.inner.start(frequencies)
+
+    def join(self, heads: Any) -> None:
+        if hasattr(self.inner, "join"):
+            self.inner.join(heads)
+
+    def scored(self, batch: Batch) -> int:
+        return self.inner.scored(batch)

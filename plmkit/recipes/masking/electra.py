@@ -1,0 +1,133 @@
+"""ELECTRA (Clark et al., 2020; google-research/electra)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.corruption.segments import ContiguousSegments
+from plmkit.corruption.token import ReplacedMasking
+from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.generator_lm import GeneratorLM
+from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.bert import FOR_MINUTES
+from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.wordpiece import WordPiece
+
+
+def electra_base() -> Recipe:
+    """ELECTRA: a small network replaces words, a large one finds which (Clark et al., 2020)."""
+    return Recipe(
+        name="electra-base",
+        paper="arXiv:2003.10555",
+        summary="Tell, for every word, whether a small generator put it there.",
+        vocabulary=30_522,
+        tokenizer=WordPiece(size=30_522, lowercase=True),
+        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.15)),  # 2
+        architecture=GeneratorDiscriminator(layers=12, heads=12, width=768, inner=3072, generator=1 / 3),  # A
+        objectives=(GeneratorLM(), ReplacedToken(weight=50)),  # 2, A
+        schedule=Schedule(  # A
+            steps=766_000,
+            batch=256,
+            lengths=((1.0, 512),),
+            rate=2e-4,
+            warmup=10 / 766,
+            shape="linear_product",
+            optimizer=BertAdam(),
+        ),
+    )
+
+
+def electra_small() -> Recipe:
+    base = electra_base()
+    return replace(
+        base,
+        name="electra-small",
+        architecture=GeneratorDiscriminator(layers=12, heads=4, width=256, inner=1024, embedding=128, generator=1 / 4),
+        schedule=replace(
+            base.schedule, steps=1_000_000, batch=128, lengths=((1.0, 128),), rate=5e-4, warmup=10 / 1_000
+        ),
+    )
+
+
+def electra_large() -> Recipe:
+    base = electra_base()
+    return replace(
+        base,
+        name="electra-large",
+        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.25)),
+        architecture=GeneratorDiscriminator(layers=24, heads=16, width=1024, inner=4096, generator=1 / 4),
+        schedule=replace(base.schedule, steps=400_000, batch=2048, warmup=10 / 400),
+    )
+
+
+def electra_mini() -> Recipe:
+    """The paper's two networks at the size of bert-mini, with settings for minutes."""
+    return replace(
+        electra_base(),
+        name="electra-mini",
+        notes=FOR_MINUTES,
+        tokenizer=WordPiece(size=8_000),
+        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.4)),
+        architecture=GeneratorDiscriminator(
+            layers=4,
+            heads=4,
+            width=256,
+            inner=1024,
+            embedding=128,
+            generator=1 / 4,
+            dropout=0.0,
+            attention_dropout=0.0,
+            neighbours=True,
+        ),
+        objectives=(GeneratorLM(frequency_bias=True), ReplacedToken(weight=50)),
+        schedule=Schedule(
+            steps=10_000,
+            batch=8,
+            lengths=((1.0, 128),),
+            rate=1e-3,
+            warmup=0.1,
+            shape="linear_product",
+            optimizer=AdamW(),
+        ),
+    )
+
+
+def electra_tiny() -> Recipe:
+    return replace(
+        electra_mini(),
+        name="electra-tiny",
+        architecture=GeneratorDiscriminator(
+            layers=2,
+            heads=2,
+            width=128,
+            inner=512,
+            embedding=128,
+            generator=1 / 2,
+            dropout=0.0,
+            attention_dropout=0.0,
+            neighbours=True,
+        ),
+    )
+
+
+def electra_tiny_adversarial() -> Recipe:
+    """The generator learns to fool the discriminator instead: the paper found it worse."""
+    return replace(
+        electra_tiny(),
+        name="electra-tiny-adversarial",
+        objectives=(AdversarialGenerator(), ReplacedToken(weight=50)),  # F
+    )
+
+
+def electra_tiny_weighted() -> Recipe:
+    """The two weights are learnt with the rest (Kendall et al., 2018)."""
+    return replace(
+        electra_tiny(),
+        name="electra-tiny-weighted",
+        objectives=(
+            LearnedWeight(objective=GeneratorLM(frequency_bias=True)),
+            LearnedWeight(objective=ReplacedToken(weight=50)),
+        ),
+    )

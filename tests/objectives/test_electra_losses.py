@@ -1,0 +1,156 @@
+"""The losses of ELECTRA: what they are means of, how they add up, and the two options."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.catalogue import find
+from plmkit.counting import of_size
+from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.errors import RecipeError, SettingError
+from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.generator_lm import GeneratorLM
+from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.replaced_token import ReplacedToken, ReplacedTokenHead
+
+VOCABULARY = of_size(30)
+SMALL = GeneratorDiscriminator(
+    layers=1, heads=2, width=16, inner=32, generator=0.5, longest=128, dropout=0.0, attention_dropout=0.0
+)
+
+
+def network(*objectives):
+    torch.manual_seed(0)
+    made = replace(find("electra-tiny"), architecture=SMALL, objectives=objectives).build(VOCABULARY)
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            if "norm" not in name and "variance" not in name:
+                weight.normal_(0, 0.3)
+    return made.eval()
+
+
+def batch() -> Batch:
+    original = torch.tensor([[2, 7, 14, 9, 3, 18, 3], [2, 24, 21, 26, 3, 0, 0]])
+    asked = torch.zeros_like(original, dtype=torch.bool)
+    asked[0, 2] = asked[0, 5] = asked[1, 1] = True
+    return Batch(
+        tokens=original.masked_fill(asked, 4),
+        segments=torch.zeros_like(original),
+        visible=original != 0,
+        targets=original.where(asked, torch.tensor(IGNORE)),
+    )
+
+
+def test_the_total_is_the_generators_loss_and_fifty_times_the_discriminators():
+    made, given = network(GeneratorLM(), ReplacedToken()), batch()
+    states = made.model(given)
+    logs = states.guesses.log_softmax(-1)
+    named = -(logs[0, 14] + logs[1, 18] + logs[2, 24]) / 3
+    chances = torch.sigmoid(made.heads["replaced_token"].verdicts(states.hidden))
+    each = -torch.where(states.replaced, chances, 1 - chances).log()
+    found = (each[0].sum() + each[1, :5].sum()) / 12  # all real tokens, [CLS] and [SEP] too, and no padding
+    losses = made(given)
+    torch.testing.assert_close(losses["generator_lm"], named)
+    torch.testing.assert_close(sum(losses.values()), named + 50 * found)
+    assert made.scored(given) == {"generator_lm": 3, "replaced_token": 12}
+
+
+def test_every_real_token_moves_the_loss_and_no_padding_does():
+    head = ReplacedTokenHead(16, "gelu")
+    torch.manual_seed(0)
+    hidden = torch.randn(2, 7, 16, requires_grad=True)
+    given = batch()
+    head(States(hidden=hidden, replaced=torch.zeros(2, 7, dtype=torch.bool)), given).backward()
+    assert torch.equal(hidden.grad.abs().sum(-1) > 0, given.visible)
+
+
+def test_the_generator_can_begin_at_the_frequencies():
+    made = network(GeneratorLM(frequency_bias=True), ReplacedToken())
+    counts = np.arange(30)
+    made.start(counts)
+    shares = (counts + 0.5) / (counts + 0.5).sum()
+    np.testing.assert_allclose(made.model.vocabulary.bias.detach().numpy(), np.log(shares), rtol=1e-5)
+    made = network(GeneratorLM(), ReplacedToken())
+    before = made.model.vocabulary.bias.clone()
+    made.start(counts)
+    assert torch.equal(made.model.vocabulary.bias, before)
+
+
+# The generator that wants to fool
+
+
+def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
+    made, given = network(AdversarialGenerator(), ReplacedToken()), batch()
+    states = made.model(given)
+    guesses = states.guesses.detach().requires_grad_()
+    head = made.heads["adversarial_generator"]
+    head(replace(states, guesses=guesses), given).backward()
+    asked = given.targets != IGNORE
+    verdicts = made.heads["replaced_token"].verdicts(states.hidden[asked])
+    rewards = F.binary_cross_entropy_with_logits(verdicts, states.replaced[asked].float(), reduction="none")
+    others = [(rewards.sum() - reward) / 2 for reward in rewards]
+    chosen = F.one_hot(states.sampled, 30)
+    wanted = [-(rewards[i] - others[i]).item() * (chosen[i] - guesses[i].softmax(-1)).detach() / 3 for i in range(3)]
+    torch.testing.assert_close(guesses.grad, torch.stack(wanted), atol=1e-6, rtol=1e-5)
+    assert guesses.grad.abs().max() > 1e-4
+
+
+def test_the_adversarial_loss_teaches_the_discriminator_nothing():
+    made, given = network(AdversarialGenerator(), ReplacedToken()), batch()
+    made(given)["adversarial_generator"].backward()
+    for name, weight in made.named_parameters():
+        learns = name.startswith(("model.generator.", "model.vocabulary.", "model.embed."))
+        assert (weight.grad is not None) == learns, name
+
+
+def test_a_lone_sample_has_no_baseline():
+    made, given = network(AdversarialGenerator(), ReplacedToken()), batch().rows(slice(1, 2))
+    assert math.isfinite(made(given)["adversarial_generator"].detach())
+
+
+def test_an_adversarial_generator_without_a_discriminator_is_refused():
+    with pytest.raises(RecipeError, match=r"AdversarialGenerator reads verdicts, but none of"):
+        network(AdversarialGenerator())
+
+
+def test_it_finds_the_discriminator_behind_a_learnt_weight():
+    made = network(AdversarialGenerator(), LearnedWeight(objective=ReplacedToken()))
+    plain = network(AdversarialGenerator(), ReplacedToken())
+    torch.testing.assert_close(
+        made(batch())["adversarial_generator"], plain(batch())["adversarial_generator"], atol=1e-6, rtol=1e-5
+    )
+
+
+# Weights that are learnt
+
+
+def test_a_learnt_weight_begins_at_the_objectives_own():
+    made, plain = (
+        network(GeneratorLM(), LearnedWeight(objective=ReplacedToken())),
+        network(GeneratorLM(), ReplacedToken()),
+    )
+    found, wanted = made(batch())["replaced_token"], plain(batch())["replaced_token"]
+    torch.testing.assert_close(found, wanted - math.log(50), atol=1e-4, rtol=1e-5)
+    assert float(made.heads["replaced_token"].factor.detach()) == pytest.approx(50)
+
+
+def test_a_learnt_weight_rests_at_one_over_the_loss():
+    head = LearnedWeight(objective=ReplacedToken(weight=3.0)).build(network(GeneratorLM(), ReplacedToken()).model)
+    head.inner.forward = lambda states, batch: torch.tensor(0.25)
+    optimizer = torch.optim.SGD([head.log_variance], lr=0.1)
+    for _ in range(300):
+        optimizer.zero_grad()
+        head(None, None).backward()
+        optimizer.step()
+    assert float(head.factor.detach()) == pytest.approx(4.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0])
+def test_a_learnt_weight_must_begin_above_0(weight):
+    with pytest.raises(SettingError, match=r"objectives\.replaced_token\.weight .* above 0"):
+        LearnedWeight(objective=ReplacedToken(weight=weight))

@@ -1,0 +1,275 @@
+"""ELECTRA from text to answers: trained, gone on with, fine-tuned, used, exported and read back."""
+
+import json
+import math
+import shutil
+from io import StringIO
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
+
+import plmkit
+from plmkit.catalogue import find
+from plmkit.counting import of_size
+from plmkit.errors import InputError
+from plmkit.interop.export import export
+from plmkit.loading import Task, read_parts, without_generator
+from plmkit.run import Machine, settle
+from plmkit.tasks import finetune
+from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.trial import build
+from plmkit.training.loop import Budget, validate
+from plmkit.training.prepare import prepare
+from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.progress import Screen
+
+TINY = (
+    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "architecture.width=32", "architecture.inner=64", "architecture.embedding=16", "tokenizer.size=300",
+    "run.threads=1",
+)  # fmt: skip
+COUNTS = {  # discriminator and generator, each without and with its head
+    "electra-small": (13_483_008, 13_549_057, 4_580_928, 4_620_026),
+    "electra-base": (108_891_648, 109_483_009, 33_511_168, 33_740_602),
+    "electra-large": (334_092_288, 335_142_913, 50_999_552, 51_295_290),
+}
+TEXT = "the old man paints a red car."
+
+
+def trained(made, corpus, name: str, steps: int):
+    order = Order(
+        settings=settle(find(name), TINY), corpora=(str(corpus),), out=made / name, budget=Budget(steps=steps)
+    )
+    return order.out, pretrain(order, Screen())["result"]
+
+
+@pytest.fixture(scope="module")
+def run(made, mixed_corpus):
+    return trained(made, mixed_corpus, "electra-tiny", 200)
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports") / "electra"
+    told = export(run[0], folder, "huggingface", Screen())
+    assert told["checked"]
+    assert told["largest_difference"] < 1e-5
+    return folder
+
+
+def size(part: torch.nn.Module) -> int:
+    return sum(weight.numel() for weight in part.parameters())
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_parameters_are_exactly_the_papers(name):
+    recipe = find(name)
+    with torch.device("meta"):
+        network = recipe.build(of_size(recipe.vocabulary))
+    model, shared = network.model, size(network.model.embed)
+    found, named = size(model.discriminator) + shared, size(model.generator) + shared
+    heads = size(network.heads["replaced_token"]), size(model.vocabulary)
+    assert (found, found + heads[0], named, named + heads[1]) == COUNTS[name]
+    assert network.parameter_count == COUNTS[name][1] + COUNTS[name][3] - shared
+
+
+def test_settings_are_the_papers():
+    for name, rate, batch, length, steps, hidden in (
+        ("electra-small", 5e-4, 128, 128, 1_000_000, 0.15),
+        ("electra-base", 2e-4, 256, 512, 766_000, 0.15),
+        ("electra-large", 2e-4, 2048, 512, 400_000, 0.25),
+    ):
+        recipe = find(name)
+        schedule = recipe.schedule
+        assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
+        assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
+        assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
+        assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
+        assert schedule.shape == "linear_product"
+
+
+@pytest.fixture(scope="module")
+def material(run):
+    settings = settle(find("electra-tiny"), TINY)
+    return prepare(settings, (str(run[0].parent / "mixed.txt"),), None, 0, Screen(), tokenizer=run[0])
+
+
+@pytest.fixture(scope="module")
+def network(run, material):
+    made = settle(find("electra-tiny"), TINY).recipe.build(material.tokenizer.vocabulary)
+    made.load_state_dict(load_file(run[0] / "model.safetensors"))
+    return made.eval()
+
+
+def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share(run, network, material):
+    """On rows hidden as in training: held-out text has fewer hidden, so that losses there are no measure of this."""
+    assert run[1]["valid/generator_lm"] < 0.7 * math.log(300)
+    batch = material.samples.batch(1000, 0, 128, 32)
+    with torch.no_grad():
+        share = network.model(batch).replaced[batch.visible].float().mean()
+        loss = network(batch)["replaced_token"] / 50
+    blind = -(share * share.log() + (1 - share) * (1 - share).log())
+    assert 0.3 < share < 0.4
+    assert loss < 0.95 * blind
+
+
+def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, material):
+    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        losses = validate(network, batches, torch.device("cpu"), torch.float32)
+        network.eval()
+        assert {f"valid/{name}": round(loss, 5) for name, loss in losses.items()} == {
+            name: value for name, value in run[1].items() if name.startswith("valid/")
+        }
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus):
+    settings = settle(find("electra-tiny"), (*TINY, "run.checkpoint_steps=4"))
+    order = Order(settings=settings, corpora=(str(mixed_corpus),), out=tmp_path / "run", budget=Budget(steps=8))
+    pretrain(order, Screen())
+    whole = load_file(order.out / "model.safetensors")
+    shutil.rmtree(order.out / "checkpoints" / "step-00000008")
+    about = json.loads((order.out / "run.json").read_text())
+    (order.out / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    said = StringIO()
+    pretrain(order, Screen(Console(file=said)))
+    assert "Going on from step 4" in said.getvalue()
+    again = load_file(order.out / "model.safetensors")
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_learnt_weights_do_not_collapse(made, mixed_corpus):
+    folder, result = trained(made, mixed_corpus, "electra-tiny-weighted", 60)
+    weights = load_file(folder / "model.safetensors")
+    factors = [float(torch.exp(-weights[f"heads.{name}.log_variance"])) for name in ("generator_lm", "replaced_token")]
+    assert all(0.1 < factor < 1000 for factor in factors)
+    assert factors[0] < 0.999  # from 1
+    assert factors[1] < 49.9  # from 50
+    assert all(math.isfinite(value) for name, value in result.items() if "valid" in name)
+    assert np.isfinite(plmkit.load(folder, device="cpu").embed([TEXT])).all()
+
+
+def test_an_adversarial_generator_trains_and_its_samples_get_no_better_by_it(made, mixed_corpus, run):
+    folder, _ = trained(made, mixed_corpus, "electra-tiny-adversarial", 40)
+    ours = plmkit.load(run[0], device="cpu").score(TEXT)
+    theirs = plmkit.load(folder, device="cpu").score(TEXT)
+    assert theirs.pseudo_perplexity > ours.pseudo_perplexity
+
+
+# Use
+
+
+def test_vectors_are_the_discriminators(run):
+    model = plmkit.load(run[0], device="cpu")
+    vectors = model.embed([TEXT], level="token")[0]
+    rows = model.rows([TEXT])
+    states, _ = model.states(rows)
+    assert vectors.shape[1] == 32
+    np.testing.assert_allclose(vectors, states.hidden[0, 1:-1].numpy(), atol=1e-6)
+    own = load_file(run[0] / "model.safetensors")
+    name = "blocks.1.feed_forward_norm.weight"
+    assert torch.equal(model.network.model.state_dict()[name], own[f"model.discriminator.{name}"])
+
+
+def test_blanks_are_filled_and_texts_scored_by_the_generator(run):
+    model = plmkit.load(run[0], device="cpu")
+    (blank,) = model.fill("the cat [MASK] the river.", top=3)
+    assert len(blank) == 3
+    assert model.generator.network.model.settings.width == 16
+    assert model.fill("the cat [MASK] the river.", top=3) == model.generator.fill("the cat [MASK] the river.", top=3)
+    assert math.isfinite(model.score(TEXT).pseudo_perplexity)
+
+
+@pytest.fixture(scope="module")
+def tuned(run, made, rows_file):
+    order = finetune.Order(
+        model=run[0], kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,
+        out=made / "electra-tuned", task=TaskSettings(epochs=2, batch=16, layer_decay=0.8), machine=Machine(threads=1),
+    )  # fmt: skip
+    finetune.finetune(order, Screen())
+    return order.out
+
+
+def test_fine_tuning_begins_at_the_discriminator_bit_for_bit(run):
+    parts = without_generator(read_parts(run[0]))
+    task = Task(kind=find_kind("classify"), classes=("a", "b"), pooling="first", length=32)
+    network = build(TaskSettings(), parts, task, seed=0)
+    own = load_file(run[0] / "model.safetensors")
+    for name, weight in network.model.state_dict().items():
+        if not name.startswith("pooler"):
+            place = f"model.{name}" if name.startswith("embed.") else f"model.discriminator.{name}"
+            assert torch.equal(weight, own[place]), name
+
+
+def test_a_fine_tuned_one_predicts_and_exports_with_its_classes(tuned, tmp_path):
+    told = export(tuned, tmp_path / "out", "huggingface", Screen())
+    assert told["checked"]
+    ours = plmkit.load(tuned, device="cpu").predict([TEXT])[0]
+    back = plmkit.load(tmp_path / "out", device="cpu").predict([TEXT])[0]
+    assert back.label == ours.label
+    assert back.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
+    config = (tmp_path / "out" / "config.json").read_text()
+    assert "ElectraForSequenceClassification" in config
+
+
+# Exchange
+
+
+def test_both_folders_open_in_transformers_with_the_tokenizer(exported, run):
+    tokenizer = AutoTokenizer.from_pretrained(exported / "generator")
+    ours = plmkit.load(run[0], device="cpu")
+    given = tokenizer("the cat [MASK] the river.", return_tensors="pt")
+    assert given["input_ids"][0, 1:-1].tolist() == ours.tokenizer.encode("the cat [MASK] the river.")
+    generator = ElectraForMaskedLM.from_pretrained(exported / "generator").eval()
+    with torch.no_grad():
+        logits = generator(**given).logits[0, given["input_ids"][0] == tokenizer.mask_token_id]
+    logits[:, tokenizer.all_special_ids] = -torch.inf
+    (blank,) = ours.fill("the cat [MASK] the river.", top=1)
+    assert tokenizer.convert_ids_to_tokens(logits.argmax(-1).tolist()) == [blank[0].token]
+    discriminator = ElectraForPreTraining.from_pretrained(exported / "discriminator").eval()
+    chinese = AutoTokenizer.from_pretrained(exported / "discriminator")("我的狗很可爱。", return_tensors="pt")
+    rows = ours.rows(["我的狗很可爱。"])
+    states, batch = ours.states(rows)
+    assert chinese["input_ids"].tolist() == batch.tokens.tolist()
+    with torch.no_grad():
+        theirs = discriminator(**chinese).logits
+        found = ours.network.heads["replaced_token"].answers(states, batch)
+    torch.testing.assert_close(found, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_either_folder_read_back_has_the_same_bits_and_goes_out_again(exported, plm, tmp_path):
+    for place in ("generator", "discriminator"):
+        assert plm("export", exported / place, tmp_path / place).code == 0
+        first, again = (load_file(folder / place / "model.safetensors") for folder in (exported, tmp_path))
+        assert first.keys() == again.keys()
+        assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_a_generator_folder_fills_blanks_as_the_run_does(exported, run):
+    for text in ("the cat [MASK] the river.", "我的[MASK]很可爱。"):
+        ours, theirs = (plmkit.load(folder, device="cpu").fill(text) for folder in (run[0], exported / "generator"))
+        assert [c.token for c in ours[0]] == [c.token for c in theirs[0]]
+
+
+def test_a_discriminator_folder_embeds_as_the_run_does_and_is_fine_tuned(exported, run, plm, tmp_path, rows_file):
+    ours, theirs = (plmkit.load(folder, device="cpu").embed([TEXT]) for folder in (run[0], exported / "discriminator"))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    ran = plm(
+        "finetune", exported / "discriminator", "--task", "classify", "--train", rows_file, "--out", tmp_path / "out",
+        "--epochs", 1, "--set", "run.threads=1",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+
+
+def test_another_activation_is_refused_on_the_way_in(exported, tmp_path):
+    shutil.copytree(exported / "generator", tmp_path / "other")
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    with pytest.raises(InputError, match="only hidden_act 'gelu' can be read"):
+        read_parts(tmp_path / "other")
