@@ -124,7 +124,7 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
         recipe = recipe_from_json(about["recipe"])
         return Parts(
             folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights,
-            objectives=recipe.objectives,
+            objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
         )  # fmt: skip
     task = Task(
         kind=KINDS[about["task_kind"]],

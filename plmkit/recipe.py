@@ -76,8 +76,8 @@ class Recipe:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
         for head in heads.values():
-            if hasattr(head, "join"):  # it asks another head
-                head.join(heads)
+            if hasattr(head, "meet"):  # it asks another head
+                head.meet(heads)
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 

@@ -32,7 +32,7 @@ def all_recipes(as_json: bool) -> None:
     table = Table("recipe", "layers × width", "parameters", "settings", "paper", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
-        settings = "for minutes" if recipe.notes else "the paper's"
+        settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
         table.add_row(name, shape, f"{parameters(recipe):,}", settings, recipe.paper)
     console.print(table)
     console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")

@@ -11,7 +11,7 @@ from plmkit.composing import sentence_task
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.token import DynamicMasking, TokenMasking
 from plmkit.counting import parameters
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.masked_lm import MaskedLM
@@ -105,7 +105,7 @@ def test_a_newcomer_takes_over_what_it_shares_with_the_step_that_left():
 
 def test_one_member_is_changed_for_another_by_its_name():
     recipe = settled(ROBERTA, "corruption.full_sentences=DocSentences")
-    assert recipe.corruption == (DocSentences(), TokenMasking(rate=0.4))
+    assert recipe.corruption == (DocSentences(), DynamicMasking(rate=0.4))
     both = settled(MINI, "objectives.next_sentence=SentenceOrder", "corruption.sentence_pairs=OrderedPairs")
     assert both == settled(MINI, "sentence_task=sop")
 

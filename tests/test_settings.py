@@ -234,7 +234,7 @@ def test_one_choice_can_be_put_in_place_of_another_by_its_name():
 def test_one_tokenizer_can_be_put_in_place_of_another():
     recipe = settle(find("bert-mini"), ["tokenizer=ByteBPE", "tokenizer.size=9000"]).recipe
     assert recipe.tokenizer == ByteBPE(size=9000)
-    assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram()
+    assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram(size=8000)  # as it was
     assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
     assert refusal("tokenizer=BPE").endswith("Or choose one of WordPiece, ByteBPE, Unigram.")
     assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")

@@ -31,7 +31,7 @@ class AdversarialGeneratorHead(nn.Module):
         self.temperature = temperature
         self._judge: tuple[Any, ...] = ()
 
-    def join(self, heads: Mapping[str, nn.Module]) -> None:
+    def meet(self, heads: Mapping[str, nn.Module]) -> None:
         """Take the discriminator's verdicts from the head that learns them."""
         judge: Any = heads["replaced_token"]
         self._judge = (getattr(judge, "inner", judge),)

@@ -60,9 +60,9 @@ class LearnedWeightHead(nn.Module):
         if hasattr(self.inner, "start"):
             self.inner.start(frequencies)
 
-    def join(self, heads: Any) -> None:
-        if hasattr(self.inner, "join"):
-            self.inner.join(heads)
+    def meet(self, heads: Any) -> None:
+        if hasattr(self.inner, "meet"):
+            self.inner.meet(heads)
 
     def scored(self, batch: Batch) -> int:
         return self.inner.scored(batch)

@@ -7,6 +7,7 @@ from plmkit.corruption.word import WordMasking
 from plmkit.data.units.chinese import Jieba
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
+from plmkit.schedules.optimizers import Lamb
 from plmkit.schedules.schedule import Schedule
 
 CHINESE_WORDS = Jieba()
@@ -29,7 +30,7 @@ def bert_wwm_chinese() -> Recipe:
         name="bert-wwm-chinese",
         paper="arXiv:1906.08101",
         summary="BERT of Chinese characters, but all characters of a word are hidden together.",
-        notes="The paper begins from BERT's Chinese weights (--from) and uses LAMB; its words come from LTP.",
+        notes="The paper begins from BERT's Chinese weights (--from), finds words with LTP, and ends with a batch of 384.",
         corruption=(
             SentencePairs(short=0.1),
             WordMasking(rate=0.15, most=80, copies=10, segmenter=CHINESE_WORDS),  # 2.2
@@ -40,6 +41,7 @@ def bert_wwm_chinese() -> Recipe:
             lengths=((0.5, 128), (1.0, 512)),
             rate=1e-4,
             warmup=0.1,
+            optimizer=Lamb(),
         ),
     )
 

@@ -20,7 +20,7 @@ from plmkit.data.batch import IGNORE
 from plmkit.data.corpus import open_corpus
 from plmkit.data.rows import Plan
 from plmkit.data.samples import fill
-from plmkit.data.shards import open_store, store_key
+from plmkit.data.shards import FORMAT, open_store, store_key
 from plmkit.data.units.bio import Bio
 from plmkit.data.units.chinese import Jieba
 from plmkit.data.units.choosing import SEGMENTERS, AnySegmenter, segmenter_of
@@ -102,7 +102,7 @@ def test_units_are_stored_beside_the_tokens_and_read_back(corpus, tmp_path):
 
 def test_without_a_segmenter_the_store_and_its_key_are_as_they_were(corpus, tmp_path):
     corpora = [open_corpus([corpus], layout="blank-lines")]
-    parts = ["store 1", TOKENIZER.fingerprint(), corpora[0].fingerprint()]
+    parts = [f"store {FORMAT}", TOKENIZER.fingerprint(), corpora[0].fingerprint()]
     assert store_key(corpora, TOKENIZER) == hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
     store = store_of(corpus, tmp_path / "cache")
     assert store.units is None

@@ -114,7 +114,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
         share = network.model(batch).replaced[batch.visible].float().mean()
         loss = network(batch)["replaced_token"] / 50
     blind = -(share * share.log() + (1 - share) * (1 - share).log())
-    assert 0.3 < share < 0.4
+    assert 0.25 < share < 0.34  # 40 % are drawn, some of them twice, and some samples are right
     assert loss < 0.95 * blind
 
 
