@@ -40,7 +40,7 @@ COUNTS = {
     "electra-tiny": (4_516_730, 4_533_371),
     "electra-tiny-adversarial": (4_516_730, 4_533_371),
     "electra-tiny-weighted": (4_516_730, 4_533_373),
-    "electra-mini": (7_412_218, 7_478_267),
+    "electra-mini": (8_005_306, 8_071_355),
     "electra-small": (14_130_170, 14_196_219),
     "electra-base": (118_795_066, 119_386_427),
     "electra-large": (353_604_666, 354_655_291),

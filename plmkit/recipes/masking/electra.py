@@ -76,7 +76,7 @@ def electra_mini() -> Recipe:
             width=256,
             inner=1024,
             embedding=128,
-            generator=1 / 4,
+            generator=1 / 2,  # a quarter would be a single head, which begins by reading one neighbour only
             dropout=0.0,
             attention_dropout=0.0,
             neighbours=True,
