@@ -92,8 +92,11 @@ def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(c
 
 @pytest.mark.slow
 def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
+    more, held = (tmp_path / name for name in ("more.txt", "held.txt"))
+    for path in (more, held):
+        path.write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
     command = (
-        "benchmarks.ablation", "--corpus", str(corpus), "--more", str(corpus), "--valid", str(corpus),
+        "benchmarks.ablation", "--corpus", str(corpus), "--more", str(more), "--valid", str(held),
         "--recipe", "bert-tiny", "--steps", "2", "--set", "tokenizer.size=200", "--out", str(tmp_path / "out"),
     )  # fmt: skip
     first = bench(*command)

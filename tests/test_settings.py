@@ -236,5 +236,5 @@ def test_one_tokenizer_can_be_put_in_place_of_another():
     assert recipe.tokenizer == ByteBPE(size=9000)
     assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram(size=8000)  # as it was
     assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
-    assert refusal("tokenizer=BPE").endswith("Or choose one of WordPiece, ByteBPE, Unigram.")
+    assert refusal("tokenizer=BPE").endswith("Did you mean 'ByteBPE'? There are WordPiece, ByteBPE, Unigram.")
     assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")
