@@ -30,7 +30,7 @@ def bert_wwm_chinese() -> Recipe:
         name="bert-wwm-chinese",
         paper="arXiv:1906.08101",
         summary="BERT of Chinese characters, but all characters of a word are hidden together.",
-        notes="The paper begins from BERT's Chinese weights (--from), finds words with LTP and ends with batches of 384.",
+        notes="The paper starts from BERT's Chinese weights (--from), LTP's words, and ends with batches of 384.",
         corruption=(
             SentencePairs(short=0.1),
             WordMasking(rate=0.15, most=80, copies=10, segmenter=CHINESE_WORDS),  # 2.2
