@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.interop.huggingface import is_huggingface, read_config, read_weights
+from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
+from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.pair import discriminator_alone, generator_alone
@@ -144,10 +144,14 @@ def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def from_hub(folder: Path) -> Parts:
     config, family = read_config(folder)
-    architecture = family.architecture(config, folder)
+    try:
+        architecture = family.architecture(config, folder)
+    except (TypeError, ValueError, SettingError) as error:
+        raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
     weights = read_weights(folder, family, architecture)
     task = None
     if "heads.label.classify.weight" in weights:
+        check_classifier(folder, config, weights)
         outputs = len(weights["heads.label.classify.weight"])
         labels = config.get("id2label", {})
         numeric = outputs == 1 or config.get("problem_type") == "regression"
@@ -158,6 +162,19 @@ def from_hub(folder: Path) -> Parts:
         folder=folder, architecture=architecture, tokenizer=load_tokenizer(folder), weights=weights, task=task,
         model_type=family.MODEL_TYPE,
     )  # fmt: skip
+
+
+def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    """A head called `classifier` may judge tokens, or choices, or several labels at once: ours judges whole texts."""
+    said = next(iter(config.get("architectures") or ["?ForSequenceClassification"]))
+    if not said.endswith("ForSequenceClassification") or config.get("problem_type") == "multi_label_classification":
+        found = config.get("problem_type") if said.endswith("ForSequenceClassification") else said
+        raise InputError(
+            f"{folder} holds a {found}, which cannot be used here; classifiers of one label a text can.\n"
+            "To begin from its encoder, save it without its head."
+        )
+    if not any(name.startswith("model.pooler") for name in weights):
+        raise CheckpointError(f"{folder / WEIGHTS} has a classifier but not the pooler that it reads. Save it whole.")
 
 
 def network_of(parts: Parts) -> Network:

@@ -26,8 +26,12 @@ class Network(nn.Module):
         self.weights = dict(weights)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        return {name: self.weights[name] * loss for name, loss in self.losses(batch).items()}
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Each as it is, without its weight: what is compared between runs."""
         states = self.model(batch)
-        return {name: self.weights[name] * head(states, batch) for name, head in self.named_heads()}
+        return {name: head(states, batch) for name, head in self.named_heads()}
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """How many answers each loss is the mean of."""

@@ -148,6 +148,8 @@ def check_objectives(recipe: Recipe) -> None:
             raise RecipeError(
                 f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
             )
+    if not any(objective.weight > 0 for objective in recipe.objectives):
+        raise RecipeError(f"{recipe.name}: every objective has the weight 0, so nothing is learnt. Give one a weight.")
 
 
 def kind_of(choice: Any) -> str:

@@ -75,10 +75,12 @@ def open_store(
 ) -> TokenStore:
     """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
-    if not (folder / "store.json").is_file():
+    try:
+        return load_store(folder)
+    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or damaged: it is ours to make again
         maker = Maker(tokenizer, segmenter)
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
-    return load_store(folder)
+        return load_store(folder)
 
 
 def store_folder(
@@ -103,6 +105,8 @@ def load_store(folder: Path) -> TokenStore:
     tokens = np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r")
     has_units = (folder / "units.bin").is_file()
     units = np.memmap(folder / "units.bin", dtype=np.uint8, mode="r") if has_units else None
+    if not len(tokens) == parts["sentences"][-1] == (len(tokens) if units is None else len(units)):
+        raise ValueError(f"{folder} has {len(tokens)} tokens, but its sentences end at {parts['sentences'][-1]}.")
     return TokenStore(tokens=tokens, units=units, survey=Survey.from_json(about["survey"]), **parts)
 
 

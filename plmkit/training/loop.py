@@ -176,7 +176,7 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     counts: dict[str, int] = {}
     for batch in batches:
         with precision(device, dtype):
-            losses = network(batch.to(device))
+            losses = network.losses(batch.to(device))
         for name, count in network.scored(batch).items():
             if count:
                 sums[name] = sums.get(name, 0.0) + float(losses[name]) * count

@@ -331,3 +331,16 @@ def test_a_corpus_larger_than_what_is_held_of_it_is_read_in_bounded_memory(tmp_p
     assert not found["torch"]  # workers would carry it, too
     own, worker = found["peaks"]  # megabytes, at their highest
     assert own + 2 * worker < 500, found
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "broken"])
+def test_a_damaged_store_is_made_again(tmp_path, damage):
+    corpus = write(tmp_path, "The cat sat down. The dog ran off!\n\nThe cat ran.\n")
+    whole = store_of(corpus, tmp_path / "cache").tokens.tolist()
+    (folder,) = (tmp_path / "cache" / "tokens").iterdir()
+    if damage == "broken":
+        (folder / "store.json").write_text("{")
+    else:
+        tokens = (folder / "tokens.bin").read_bytes()
+        (folder / "tokens.bin").write_bytes(tokens[: len(tokens) // 2] if damage == "cut" else b"")
+    assert store_of(corpus, tmp_path / "cache").tokens.tolist() == whole

@@ -247,3 +247,18 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
         pooler = sum(weight.numel() for weight in model.pooler.parameters())
         whole = wanted - pooler + sum(weight.numel() for weight in head.parameters())
         assert whole == {768: 124_697_433, 1024: 355_412_057}[settings.width]
+
+
+def test_a_classifier_of_tokens_or_of_several_labels_is_not_taken_for_one_of_texts(finetuned, plm, tmp_path):
+    assert plm("export", finetuned, tmp_path / "hub").code == 0
+    config = json.loads((tmp_path / "hub" / "config.json").read_text())
+    for changes, said in (
+        ({"architectures": ["BertForTokenClassification"]}, "holds a BertForTokenClassification"),
+        ({"problem_type": "multi_label_classification"}, "holds a multi_label_classification"),
+        ({"num_hidden_layers": "two"}, "does not describe a network"),
+        ({"num_attention_heads": 0}, "does not describe a network"),
+    ):
+        (tmp_path / "hub" / "config.json").write_text(json.dumps({**config, **changes}))
+        ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
+        assert ran.code == 2
+        assert said in ran.err

@@ -242,3 +242,10 @@ def test_dropout_follows_from_the_seed_and_the_step_so_that_a_pause_changes_noth
     whole, paused = trained(6), trained(2, 3, 6)
     assert all(map(torch.equal, whole, paused))
     assert not all(map(torch.equal, whole, trained(5)))
+
+
+def test_held_out_losses_do_not_depend_on_the_weights_of_objectives():
+    network = bert()
+    before = validate(network, [uneven_batch()], CPU, torch.float32)
+    network.weights = dict.fromkeys(network.weights, 0.25)
+    assert validate(network, [uneven_batch()], CPU, torch.float32) == before
