@@ -1,5 +1,6 @@
 """Arranging documents into rows: which stretches of text stand together."""
 
+from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -85,7 +86,7 @@ def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float) -
     )
 
 
-class DocumentPairs:
+class DocumentPairs(ABC):
     """The pair construction of google-research/bert on sentence borders alone; no token is read or copied."""
 
     def __init__(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> None:
@@ -121,9 +122,9 @@ class DocumentPairs:
             alone = end - start == 1  # nothing of this document stands behind it
             start = middle if self.pair(document, *cut, alone, target) else end
 
+    @abstractmethod
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
         """Keep one example of a chunk; True where its second part was not used and goes back into the stream."""
-        raise NotImplementedError
 
     def pair_elsewhere(self, document: int, begin: int, end: int, target: int) -> bool:
         other = self.elsewhere(document, target - (end - begin))

@@ -11,9 +11,8 @@ from plmkit.data.rows import Plan
 from plmkit.data.shards import TokenStore
 
 
-@dataclass(frozen=True, kw_only=True)
-class SingleSegment:
-    """Documents cut into stretches as long as a row, one stretch a row (Joshi et al., 2020, 3.3)."""
+class OneText:
+    """What all that follow share: rows of one text, from any corpus."""
 
     segments: ClassVar = 1
     texts: ClassVar = 1
@@ -24,6 +23,11 @@ class SingleSegment:
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Any text will do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleSegment(OneText):
+    """Documents cut into stretches as long as a row, one stretch a row (Joshi et al., 2020, 3.3)."""
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
         room = length - 2  # [CLS] text [SEP]
@@ -35,18 +39,8 @@ class SingleSegment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FullSentences:
+class FullSentences(OneText):
     """Whole sentences up to the length of a row, on into the next document (Liu et al., 2019, 4.2)."""
-
-    segments: ClassVar = 1
-    texts: ClassVar = 1
-    writes: ClassVar[frozenset[str]] = frozenset()
-
-    def for_validation(self) -> Self:
-        return self
-
-    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Any text will do."""
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
         rows = PackedRows(store, length)
@@ -56,18 +50,8 @@ class FullSentences:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocSentences:
+class DocSentences(OneText):
     """Whole sentences up to the length of a row, never into the next document (Liu et al., 2019, 4.2)."""
-
-    segments: ClassVar = 1
-    texts: ClassVar = 1
-    writes: ClassVar[frozenset[str]] = frozenset()
-
-    def for_validation(self) -> Self:
-        return self
-
-    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Any text will do."""
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
         rows = PackedRows(store, length)
