@@ -5,12 +5,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.data.batch import IGNORE
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.start import start_weights
 
 
 class VocabularyHead(nn.Module):
     """Transform, then the token table itself as the decoder, with a free bias (google-research/bert)."""
+
+    occurring: Tensor | None
+    places: Tensor
 
     def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
         super().__init__()
@@ -20,15 +24,34 @@ class VocabularyHead(nn.Module):
         self.norm = nn.LayerNorm(inner, eps=epsilon)
         self.bias = nn.Parameter(torch.zeros(size))
         self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
+        self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus, once it is counted
+        self.register_buffer("places", None, persistent=False)  # (vocabulary,) where each token is among them
         start_weights(self)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) to (..., vocabulary)."""
-        transformed = self.norm(self.activation(self.transform(hidden)))
-        return F.linear(transformed, self._table[0].weight, self.bias)
+        return F.linear(self.transformed(hidden), self._table[0].weight, self.bias)
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Cross entropy at N positions; in training only tokens that the corpus has are weighed against each other.
+
+        A published vocabulary has many tokens that a small corpus never uses. Their bias begins so low that leaving
+        them out changes the loss in the third decimal, and saves most of the largest product.
+        """
+        if not self.training or self.occurring is None:
+            return F.cross_entropy(self(hidden), targets)
+        table, bias = self._table[0].weight[self.occurring], self.bias[self.occurring]
+        return F.cross_entropy(F.linear(self.transformed(hidden), table, bias), self.places[targets])
+
+    def transformed(self, hidden: Tensor) -> Tensor:
+        return self.norm(self.activation(self.transform(hidden)))
 
     def start_bias(self, frequencies: np.ndarray) -> None:
         """Begin at how often each token of the vocabulary occurs in the corpus."""
         shares = (frequencies + 0.5) / (frequencies + 0.5).sum()  # half a count: no token is impossible
         with torch.no_grad():
             self.bias.copy_(torch.from_numpy(np.log(shares)))
+        occurring = np.flatnonzero(frequencies)
+        places = np.full(len(frequencies), IGNORE)
+        places[occurring] = np.arange(len(occurring))
+        self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
@@ -36,7 +35,7 @@ class MaskedLMHead(nn.Module):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
         asked = batch.targets != IGNORE  # projecting only these saves 85% of the largest product
-        return F.cross_entropy(self.vocabulary(states.hidden[asked]), batch.targets[asked])
+        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, L, vocabulary) a score for every token at every position."""

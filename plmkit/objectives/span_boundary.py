@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
@@ -55,7 +54,7 @@ class SpanBoundaryHead(nn.Module):
         before, after = batch.edges[row, place].unbind(-1)
         parts = [states.hidden[row, before], states.hidden[row, after], self.positions(place - before - 1)]
         joined = self.norm(ACTIVATIONS[ACTIVATION](self.join(torch.cat(parts, dim=-1))))
-        return F.cross_entropy(self.vocabulary(joined), batch.targets[row, place])
+        return self.vocabulary.loss(joined, batch.targets[row, place])
 
     def asked(self, batch: Batch) -> Tensor:
         """(B, L) True at hidden tokens whose span has both edges, not too far into it."""
