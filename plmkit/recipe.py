@@ -50,8 +50,8 @@ CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }
-Architecture = Encoder | SharedEncoder | GeneratorDiscriminator
-Tokenizer = WordPiece | ByteBPE | Unigram
+Architecture = Any  # one of ARCHITECTURES
+Tokenizer = Any  # one of TOKENIZERS
 
 
 @dataclass(frozen=True, kw_only=True)

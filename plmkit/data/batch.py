@@ -21,6 +21,7 @@ class Batch:
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+    memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
 
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
@@ -43,3 +44,4 @@ class States:
     guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
     replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden
+    memory: Tensor | None = None  # (B, K, M, width) what the next rows of the same streams may read, without gradient
