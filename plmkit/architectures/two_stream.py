@@ -148,7 +148,7 @@ class View:
     """Who may read whom, and from how far: the same for all blocks."""
 
     def __init__(self, batch: Batch, settings: TwoStream, places: Tensor | None = None) -> None:
-        rows, length = batch.tokens.shape
+        length = batch.tokens.shape[1]
         device = batch.tokens.device
         remembered = 0 if batch.memory is None else batch.memory.shape[2]
         self.keys = remembered + length

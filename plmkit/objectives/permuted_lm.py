@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.layers.vocabulary_head import TableHead
 
 
 @dataclass(frozen=True, kw_only=True)
