@@ -1,11 +1,13 @@
 """What travels from the data to the loss."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import torch
 from torch import Tensor
+
+from plmkit.errors import CheckpointError
 
 IGNORE = -100  # the target where nothing is asked; torch's cross entropy knows it by this number
 
@@ -22,12 +24,24 @@ class Batch:
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
+    continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def rows(self, chosen: slice) -> Self:
         return self.each(lambda tensor: tensor[chosen])
+
+    def recalling(self, memory: Tensor | None) -> Self:
+        """The batch with what was kept of the batch before, where its rows go on from there."""
+        if memory is None or self.continues is None or not bool(self.continues.all()):
+            return self
+        if len(memory) != len(self.tokens):
+            raise CheckpointError(
+                f"The memory is of {len(memory)} streams of text, but the batch has {len(self.tokens)} rows.\n"
+                "Go on with the schedule.batch that it was saved with, or start a new run."
+            )
+        return replace(self, memory=memory)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The batch with every tensor it has changed alike."""

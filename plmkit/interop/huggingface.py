@@ -30,6 +30,12 @@ def family_named(model_type: Any) -> Family | None:
     return next((family for family in FAMILIES if model_type == family.MODEL_TYPE), None)
 
 
+def family_by_names(folder: Path) -> Family:
+    """The oldest configs, SpanBERT's among them, say no type; the names of the weights do, or else it is BERT."""
+    roots = {name.split(".")[0] for name in load_tensors(folder / WEIGHTS)}
+    return next((family for family in FAMILIES if family.PREFIX in roots), bert)
+
+
 def family_of(architecture: Any, model_type: str | None = None) -> Family:
     """The family that a network goes out as: the one it came in as, if it did, or the first that can hold it."""
     came_as = family_named(model_type)
@@ -113,7 +119,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], Family]:
         raise InputError(f"{folder / CONFIG} cannot be read: {error}.") from error
     if not isinstance(config, dict):
         raise InputError(f"{folder / CONFIG} holds a {type(config).__name__}, not an object of settings.")
-    family = family_named(config.get("model_type", bert.MODEL_TYPE))  # SpanBERT's, among the oldest, say none
+    family = family_named(config["model_type"]) if "model_type" in config else family_by_names(folder)
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
         raise InputError(
