@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from plmkit.data.batch import Batch
+from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -28,21 +29,12 @@ def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, 
         kept = first[: longest - vocabulary.specials(1)]
         tokens = np.concatenate([[vocabulary.cls], kept, [vocabulary.sep]])
         return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
-    a, b = fitting(len(first), len(second), longest - vocabulary.specials(2))
+    cut_first, cut_second = cuts(len(first), len(second), longest - vocabulary.specials(2))
+    a, b = len(first) - cut_first, len(second) - cut_second
     between = [vocabulary.sep] * vocabulary.separators
     parts = ([vocabulary.cls], first[:a], between, second[:b], [vocabulary.sep])
-    cut = len(first) + len(second) - a - b
+    cut = cut_first + cut_second
     return Framed(tokens=np.concatenate(parts), second=1 + a + len(between), cut=cut)
-
-
-def fitting(first: int, second: int, room: int) -> tuple[int, int]:
-    """Lengths left when the longer one (the second if equal) loses its last token until both fit."""
-    excess = max(0, first + second - room)
-    uneven = min(excess, abs(first - second))
-    rest = excess - uneven
-    if first > second:
-        return first - uneven - rest // 2, second - (rest - rest // 2)
-    return first - rest // 2, second - uneven - (rest - rest // 2)
 
 
 def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
