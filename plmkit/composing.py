@@ -114,7 +114,7 @@ def take_over(kind: type, old: Any = None) -> Any:
 
 def fitted(recipe: Recipe, axes: Axes) -> Any:
     """The architecture with the pooler and the segments that rows and objectives need, where it has such settings."""
-    architecture = axes.get("architecture", recipe.architecture)
+    architecture: Any = axes.get("architecture", recipe.architecture)
     arrangement = axes.get("corruption", recipe.corruption)[0]
     objectives = axes.get("objectives", recipe.objectives)
     has = {field.name for field in fields(architecture)}
