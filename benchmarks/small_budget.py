@@ -1,7 +1,7 @@
 """What minutes of pretraining are worth: each recipe pretrained and fine-tuned, a random start, and a linear model.
 
 python -m benchmarks.small_budget --corpus FILE... --tokenizer FOLDER --task NAME=FOLDER --minutes 10 --out FOLDER
-    [--recipe bert-mini --recipe electra-mini ...] [--rows 4000]
+    [--tokens 3000000] [--recipe bert-mini --recipe electra-mini ...] [--rows 4000]
 
 Each task's folder holds train.tsv and dev.tsv, and test.tsv if there is one, with the columns text (or text_a and
 text_b) and label. Without test.tsv, dev.tsv is the test, and a tenth of the training rows takes its place. The same
@@ -52,7 +52,7 @@ def main() -> None:
         sys.exit(f"small_budget: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(f"small_budget: the command above ended with code {error.returncode}.")
-    told = {"minutes": asked.minutes, "rows": asked.rows, "pretrained": pretrained, "tasks": scores}
+    told = {"budget": " ".join(budget(asked)), "rows": asked.rows, "pretrained": pretrained, "tasks": scores}
     write_json(asked.out / "small_budget.json", told)
     print("".join(f"\n{pretrained_line(asked, name, result)}" for name, result in pretrained.items()) + "\n")
     if scores:
@@ -63,12 +63,17 @@ def main() -> None:
 def pretrain(asked: argparse.Namespace, recipe: str) -> dict[str, Any]:
     """Minutes on the corpus, or what an earlier call came to."""
     out = asked.out / recipe / "pretrained"
-    options = ["--minutes", f"{asked.minutes:g}", "--seed", str(asked.seed), "--out", str(out)]
+    options = [*budget(asked), "--seed", str(asked.seed), "--out", str(out)]
     for name in ("tokenizer", "valid"):
         if getattr(asked, name):
             options += [f"--{name}", str(getattr(asked, name))]
     corpora = [str(path) for path in asked.corpus]
     return finished(out) or plm("pretrain", recipe, *corpora, *options, *sets(asked.set))
+
+
+def budget(asked: argparse.Namespace) -> list[str]:
+    """Minutes, or the tokens of so many quiet minutes where the machine has other work to do."""
+    return ["--tokens", str(asked.tokens)] if asked.tokens else ["--minutes", f"{asked.minutes:g}"]
 
 
 def one_task(asked: argparse.Namespace, task: LabelledSet) -> dict[str, Any]:
@@ -187,7 +192,7 @@ def is_chinese(rows: Sequence[Row]) -> bool:
 def pretrained_line(asked: argparse.Namespace, recipe: str, result: dict[str, Any]) -> str:
     held = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/"))
     steps = f"{result['steps']:,} steps, {result['tokens']:,} tokens"
-    return f"{recipe}, {asked.minutes:g} minutes: {steps}; held-out loss: {held or 'none'}"
+    return f"{recipe}, {' '.join(budget(asked))}: {steps}; held-out loss: {held or 'none'}"
 
 
 def scores_table(tasks: dict[str, dict[str, Any]]) -> str:
@@ -220,7 +225,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--recipe", action="append", help="repeatable; bert-mini unless given")
     parser.add_argument("--rows", type=int, help="of each task, at most so many to learn from")
     parser.add_argument("--frozen", action="store_true", help="also with only the last layer trained")
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of pretraining")
+    parser.add_argument("--tokens", type=int, help="of pretraining, in place of minutes")
     parser.add_argument("--epochs", type=float, help="of fine-tuning")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=3, help="of fine-tuning")

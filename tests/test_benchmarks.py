@@ -72,7 +72,7 @@ def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(c
     pairs = write_task(tmp_path / "pairs", {"train": 80, "dev": 20}, pairs=True)
     command = (
         "benchmarks.small_budget", "--corpus", str(corpus), "--task", f"single={single}", "--task", f"pairs={pairs}",
-        "--recipe", "bert-tiny", "--minutes", "0.02", "--epochs", "1", "--seeds", "2", "--rows", "40",
+        "--recipe", "bert-tiny", "--tokens", "2000", "--epochs", "1", "--seeds", "2", "--rows", "40",
         "--set", "tokenizer.size=200", "--out", str(tmp_path / "out"),
     )  # fmt: skip
     first = bench(*command)

@@ -27,23 +27,18 @@ class TiedHead(nn.Module):
         return chunked_cross_entropy(hidden, self._table[0].weight, targets)
 
 
-class VocabularyHead(nn.Module):
-    """Transform, then the token table itself as the decoder, with a free bias (google-research/bert)."""
+class TableHead(nn.Module):
+    """The token table itself as the decoder, with a free bias (zihangdai/xlnet)."""
 
     occurring: Tensor | None
     places: Tensor
 
-    def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
+    def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
-        size, inner = table.weight.shape
-        self.transform = nn.Linear(width, inner)
-        self.activation = ACTIVATIONS[activation]
-        self.norm = nn.LayerNorm(inner, eps=epsilon)
-        self.bias = nn.Parameter(torch.zeros(size))
+        self.bias = nn.Parameter(torch.zeros(len(table.weight)))
         self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
         self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus, once it is counted
         self.register_buffer("places", None, persistent=False)  # (vocabulary,) where each token is among them
-        start_weights(self)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) to (..., vocabulary)."""
@@ -61,7 +56,8 @@ class VocabularyHead(nn.Module):
         return F.cross_entropy(F.linear(self.transformed(hidden), table, bias), self.places[targets])
 
     def transformed(self, hidden: Tensor) -> Tensor:
-        return self.norm(self.activation(self.transform(hidden)))
+        """As the table reads it."""
+        return hidden
 
     def start_bias(self, frequencies: np.ndarray) -> None:
         """Begin at how often each token of the vocabulary occurs in the corpus."""
@@ -72,3 +68,18 @@ class VocabularyHead(nn.Module):
         places = np.full(len(frequencies), IGNORE)
         places[occurring] = np.arange(len(occurring))
         self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)
+
+
+class VocabularyHead(TableHead):
+    """Transform, then the token table (google-research/bert)."""
+
+    def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
+        super().__init__(table)
+        inner = table.embedding_dim
+        self.transform = nn.Linear(width, inner)
+        self.activation = ACTIVATIONS[activation]
+        self.norm = nn.LayerNorm(inner, eps=epsilon)
+        start_weights(self)
+
+    def transformed(self, hidden: Tensor) -> Tensor:
+        return self.norm(self.activation(self.transform(hidden)))

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import SettingError
 from plmkit.files import explained, unfinished, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.judging import evaluate_rows, pair_of
 from plmkit.tasks.rows import check_classes, read_rows, rows_of
-from plmkit.tasks.table import Table, read_table
 from plmkit.training.progress import Screen
 
 OUTPUTS = (".tsv", ".csv", ".jsonl")

@@ -98,6 +98,10 @@ class Tokenizer:
         """Readable text, special tokens included; of byte-level BPE the very text."""
         return self.kind.join(self.vocabulary.names(ids), self._added)
 
+    def settled(self, ids: Iterable[int]) -> int:
+        """How many of these tokens, from the first, decode to the same text whatever tokens follow them."""
+        return self.kind.settled(self.vocabulary.names(ids))
+
     def readable(self, token: int) -> str:
         """One token for people: as it is written, or what its bytes spell if they spell anything."""
         name = self.vocabulary.tokens[token]

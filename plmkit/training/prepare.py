@@ -25,6 +25,7 @@ from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
 
 VALID_ROWS = 32
+VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
@@ -58,9 +59,13 @@ class Material:
         length = recipe.schedule.lengths[0][1]
         corruption = [step.for_validation() for step in recipe.corruption]
         samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
-        plan, _ = samples.plan(0, length)
-        rows = min(len(plan), max(VALID_ROWS, VALID_TOKENS // length))
-        return [samples.batch(0, start, min(VALID_ROWS, rows - start), length) for start in range(0, rows, VALID_ROWS)]
+        at_once = VALID_STREAMS if samples.continues else VALID_ROWS
+        _, order = samples.plan(0, length, at_once)
+        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
+        if samples.continues:
+            at_once = min(at_once, len(order))
+            rows -= rows % at_once  # a memory is of so many streams
+        return [samples.batch(0, start, min(at_once, rows - start), length) for start in range(0, rows, at_once)]
 
 
 def prepare(

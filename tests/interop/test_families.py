@@ -55,6 +55,15 @@ def save(kind: str, folder, pretrained, **settings):
     return network
 
 
+def test_a_config_that_says_no_type_is_told_by_its_weights(pretrained, tmp_path):
+    kind = next(name for name in KINDS if name.startswith("Albert") and not name.endswith("Model"))
+    save(kind, tmp_path, pretrained)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["model_type"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert read_parts(tmp_path).model_type == "albert"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_loads_embeds_and_exports_bit_for_bit(kind, pretrained, plm, tmp_path):
     theirs = save(kind, tmp_path / "hub", pretrained)

@@ -1,0 +1,38 @@
+"""Positions as distances: the signs of a distance, and scores by distance brought under their keys."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def sinusoids(distances: Tensor, width: int) -> Tensor:
+    """(C, width) fixed waves of each distance, all sines first, then all cosines (Dai et al., 2019, released code)."""
+    powers = torch.arange(0, width, 2, device=distances.device, dtype=torch.float32) / width
+    angles = distances.to(torch.float32)[:, None] / 10_000**powers  # (C, width / 2)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+def distances_before(keys: int, device: torch.device | None = None) -> Tensor:
+    """(keys,) from the farthest key that the last query may read down to itself: for a model that reads leftwards."""
+    return torch.arange(keys - 1, -1, -1, device=device)
+
+
+def distances_around(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+    """(keys + queries - 1,) all distances that occur, from the last query to the first key down to the reverse."""
+    return torch.arange(keys - 1, -queries, -1, device=device)
+
+
+def relative_shift(scores: Tensor, keys: int) -> Tensor:
+    """(..., Q, C) scores by distance, from keys - 1 down, to (..., Q, keys) scores by key (Dai et al., 2019, B).
+
+    Query i stands at key i + keys - Q, so key j is at the distance i + keys - Q - j. Where the negative distances
+    are missing (C = keys), what stands at keys behind the query means nothing and must be hidden. Otherwise
+    (C = keys + Q - 1) the result is a view: nothing is copied.
+    """
+    queries, columns = scores.shape[-2:]
+    if queries == 1:
+        return scores[..., :keys]
+    if columns < keys + queries - 1:
+        scores, columns = F.pad(scores, (0, 1)), columns + 1
+    flat = scores.flatten(-2)[..., queries - 1 : queries * columns - 1]  # each row begins one column earlier
+    return flat.unflatten(-1, (queries, columns - 1))[..., :keys]
