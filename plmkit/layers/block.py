@@ -6,18 +6,18 @@ from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.dropout import Dropout
-from plmkit.layers.packing import Packing
 
 
 class FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int, activation: str) -> None:
+    def __init__(self, width: int, inner: int, activation: str, dropout: float = 0.0) -> None:
         super().__init__()
         self.expand = nn.Linear(width, inner)
         self.contract = nn.Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.contract(self.activation(self.expand(hidden)))
+        return self.contract(self.dropout(self.activation(self.expand(hidden))))
 
 
 class PostNormBlock(nn.Module):
@@ -33,8 +33,8 @@ class PostNormBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
-        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, packing)))
+    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
+        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, *context)))
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
 
 
