@@ -51,8 +51,8 @@ class PreNormBlock(nn.Module):
         self.feed_forward = feed_forward
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
-        hidden = hidden + self.dropout(self.attention(self.attention_norm(hidden), packing))
+    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
+        hidden = hidden + self.dropout(self.attention(self.attention_norm(hidden), *context))
         return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden)))
 
 
