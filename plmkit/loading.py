@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
 from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
@@ -86,7 +87,7 @@ def without_generator(parts: Parts) -> Parts:
 
 
 def read_parts(folder: str | Path) -> Parts:
-    folder = Path(folder)
+    folder = arguments.folder(folder)
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
