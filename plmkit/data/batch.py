@@ -23,6 +23,8 @@ class Batch:
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+    order: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
+    backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
     continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
@@ -53,7 +55,7 @@ class Batch:
 class States:
     """What an architecture makes of a batch."""
 
-    hidden: Tensor  # (B, L, width) last layer
+    hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers, zeros where nothing is asked
     pooled: Tensor | None = None  # (B, width) one vector for the row
     guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
