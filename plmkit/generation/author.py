@@ -21,7 +21,7 @@ class Author:
     def __init__(self, writer: Writer, tokenizer: Tokenizer, longest: int | None) -> None:
         self.writer, self.tokenizer = writer, tokenizer
         self.longest = longest  # tokens that it reads; None: any number
-        self.end: int = getattr(tokenizer.vocabulary, "end", -1)
+        self.end: int = tokenizer.vocabulary.end
 
     def generate(self, prompts: Sequence[str], writing: Writing) -> list[Text]:
         """`n` texts for each prompt, in order."""
@@ -99,6 +99,6 @@ def alike(rows: Sequence[Row], tokens: int) -> Iterator[list[Row]]:
 def author_of(model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None) -> Author:
     """For a model with `begin` and `extend`, and its head over the vocabulary."""
     known = tokenizer.vocabulary
-    banned = sorted(known.special - {getattr(known, "end", -1)})
+    banned = sorted(known.special - {known.end})
     device = next(vocabulary.parameters()).device
     return Author(Writer(model, vocabulary, len(known), banned, device), tokenizer, longest)

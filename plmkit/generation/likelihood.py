@@ -102,8 +102,8 @@ def group_logs(author: Author, group: Sequence[Window]) -> list[np.ndarray]:
         pieces.append(logs.expand(len(rows), -1))
         cache.pick(torch.zeros(len(rows), dtype=torch.long, device=author.writer.device))
     pieces.append(stretch_logs(author, filled[:, shared:], cache))
-    logs = torch.cat(pieces, 1).cpu().numpy()
-    return [line[: len(row) - 1] for line, row in zip(logs, rows, strict=True)]
+    found = torch.cat(pieces, 1).cpu().numpy()
+    return [line[: len(row) - 1] for line, row in zip(found, rows, strict=True)]
 
 
 def stretch_logs(author: Author, tokens: torch.Tensor, cache: Cache) -> torch.Tensor:

@@ -73,7 +73,7 @@ def test_with_as_many_beams_as_there_are_beginnings_the_likeliest_text_is_found(
         first = author.writer.scores(hidden[:1, -2]).log_softmax(-1)[0]
         second = author.writer.scores(hidden[:, -1]).log_softmax(-1)
     total = first[:, None] + second
-    end = getattr(author.tokenizer.vocabulary, "end", -1)
+    end = author.tokenizer.vocabulary.end
     total[end] = -torch.inf
     alone = [first[end], *(first + second[:, end])]
     total[:, end] = -torch.inf
@@ -110,12 +110,20 @@ def test_a_stream_says_the_text_in_pieces_and_then_the_whole():
 
 
 def test_special_tokens_are_never_written():
+    author, writing = toy("words"), Writing(tokens=100, temperature=5.0)
+    rows = [author.row("the cat", author.read("the cat"), writing, 0, sample) for sample in range(20)]
+    list(author.written(rows, writing))
+    written = [token for row in rows for token in row.written]
+    assert len(written) > 500
+    assert not author.tokenizer.vocabulary.special & set(written)
+
+
+def test_a_text_ends_where_the_model_ends_it():
     author = toy("words")
-    special = {author.tokenizer.vocabulary.tokens[i] for i in author.tokenizer.vocabulary.special}
-    row = author.row("the cat", author.read("the cat"), Writing(tokens=400, temperature=5.0), 0, 0)
-    list(author.written([row], Writing(tokens=400, temperature=5.0)))
-    assert len(row.written) > 50
-    assert not special & set(author.tokenizer.vocabulary.names(row.written))
+    found = author.generate(["the cat"] * 20, Writing(tokens=200, temperature=5.0))
+    ended = [text for text in found if text.ended == "end"]
+    assert ended and all(text.tokens < 200 for text in ended)
+    assert all(author.tokenizer.vocabulary.tokens[author.end] not in text.text for text in ended)
 
 
 def test_a_text_ends_where_the_context_is_full():

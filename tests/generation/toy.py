@@ -63,7 +63,7 @@ def greedy_by_hand(author: Author, prompt: str, tokens: int) -> list[int]:
         cache = author.writer.model.begin(1, 0)
         hidden = author.writer.model.extend(torch.tensor([read + written]), cache)[:, -1]
         token = int(author.writer.scores(hidden).argmax())
-        if token == getattr(author.tokenizer.vocabulary, "end", -1):
+        if token == author.tokenizer.vocabulary.end:
             break
         written.append(token)
     return written
