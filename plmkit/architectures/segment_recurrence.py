@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sized
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -67,6 +67,10 @@ class SegmentRecurrence:
     def reach(self) -> int:
         """How many steps a token reads where text is read on and on, itself among them."""
         return self.memory or self.longest
+
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned."""
+        return replace(self, dropout=dropout, attention_dropout=dropout)
 
     def build(self, vocabulary: Sized) -> "SegmentRecurrenceModel":
         return SegmentRecurrenceModel(self, len(vocabulary))
@@ -188,7 +192,12 @@ class SegmentRecurrenceModel(nn.Module):
         for number, block in enumerate(self.blocks):
             inputs.append(hidden)
             hidden = block(hidden, remembered(None if memory is None else memory[:, number], waves), sight)
-        return States(hidden=self.dropout(hidden), memory=self.remember(memory, inputs))
+        hidden, last = self.dropout(hidden), batch.visible.sum(1) - 1
+        return States(
+            hidden=hidden,
+            pooled=hidden[torch.arange(len(last), device=last.device), last],
+            memory=self.remember(memory, inputs),
+        )
 
     def begin(self, rows: int, longest: int) -> Recollection:
         """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""

@@ -224,7 +224,7 @@ def test_clusters_of_rare_tokens_give_probabilities_that_sum_to_one():
         assert logs.shape == (5, 11)
         torch.testing.assert_close(logs.exp().sum(-1), torch.ones(5, dtype=torch.float64))
         targets = torch.tensor([0, 3, 4, 8, 10])
-        torch.testing.assert_close(head.surprise(hidden, targets), -logs[torch.arange(5), targets])
+        torch.testing.assert_close(head.loss(hidden, targets), -logs[torch.arange(5), targets].mean())
 
 
 def test_without_clusters_the_output_is_a_softmax_by_the_input_table():
