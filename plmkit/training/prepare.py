@@ -110,6 +110,7 @@ def prepare(
         train_documents, valid_documents = parts.train, parts.valid
     recipe.corruption[0].check(store, train_documents, first_place(corpora[0]))
     samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    samples.check(recipe.schedule.longest)
     return Material(
         tokenizer=ready,
         store=store,
