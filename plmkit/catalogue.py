@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert
+from plmkit.recipes.foundations import bert, gpt2, transformer_xl
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert
@@ -44,6 +44,16 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "electra-small": electra.electra_small,
     "electra-base": electra.electra_base,
     "electra-large": electra.electra_large,
+    "gpt2-tiny": gpt2.gpt2_tiny,
+    "gpt2-mini": gpt2.gpt2_mini,
+    "gpt2-small": gpt2.gpt2_small,
+    "gpt2-medium": gpt2.gpt2_medium,
+    "gpt2-large": gpt2.gpt2_large,
+    "gpt2-xl": gpt2.gpt2_xl,
+    "transformer-xl-tiny": transformer_xl.transformer_xl_tiny,
+    "transformer-xl-mini": transformer_xl.transformer_xl_mini,
+    "transformer-xl-enwik8": transformer_xl.transformer_xl_enwik8,
+    "transformer-xl-enwik8-large": transformer_xl.transformer_xl_enwik8_large,
 }
 
 

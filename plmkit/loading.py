@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
 from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
@@ -86,7 +87,7 @@ def without_generator(parts: Parts) -> Parts:
 
 
 def read_parts(folder: str | Path) -> Parts:
-    folder = Path(folder)
+    folder = arguments.folder(folder)
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
@@ -180,11 +181,13 @@ def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Te
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
     model = parts.architecture.build(range(parts.vocabulary_size))
+    goes_on = getattr(parts.architecture, "left_to_right", False)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
         objective.name: objective.build(model)
         for objective in known.values()
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
+        or (goes_on and getattr(objective, "weightless", False))
     }
     if parts.task:
         heads["label"] = label_head(parts.architecture.width, parts.task)

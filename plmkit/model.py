@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plmkit.arguments import count, many_texts, one_text, text_or_pair
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError
@@ -66,8 +67,8 @@ class Model:
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
         """For each [MASK] in the text, the likeliest tokens, best first; the tokenizer's own mask will do too."""
-        if top < 1:
-            raise SettingError(f"top is how many ways to fill a blank, 1 or more; found {top}.")
+        one_text(text, "model.fill")
+        count(top, "top", "how many ways to fill a blank")
         if self.generator is not None:
             return self.generator.fill(text, top)
         head = self.needs("masked_lm", "fill blanks")
@@ -107,7 +108,7 @@ class Model:
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in by_length(rows):
             states, batch = self.states([rows[number] for number in numbers])
-            special = torch.tensor((self.tokenizer.vocabulary.cls, self.tokenizer.vocabulary.sep))
+            special = torch.tensor([number for part in self.tokenizer.vocabulary.frame(2) for number in part])
             words = batch.visible & ~torch.isin(batch.tokens, special.to(self.device))
             for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
                 chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()
@@ -152,6 +153,7 @@ class Model:
     @torch.inference_mode()
     def score(self, text: str) -> Score:
         """Pseudo-likelihood: hide each token in turn and ask for it (Salazar et al., 2020)."""
+        one_text(text, "model.score")
         if self.generator is not None:
             return self.generator.score(text)
         head = self.needs("masked_lm", "score a text")
@@ -177,9 +179,8 @@ class Model:
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
         """Texts as rows; how many did not fit is kept in `cut`."""
-        if isinstance(texts, str | Mapping):
-            raise InputError("Give a list of texts, even of one: model.predict([text]), model.embed([text]).")
-        framed = frame_all([as_pair(text) for text in texts], self.tokenizer, self.longest)
+        pairs = [text_or_pair(row, number) for number, row in enumerate(many_texts(texts), start=1)]
+        framed = frame_all(pairs, self.tokenizer, self.longest)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
 
@@ -208,16 +209,3 @@ class Model:
         raise PlmError(
             f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
         )
-
-
-def as_pair(text: Text) -> tuple[str, str | None]:
-    """A text, a pair, or a row of a table with `text` or `text_a` and `text_b`."""
-    if isinstance(text, str):
-        return text, None
-    if isinstance(text, Mapping):
-        first = text.get("text", text.get("text_a"))
-        if not isinstance(first, str):
-            raise InputError(f"A row needs `text`, or `text_a` and `text_b`; found {', '.join(map(str, text))}.")
-        return first, text.get("text_b")
-    first, second = text
-    return first, second

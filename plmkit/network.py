@@ -26,12 +26,26 @@ class Network(nn.Module):
         self.weights = dict(weights)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return {name: self.weights[name] * loss for name, loss in self.losses(batch).items()}
+        return self.weighted(self.losses(batch))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Each as it is, without its weight: what is compared between runs."""
+        return self.judge(batch)[0]
+
+    def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Losses without their weights, and what the model remembers for the next rows of the same streams."""
         states = self.model(batch)
-        return {name: head(states, batch) for name, head in self.named_heads()}
+        return {name: head(states, batch) for name, head in self.named_heads()}, states.memory
+
+    def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: self.weights[name] * loss for name, loss in losses.items()}
+
+    def advance(self, progress: float) -> None:
+        """Tell heads that change in the course of a run how much of it is done."""
+        for head in self.heads.values():
+            advance = getattr(head, "advance", None)
+            if advance is not None:
+                advance(progress)
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """How many answers each loss is the mean of."""

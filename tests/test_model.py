@@ -227,3 +227,48 @@ def test_importing_plmkit_and_its_command_line_does_not_import_torch():
 def test_a_name_that_plmkit_has_not_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'lode'"):
         plmkit.lode  # noqa: B018
+
+
+@pytest.mark.parametrize("verb", ["fill", "score"])
+@pytest.mark.parametrize(("given", "found"), [(5, "an int (5)"), (None, "None"), (["a"], "a list of 1")])
+def test_what_is_no_text_is_named_and_refused(model, verb, given, found):
+    with pytest.raises(InputError) as caught:
+        getattr(model, verb)(given)
+    assert str(caught.value) == f"model.{verb} takes one text, a str; found {found}."
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "Give a list of texts, such as model.embed([text]); found an int (5)."),
+        (None, "Give a list of texts, such as model.embed([text]); found None."),
+        (b"text", "Give a list of texts, such as model.embed([text]); found a bytes."),
+        (["a", None], "Row 2 is None. A row is a text, a pair of texts, or a dict with `text`."),
+        ([("a", "b", "c")], "Row 1 is a tuple of 3. A row is a text, a pair of texts, or a dict with `text`."),
+        ([("a", 2)], "Row 1 is a tuple of 2. A row is a text, a pair of texts, or a dict with `text`."),
+        ([0.5], "Row 1 is a float (0.5). A row is a text, a pair of texts, or a dict with `text`."),
+    ],
+)
+def test_rows_that_are_no_texts_are_named_and_refused(model, classifier, given, message):
+    for verb in (model.embed, classifier.predict):
+        with pytest.raises(InputError) as caught:
+            verb(given)
+        assert str(caught.value) == message
+
+
+def test_rows_may_come_from_anything_that_can_be_walked_through(model):
+    assert np.array_equal(model.embed(text for text in ("a cat", "a dog")), model.embed(["a cat", "a dog"]))
+
+
+def test_a_number_of_candidates_that_is_no_whole_number_is_refused(model):
+    for top, found in ((2.5, "2.5"), ("3", "a str"), (True, "a bool (True)")):
+        with pytest.raises(SettingError, match="top is how many ways to fill a blank, 1 or more; found") as caught:
+            model.fill("a [MASK].", top=top)
+        assert str(caught.value).endswith(f"found {found}.")
+
+
+def test_a_model_is_loaded_from_a_folder_and_nothing_else(pretrained):
+    with pytest.raises(InputError, match=r'plmkit.load\("runs/mine"\); found an int \(3\)'):
+        plmkit.load(3)
+    with pytest.raises(SettingError, match="is not on this machine; take auto, or cpu"):
+        plmkit.load(pretrained, device=7.5)

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from plmkit.data.rows import Plan
+from plmkit.data.rows import Plan, cuts
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 
@@ -184,12 +184,3 @@ class SwappedPairs(DocumentPairs):
         else:
             self.keep((begin_a, end_a, begin_b, end_b), follows=0)
         return False
-
-
-def cuts(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens each stretch loses when the longer one (the second if equal) loses one at a time."""
-    excess = max(0, first + second - room)
-    uneven = min(excess, abs(first - second))
-    rest = excess - uneven
-    cut_first, cut_second = rest // 2, rest - rest // 2
-    return (cut_first + uneven, cut_second) if first > second else (cut_first, cut_second + uneven)

@@ -1,11 +1,13 @@
 """What the ways of hiding share: what may be hidden, the units it forms, and what is shown in its place."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from plmkit.data.batch import IGNORE
+from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.units.starts import word_starts
 from plmkit.data.vocabulary import Vocabulary
@@ -68,6 +70,23 @@ def treat(
         tokens=np.where(hidden, shown, rows.tokens),
         targets=np.where(hidden, rows.tokens, IGNORE),
     )
+
+
+class Masking(ABC):
+    """Choose, draw and show, as BERT's released code does; the kinds differ in how they choose."""
+
+    masked: float
+    swapped: float
+
+    @abstractmethod
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
+        """(B, L) True where a token is hidden."""
+
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        length = rows.tokens.shape[1]
+        hidden = self.choose(rows, vocabulary, draws)
+        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
+        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
 
 
 @dataclass(frozen=True, kw_only=True)

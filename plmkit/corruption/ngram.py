@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from plmkit.corruption.hiding import any_token, check_settings, rounded, treat, units_of
+from plmkit.corruption.hiding import Masking, check_settings, rounded, units_of
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -18,7 +18,7 @@ from plmkit.errors import SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramMasking:
+class NgramMasking(Masking):
     """Hide one to three words in a row, n of them with a probability like 1/n (Lan et al., 2020, 4.1)."""
 
     rate: float = 0.15
@@ -37,12 +37,6 @@ class NgramMasking:
 
     def for_validation(self) -> TokenMasking:
         return TokenMasking()
-
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        hidden = self.choose(rows, vocabulary, draws)
-        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a piece is hidden: n-grams from random words on, while there is room."""

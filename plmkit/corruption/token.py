@@ -7,7 +7,7 @@ import numpy as np
 
 from plmkit.corruption.hiding import (
     NEVER,
-    any_token,
+    Masking,
     candidates,
     check_settings,
     lowest,
@@ -21,7 +21,7 @@ from plmkit.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenMasking:
+class TokenMasking(Masking):
     """Hide tokens: 80% become [MASK], 10% another token, 10% stay (Devlin et al., 2018, A.1)."""
 
     rate: float = 0.15
@@ -37,12 +37,6 @@ class TokenMasking:
     def for_validation(self) -> "TokenMasking":
         """The paper's way, whatever training does, so that losses on held-out text can be compared."""
         return TokenMasking()
-
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        hidden = self.choose(rows, vocabulary, draws)
-        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a token is hidden: exactly `count` positions of each row, all equally likely."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from plmkit.corruption.hiding import NEVER, any_token, check_settings, rounded, treat, units_of
+from plmkit.corruption.hiding import NEVER, Masking, check_settings, rounded, units_of
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -14,7 +14,7 @@ from plmkit.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordMasking:
+class WordMasking(Masking):
     """Hide all pieces of a word or none; each piece draws its own 80/10/10 (Cui et al., 2019, 2.2)."""
 
     rate: float = 0.15
@@ -30,12 +30,6 @@ class WordMasking:
 
     def for_validation(self) -> TokenMasking:
         return TokenMasking()
-
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        hidden = self.choose(rows, vocabulary, draws)
-        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a piece is hidden: words in random order, one that breaks the budget skipped."""

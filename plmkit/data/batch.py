@@ -1,11 +1,13 @@
 """What travels from the data to the loss."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import torch
 from torch import Tensor
+
+from plmkit.errors import CheckpointError
 
 IGNORE = -100  # the target where nothing is asked; torch's cross entropy knows it by this number
 
@@ -21,13 +23,27 @@ class Batch:
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+    order: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
+    backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
+    continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def rows(self, chosen: slice) -> Self:
         return self.each(lambda tensor: tensor[chosen])
+
+    def recalling(self, memory: Tensor | None) -> Self:
+        """The batch with what was kept of the batch before, where its rows go on from there."""
+        if memory is None or self.continues is None or not bool(self.continues.all()):
+            return self
+        if len(memory) != len(self.tokens):
+            raise CheckpointError(
+                f"The memory is of {len(memory)} streams of text, but the batch has {len(self.tokens)} rows.\n"
+                "Go on with the schedule.batch that it was saved with, or start a new run."
+            )
+        return replace(self, memory=memory)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The batch with every tensor it has changed alike."""
@@ -39,7 +55,7 @@ class Batch:
 class States:
     """What an architecture makes of a batch."""
 
-    hidden: Tensor  # (B, L, width) last layer
+    hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers, zeros where nothing is asked
     pooled: Tensor | None = None  # (B, width) one vector for the row
     guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place

@@ -57,6 +57,15 @@ class Plan:
         return Plan(stretches=stretches, rows=rows, segments=segments, follows=follows)
 
 
+def cuts(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens each of two texts loses when the longer one (the second if equal) loses one at a time."""
+    excess = max(0, first + second - room)
+    uneven = min(excess, abs(first - second))
+    rest = excess - uneven
+    cut_first, cut_second = rest // 2, rest - rest // 2
+    return (cut_first + uneven, cut_second) if first > second else (cut_first, cut_second + uneven)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """A batch on its way: B rows of L positions, in numpy."""

@@ -1,7 +1,7 @@
 """From tokens on disk to batches: what is in each is a pure function of (seed, epoch, index)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,17 +56,31 @@ class Samples:
         self.vocabulary = vocabulary
         self.seed = seed
         self.weights = weights
-        self.planned: tuple[tuple[int, int], Plan, np.ndarray] | None = None
+        self.planned: tuple[tuple[int, int, int], Any, np.ndarray] | None = None
 
     @property
     def more_specials(self) -> int:
         """Special tokens of a row beyond those that the arrangement counts: RoBERTa has two between two texts."""
         return (getattr(self.arrange, "texts", 1) - 1) * (self.vocabulary.separators - 1)
 
+    @property
+    def continues(self) -> bool:
+        """Does each row of a batch go on where the same row of the batch before ended?"""
+        return getattr(self.arrange, "continues", False)
+
+    def check(self, length: int) -> None:
+        """A model that reads on needs at least one whole row to read on from."""
+        tokens = int(self.store.document_tokens()[self.documents].sum())
+        if self.continues and tokens < length:
+            raise InputError(
+                f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
+                f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."
+            )
+
     def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
-        plan, _ = self.plan(position.epoch, length)
-        if position.index and position.index + rows > len(plan):
+        _, order = self.plan(position.epoch, length, rows)
+        if position.index and position.index + rows > len(order):
             position = Position(stage=position.stage, epoch=position.epoch + 1)
         batch = self.batch(position.epoch, position.index, rows, length, stage=position.stage)
         used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.tokens))
@@ -74,21 +88,27 @@ class Samples:
 
     def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
         """Rows index to index + rows of an epoch, fewer at its end, hidden as this stage of the run does."""
-        return as_batch(self.rows(epoch, index, rows, length, stage=stage))
+        batch = as_batch(self.rows(epoch, index, rows, length, stage=stage))
+        return replace(batch, continues=torch.full((len(batch.tokens),), index > 0)) if self.continues else batch
 
     def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
         """The same before it becomes a batch: with the units that it was hidden by."""
-        plan, order = self.plan(epoch, length)
+        plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
-        filled = fill(self.store, plan, chosen, self.vocabulary, length)
+        filled = (
+            fill(self.store, plan, chosen, self.vocabulary, length)
+            if isinstance(plan, Plan)
+            else self.arrange.fill(plan, chosen, self.vocabulary)
+        )
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
             filled = at_stage(step, stage)(filled, self.vocabulary, draws)
         return filled
 
-    def plan(self, epoch: int, length: int) -> tuple[Plan, np.ndarray]:
-        """The epoch's examples and their order; the latest is kept."""
-        if self.planned is None or self.planned[0] != (epoch, length):
+    def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Any, np.ndarray]:
+        """The epoch's examples, a Plan or a StreamPlan, and their order in batches of so many rows; kept once made."""
+        key = epoch, length, rows if self.continues else 1
+        if self.planned is None or self.planned[0] != key:
             repeat = min((hiding_epoch(step, epoch) for step in self.hide), default=epoch)
             rng = generator(self.seed, PLAN, repeat, length)
             documents = mix(self.store, self.documents, self.weights, rng)
@@ -99,9 +119,16 @@ class Samples:
                     f"{type(self.arrange).__name__} makes no example from the {len(self.documents)} documents. "
                     "`plm doctor` shows what the corpus holds."
                 )
-            order = generator(self.seed, ORDER, epoch, length).permutation(len(plan))
-            self.planned = (epoch, length), plan, order
+            rng = generator(self.seed, ORDER, epoch, length)
+            order = side_by_side(len(plan), rows) if self.continues else rng.permutation(len(plan))
+            self.planned = key, plan, order
         return self.planned[1], self.planned[2]
+
+
+def side_by_side(count: int, streams: int) -> np.ndarray:
+    """Numbers below `count` cut into streams of equal length, read abreast: 0 4 8, 1 5 9, ...; the rest is left out."""
+    streams = min(streams, count)
+    return np.arange(count // streams * streams).reshape(streams, -1).T.ravel()
 
 
 def hiding_epoch(step: Any, epoch: int) -> int:

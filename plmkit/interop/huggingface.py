@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.files import new_folder, write_json
-from plmkit.interop.families import albert, bert, electra, ernie, roberta
+from plmkit.interop.families import albert, bert, electra, ernie, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert, electra)  # the first that can write a network does
+FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert, electra, xlnet)  # the first that can write a network does
 
 
 def is_huggingface(folder: Path) -> bool:
@@ -75,8 +75,13 @@ def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any
     for ours, theirs in table:
         if ours in weights:
             for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-                out[name] = part.clone()  # a shared weight may have several places
+                out[name] = shaped("as_theirs", family)(name, part, architecture).clone()  # it may have several places
     return out
+
+
+def shaped(direction: str, family: Family) -> Callable[[str, Tensor, Any], Tensor]:
+    """How a family turns one weight; most have the very shapes that we have."""
+    return getattr(family, direction, lambda name, tensor, architecture: tensor)
 
 
 def behind(weights: dict[str, Tensor], family: Family) -> list[str]:
@@ -89,7 +94,7 @@ def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: A
     weights = current(weights, family)
     heads = [head for head, names in family.HEADS.items() if weights.keys() & set(names.values())]
     return {
-        ours: torch.cat([weights[name] for name in theirs])
+        ours: torch.cat([shaped("as_ours", family)(name, weights[name], architecture) for name in theirs])
         for ours, theirs in all_pairs(family, architecture, heads)
         if all(name in weights for name in theirs)
     }
@@ -213,7 +218,8 @@ def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     _, family = read_config(folder)
     name = config.architectures[0]
     model = getattr(transformers, name).from_pretrained(folder).eval()
-    segments = batch.segments.clamp(max=config.type_vocab_size - 1)
+    known = getattr(config, "type_vocab_size", None)  # XLNet tells any number of segments apart
+    segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
     with torch.no_grad():
         out = model(input_ids=batch.tokens, token_type_ids=segments, attention_mask=batch.visible.long())
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}

@@ -1,4 +1,4 @@
-"""One Transformer layer, normalised after each sublayer."""
+"""One Transformer layer, normalised after each sublayer or before it."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.dropout import Dropout
-from plmkit.layers.packing import Packing
 
 
 class FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int, activation: str) -> None:
+    def __init__(self, width: int, inner: int, activation: str, dropout: float = 0.0) -> None:
         super().__init__()
         self.expand = nn.Linear(width, inner)
         self.contract = nn.Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.contract(self.activation(self.expand(hidden)))
+        return self.contract(self.dropout(self.activation(self.expand(hidden))))
 
 
 class PostNormBlock(nn.Module):
@@ -33,9 +33,27 @@ class PostNormBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, packing: Packing) -> Tensor:
-        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, packing)))
+    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
+        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, *context)))
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
+
+
+class PreNormBlock(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x)) (Radford et al., 2019, 2.3)."""
+
+    def __init__(
+        self, attention: nn.Module, feed_forward: nn.Module, *, width: int, dropout: float, epsilon: float
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, eps=epsilon)
+        self.attention = attention
+        self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
+        self.feed_forward = feed_forward
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
+        hidden = hidden + self.dropout(self.attention(self.attention_norm(hidden), *context))
+        return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden)))
 
 
 class Borrowed(nn.Module):

@@ -22,6 +22,15 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
+def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
+    """Matrices and tables from a normal, biases zero (openai/gpt-2, zihangdai/xlnet)."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.normal_(part.weight, std=deviation)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)
+
+
 def start_at_neighbours(
     positions: nn.Embedding,
     project: nn.Linear | None,
@@ -39,6 +48,8 @@ def start_at_neighbours(
     Where narrow vectors are projected to the width of the blocks, the projection begins by passing them on.
     Where positions are shared with a network of wider heads, `waves` is the width of those.
     """
+    if positions.weight.is_meta:  # counted, not made
+        return
     longest, embedding = positions.weight.shape
     width = cast(Any, blocks[0]).attention.output.in_features
     inside = width // heads

@@ -7,26 +7,38 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE
 from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.chunked import chunked_cross_entropy
 from plmkit.layers.start import start_weights
 
 
-class VocabularyHead(nn.Module):
-    """Transform, then the token table itself as the decoder, with a free bias (google-research/bert)."""
+class TiedHead(nn.Module):
+    """The token table itself, with no weight of its own (Radford et al., 2018, 3.1)."""
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self._table = (table,)  # in a tuple, so that the table stays the network's and is saved once
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) to (..., vocabulary)."""
+        return F.linear(hidden, self._table[0].weight)
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions."""
+        return chunked_cross_entropy(hidden, self._table[0].weight, targets)
+
+
+class TableHead(nn.Module):
+    """The token table itself as the decoder, with a free bias (zihangdai/xlnet)."""
 
     occurring: Tensor | None
     places: Tensor
 
-    def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
+    def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
-        size, inner = table.weight.shape
-        self.transform = nn.Linear(width, inner)
-        self.activation = ACTIVATIONS[activation]
-        self.norm = nn.LayerNorm(inner, eps=epsilon)
-        self.bias = nn.Parameter(torch.zeros(size))
+        self.bias = nn.Parameter(torch.zeros(len(table.weight)))
         self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
         self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus, once it is counted
         self.register_buffer("places", None, persistent=False)  # (vocabulary,) where each token is among them
-        start_weights(self)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) to (..., vocabulary)."""
@@ -44,7 +56,8 @@ class VocabularyHead(nn.Module):
         return F.cross_entropy(F.linear(self.transformed(hidden), table, bias), self.places[targets])
 
     def transformed(self, hidden: Tensor) -> Tensor:
-        return self.norm(self.activation(self.transform(hidden)))
+        """As the table reads it."""
+        return hidden
 
     def start_bias(self, frequencies: np.ndarray) -> None:
         """Begin at how often each token of the vocabulary occurs in the corpus."""
@@ -55,3 +68,18 @@ class VocabularyHead(nn.Module):
         places = np.full(len(frequencies), IGNORE)
         places[occurring] = np.arange(len(occurring))
         self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)
+
+
+class VocabularyHead(TableHead):
+    """Transform, then the token table (google-research/bert)."""
+
+    def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
+        super().__init__(table)
+        inner = table.embedding_dim
+        self.transform = nn.Linear(width, inner)
+        self.activation = ACTIVATIONS[activation]
+        self.norm = nn.LayerNorm(inner, eps=epsilon)
+        start_weights(self)
+
+    def transformed(self, hidden: Tensor) -> Tensor:
+        return self.norm(self.activation(self.transform(hidden)))

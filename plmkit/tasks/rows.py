@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from plmkit.data.reading.columns import listed, short
+from plmkit.data.reading.files import format_of
+from plmkit.data.reading.whole import Table, read_table, where
 from plmkit.errors import InputError, nearest
-from plmkit.tasks.table import Table, form_of, listed, read_table, short, where
 
 # The name we ask for, then the names other people's files use.
 TEXT = ("text", "sentence", "content", "review")
@@ -125,7 +127,7 @@ def _only(table: Table, found: list[str], wanted: str) -> int:
 
 
 def _missing(table: Table, wanted: str, names: Sequence[str]) -> InputError:
-    if form_of(table.path)[0] == ".txt":
+    if format_of(table.path)[0] == "txt":
         return InputError(
             f"{table.path} is plain text, one text on each line, without a column {wanted}.\n"
             "Use .tsv, .csv, .jsonl or .parquet, with named columns."

@@ -1,7 +1,8 @@
 """Tokens back to text that a person can read."""
 
+import codecs
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken
 
@@ -25,6 +26,21 @@ def join(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
             text += token if touches(last, token) else f" {token}"
         last = token
     return HYPHEN.sub("-", CONTRACTION.sub("'", text))
+
+
+def settled_words(tokens: Sequence[str]) -> int:
+    """How many of these tokens `join` reads the same whatever follows.
+
+    The last word may still grow, and decides how a - or a ' before it is joined; so does the word before it, which an
+    ideograph may touch.
+    """
+    count = len(tokens)
+    while count > 1 and tokens[count - 1].startswith(CONTINUATION):
+        count -= 1
+    count = max(0, count - 1)
+    if count and tokens[count - 1] in ("'", "-"):
+        return count - 1
+    return count - 2 if count > 1 and tokens[count - 2] == "'" else count
 
 
 def touches(left: str, right: str) -> bool:
@@ -55,6 +71,19 @@ def join_bytes(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
         else:
             waiting += bytes(BYTE_OF[character] for character in token)
     return text + waiting.decode("utf-8", "replace")
+
+
+def settled_bytes(tokens: Sequence[str]) -> int:
+    """How many of these tokens end with a whole character: a Chinese one has three bytes, in up to three tokens."""
+    return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)
+
+
+def is_whole(tokens: Sequence[str]) -> bool:
+    """Do the bytes of these, the last four or more tokens, end with a character's last?"""
+    tail = "".join(tokens)[-4:]  # no character has more bytes
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(bytes(BYTE_OF.get(character, 0) for character in tail))
+    return not decoder.getstate()[0]
 
 
 def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:

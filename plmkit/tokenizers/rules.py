@@ -7,9 +7,9 @@ from typing import Any
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, UNKNOWN
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN
 from plmkit.errors import InputError
-from plmkit.tokenizers.readable import join, join_bytes, join_marked
+from plmkit.tokenizers.readable import join, join_bytes, join_marked, settled_bytes, settled_words
 
 LONGEST_WORD = 200  # characters, as in BERT's released code; the Rust library's own default is 100
 BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())  # the 256 characters that stand for bytes
@@ -22,21 +22,26 @@ class Kind:
     mark: str  # how a token shows whether it begins a word
     join: Callable[[Iterable[str], Mapping[str, AddedToken]], str]  # tokens back to text
     decoder: Any  # the same, for those who open tokenizer.json themselves
+    settled: Callable[[Sequence[str]], int] = len  # how many of these tokens read the same whatever follows
     separators: int = 1  # between two texts, where the file does not say
     second: int = 1  # the segment of the second text, likewise
     trimmer: Any = None  # takes the space that a token bears off its place in the text
     mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
+    open: bool = False  # may do without some special tokens, and takes those that it lacks
+    needs: tuple[str, ...] = ROLES  # special tokens that it must have or takes, where nobody says otherwise
 
 
-WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece())
+WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece(), settled=settled_words)
 BYTE_PIECES = Kind(
     mark=BYTE_SPACE,
     join=join_bytes,
     decoder=decoders.ByteLevel(),
+    settled=settled_bytes,
     separators=2,
     second=0,
     trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
     mask_takes_space=True,
+    open=True,
 )
 MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
 

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from plmkit.files import new_folder, sweep, write_json
 from plmkit.training.loop import State
 
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
 NAME = re.compile(r"step-(\d+)")
 KEPT = 2
 
@@ -46,8 +47,12 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
     with new_folder(path) as partial:
         save_tensors(partial / WEIGHTS, weights_of(network))
         save_tensors(partial / OPTIMIZER, optimizer_tensors(network, optimizer))
-        sums = {name: checksum(partial / name) for name in (WEIGHTS, OPTIMIZER)}
-        content = {"state": asdict(state), "checksums": sums}
+        names = [WEIGHTS, OPTIMIZER]
+        if state.memory is not None:
+            save_tensors(partial / MEMORY, {"memory": state.memory.contiguous()})
+            names.append(MEMORY)
+        sums = {name: checksum(partial / name) for name in names}
+        content = {"state": asdict(replace(state, memory=None)), "checksums": sums}
         write_json(partial / STATE, {**content, "checksum": digest(content)})
     for old in checkpoints(folder)[KEPT:]:
         shutil.rmtree(old.folder, ignore_errors=True)
@@ -81,13 +86,16 @@ def read_checkpoint(folder: Path) -> tuple[State, dict[str, Tensor], dict[str, T
         content = json.loads((folder / STATE).read_text(encoding="utf-8"))
         claimed = content.pop("checksum")
         intact = digest(content) == claimed and all(
-            checksum(folder / name) == content["checksums"][name] for name in (WEIGHTS, OPTIMIZER)
+            checksum(folder / name) == content["checksums"][name]
+            for name in {WEIGHTS, OPTIMIZER, *content["checksums"]}
         )
         if not intact:
             raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
-        return State(**{**state, "position": Position(**state["position"])}), weights, moments
+        memory = load_tensors(folder / MEMORY)["memory"] if MEMORY in content["checksums"] else None
+        state |= {"position": Position(**state["position"]), "memory": memory}
+        return State(**state), weights, moments
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
 

@@ -20,7 +20,7 @@ def choose_device(name: str = "auto") -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device).tolist()  # "meta" makes tensors, but with nothing in them
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise SettingError(f"run.device={name} is not on this machine; take auto, or cpu.") from error
     return device
 

@@ -53,6 +53,7 @@ class State:
     tokens: int = 0  # read, without padding
     seconds: float = 0.0  # of training, pauses not counted
     position: Position = Position()
+    memory: Tensor | None = None  # of the batch before, where the next one goes on from it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,8 @@ def train(
         batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
-        losses = accumulate(network, batch, device, dtype, rows_at_once)
+        network.advance(progress)
+        losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
         norm = nn.utils.clip_grad_norm_(parameters, schedule.clip or math.inf)
         if not (torch.isfinite(norm) and all(map(math.isfinite, losses.values()))):
             raise Diverged(
@@ -113,6 +115,7 @@ def train(
             tokens=state.tokens + int(batch.visible.sum()),
             seconds=time.perf_counter() - begun,
             position=position,
+            memory=None if batch.continues is None else memory,
         )
         after = min(1.0, budget.progress(state, state.seconds))
         report = Report(state=state, progress=after, losses=losses, rate=rate, norm=float(norm))
@@ -135,22 +138,28 @@ def rate_progress(budget: Budget, state: State, progress: float) -> float:
 
 def accumulate(
     network: Network, batch: Batch, device: torch.device, dtype: torch.dtype, rows_at_once: int | None
-) -> dict[str, float]:
-    """Gradients of the whole batch, a few rows at a time; every answer counts the same wherever it was."""
+) -> tuple[dict[str, float], Tensor | None]:
+    """Gradients of the whole batch, a few rows at a time; every answer counts the same wherever it was.
+
+    Returns the losses, and what the model remembers of the batch.
+    """
     parts = list(pieces(batch, rows_at_once))
     counts = [network.scored(part) for part in parts]
     totals = {name: sum(count[name] for count in counts) for name in counts[0]}
     sums: dict[str, Tensor] = {}
+    memories: list[Tensor] = []
     for part, count in zip(parts, counts, strict=True):
         with precision(device, dtype):
-            losses = network(part.to(device))
+            plain, memory = network.judge(part.to(device))
+            losses = network.weighted(plain)
             # the mean over no answer is not a number, so an objective that asks nothing here is left out
             shares = {name: loss * (count[name] / totals[name]) for name, loss in losses.items() if count[name]}
             if shares:
                 torch.stack(list(shares.values())).sum().backward()
         for name, share in shares.items():
             sums[name] = sums.get(name, torch.zeros((), device=device)) + share.detach()
-    return {name: float(value) for name, value in sums.items()}
+        memories += [] if memory is None else [memory]
+    return {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
@@ -174,9 +183,10 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     network.eval()
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
+    memory: Tensor | None = None
     for batch in batches:
         with precision(device, dtype):
-            losses = network.losses(batch.to(device))
+            losses, memory = network.judge(batch.recalling(memory).to(device))
         for name, count in network.scored(batch).items():
             if count:
                 sums[name] = sums.get(name, 0.0) + float(losses[name]) * count

@@ -15,15 +15,17 @@ from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.data.units.starts import word_starts
+from plmkit.data.vocabulary import ROLES
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, kind_of
 from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
 
 VALID_ROWS = 32
+VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
@@ -57,9 +59,13 @@ class Material:
         length = recipe.schedule.lengths[0][1]
         corruption = [step.for_validation() for step in recipe.corruption]
         samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
-        plan, _ = samples.plan(0, length)
-        rows = min(len(plan), max(VALID_ROWS, VALID_TOKENS // length))
-        return [samples.batch(0, start, min(VALID_ROWS, rows - start), length) for start in range(0, rows, VALID_ROWS)]
+        at_once = VALID_STREAMS if samples.continues else VALID_ROWS
+        _, order = samples.plan(0, length, at_once)
+        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
+        if samples.continues:
+            at_once = min(at_once, len(order))
+            rows -= rows % at_once  # a memory is of so many streams
+        return [samples.batch(0, start, min(at_once, rows - start), length) for start in range(0, rows, at_once)]
 
 
 def prepare(
@@ -84,7 +90,13 @@ def prepare(
     notes = tuple(note for corpus in corpora for note in corpus.notes)
     for note in notes:
         screen.say(note)
-    ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    needed = getattr(recipe.corruption[0], "needs", ROLES)
+    ready = load_tokenizer(tokenizer, needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    if lacking := ready.vocabulary.lacks(needed):
+        raise SettingError(
+            f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "
+            f"makes none for {', '.join(lacking)}. Choose another (--set tokenizer=ByteBPE has all)."
+        )
     store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
         held = tokens_of([opened[-1]], ready, segmenter, settings, screen)
@@ -97,6 +109,7 @@ def prepare(
         train_documents, valid_documents = parts.train, parts.valid
     recipe.corruption[0].check(store, train_documents, f"{corpora[0].sources[0].path}, line 1")
     samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    samples.check(recipe.schedule.longest)
     return Material(
         tokenizer=ready,
         store=store,

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from stores import document_of, store_of
 
-from plmkit.corruption.arrange import SentencePairs, cuts
+from plmkit.corruption.arrange import SentencePairs
 from plmkit.data.randomness import generator
+from plmkit.data.rows import cuts
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError
 

@@ -290,9 +290,9 @@ def test_half_a_surrogate_pair_becomes_a_character_that_can_be_written(write: Wr
     [
         (
             '{"text": "x"',
-            "line 2: broken JSON (Expecting ',' delimiter). Each line must be one whole object.",
+            "line 2: not JSON (Expecting ',' delimiter). Each line must be one whole object.",
         ),
-        ("[" * 100_000, "line 2: broken JSON (too long or too deep)"),
+        ("[" * 100_000, "line 2: not JSON (too long or too deep)"),
         ("[1]", 'line 2: not a JSON object. Each line must be like {"text": "..."}.'),
         ('{"title": "x"}', "line 2: no column 'text'. Columns found: title."),
         ('{"text": 5}', "line 2: column 'text' holds int, not text."),
@@ -323,7 +323,10 @@ def test_csv_cells_may_be_long_and_the_usual_limit_comes_back(write: Write) -> N
 
 def test_a_csv_quote_that_never_closes_is_refused_where_its_row_begins(write: Write) -> None:
     path = write("a.csv", 'text\ngood\n"bad\nmore\nand more\n')
-    assert refused(path) == f"{path}, line 3: broken CSV row (unexpected end of data). Check its quotes."
+    assert refused(path) == (
+        f"{path}, line 3: the quotes of this row do not match (unexpected end of data).\n"
+        'Inside a quoted text write "" for each quote.'
+    )
 
 
 def test_tsv_quotes_are_text(write: Write) -> None:
@@ -367,9 +370,15 @@ def test_a_missing_column_is_refused_with_the_columns_found(write: Write) -> Non
 
 def test_a_row_with_too_few_or_too_many_columns_is_refused(write: Write) -> None:
     short = write("a.tsv", "label\ttext\n1\tgood\nbad\n")
-    assert refused(short) == f"{short}, line 3: 1 columns, but the header has 2. Mend that row."
+    assert refused(short) == (
+        f"{short}, line 3: 1 cells, but the header names 2 columns: label, text.\n"
+        "A text cannot hold a tab in .tsv; use .csv with quotes, or .jsonl."
+    )
     wide = write("b.csv", "label,text\n1,good,,\n1,bad,worse\n")
-    assert refused(wide) == f"{wide}, line 3: 3 columns, but the header has 2. Mend that row."
+    assert refused(wide) == (
+        f"{wide}, line 3: 3 cells, but the header names 2 columns: label, text.\n"
+        "Put a text that holds a comma in double quotes."
+    )
 
 
 def test_a_row_that_never_ends_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from copies import CLOSE, VOCABULARY, copied, gradients_of, roughen, same_gradients, some_batch
 from transformers import BertConfig, BertForPreTraining
 
-from plmkit.architectures.encoder import EncoderModel
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import Batch
 from plmkit.interop.families import bert
 from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.training.checkpoint import put_weights
-
-VOCABULARY, LENGTHS = 61, (16, 11, 5)
-CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
 def theirs_with(activation: str = "gelu", layers: int = 3) -> BertForPreTraining:
@@ -27,36 +23,11 @@ def theirs_with(activation: str = "gelu", layers: int = 3) -> BertForPreTraining
         max_position_embeddings=20, hidden_act=activation, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0, initializer_range=0.3,
     )  # fmt: skip
-    network = BertForPreTraining(config)
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if name.endswith("bias") or "LayerNorm" in name:  # these start at 0 and 1, where a mistake hides
-                parameter.add_(0.2 * torch.randn_like(parameter))
-    return network
+    return roughen(BertForPreTraining(config))
 
 
 def ours_from(theirs: BertForPreTraining) -> Network:
-    encoder = bert.architecture(theirs.config.to_dict(), where=None)
-    model = EncoderModel(encoder, VOCABULARY)
-    heads = {task.name: task.build(model) for task in (MaskedLM(), NextSentence())}
-    network = Network(model, heads, dict.fromkeys(heads, 1.0))
-    put_weights(network, from_huggingface(theirs.state_dict(), bert, encoder), source=None)
-    return network
-
-
-def batch() -> Batch:
-    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions asked."""
-    torch.manual_seed(4)
-    lengths = torch.tensor(LENGTHS)
-    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
-    visible = places < lengths[:, None]
-    tokens = torch.randint(1, VOCABULARY, visible.shape).where(visible, torch.tensor(0))
-    asked = (torch.rand(visible.shape) < 0.3) & visible
-    asked[:, 1] = True
-    targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
-    segments = ((places > lengths[:, None] // 2) & visible).long()
-    follows = torch.tensor([0, 1, 1])
-    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=follows)
+    return copied(theirs, bert, (MaskedLM(), NextSentence()))
 
 
 def run_theirs(network: BertForPreTraining, given: Batch):
@@ -75,7 +46,7 @@ def both(request):
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 def test_states_logits_and_loss_are_equal(both, training):
     theirs, ours = (network.train(training) for network in both)
-    given = batch()
+    given = some_batch()
     their = run_theirs(theirs, given)
     states = ours.model(given)
     seen = given.visible
@@ -90,28 +61,22 @@ def test_states_logits_and_loss_are_equal(both, training):
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 def test_every_gradient_is_equal(both, training):
     theirs, ours = (network.train(training) for network in both)
-    given = batch()
+    given = some_batch()
     run_theirs(theirs, given).loss.backward()
     sum(ours(given).values()).backward()
-    wanted = from_huggingface(
-        {name: weight.grad for name, weight in theirs.named_parameters()}, bert, ours.model.settings
-    )
-    found = {name: weight.grad for name, weight in ours.named_parameters()}
-    assert found.keys() == wanted.keys()
-    for name, gradient in found.items():
-        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
-        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+    wanted = from_huggingface(gradients_of(theirs), bert, ours.model.settings)
+    same_gradients(ours, wanted)
 
 
 def test_the_two_forms_of_gelu_are_told_apart():
-    given = batch()
+    given = some_batch()
     erf, tanh = (ours_from(theirs_with(name)).model(given).hidden for name in ("gelu", "gelu_new"))
     assert (erf - tanh).abs().max() > 1e-4
 
 
 def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(both):
     _, ours = both
-    given = batch()
+    given = some_batch()
     changed = given.tokens.clone()
     changed[2, 5:] = 7  # padding
     same = ours.model(replace(given, tokens=changed)).hidden[given.visible]
@@ -122,7 +87,7 @@ def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(bot
 
 def test_rows_without_padding_are_equal_too(both):
     theirs, ours = both
-    given = batch().rows(slice(0, 1))
+    given = some_batch().rows(slice(0, 1))
     assert given.visible.all()
     torch.testing.assert_close(ours.model(given).hidden, run_theirs(theirs, given).hidden_states[-1], **CLOSE)
 

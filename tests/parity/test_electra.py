@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from copies import CLOSE, VOCABULARY, network_of, roughen, same_gradients, some_batch
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraForSequenceClassification
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -17,29 +18,16 @@ from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.pair import discriminator_alone, generator_alone
 from plmkit.training.checkpoint import put_weights, weights_of
 
-VOCABULARY, LENGTHS = 61, (16, 11, 5)
-CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 OURS = GeneratorDiscriminator(
     layers=2, heads=4, width=24, inner=40, embedding=16, generator=1 / 3, longest=20,
     dropout=0.0, attention_dropout=0.0,
 )  # fmt: skip
 
 
-def roughen(network: torch.nn.Module) -> None:
-    """Random weights large enough to matter; biases and norms too, which start where a mistake hides."""
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            weight.add_(
-                0.3 * torch.randn_like(weight) if "norm" not in name.lower() else 0.1 * torch.randn_like(weight)
-            )
-
-
 def ours_with(settings: GeneratorDiscriminator = OURS) -> Network:
-    model = settings.build(range(VOCABULARY))
-    tasks = (GeneratorLM(), ReplacedToken())
-    made = Network(model, {task.name: task.build(model) for task in tasks}, {task.name: task.weight for task in tasks})
-    roughen(made)
+    made = network_of(settings, tasks=(GeneratorLM(), ReplacedToken()))
+    torch.manual_seed(3)
+    roughen(made, names=("",), by=0.3)  # at 0.02 every token looks alike
     return made
 
 
@@ -61,18 +49,13 @@ def theirs_with(ours: Network) -> tuple[ElectraForMaskedLM, ElectraForPreTrainin
 
 def batch() -> Batch:
     """Three rows of 16, 11 and 5 tokens, two segments each, a few positions hidden."""
-    torch.manual_seed(4)
-    lengths = torch.tensor(LENGTHS)
-    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
-    visible = places < lengths[:, None]
-    tokens = torch.randint(1, VOCABULARY, visible.shape).where(visible, torch.tensor(0))
-    asked = (torch.rand(visible.shape) < 0.4) & visible
-    asked[:, 1] = True
+    drawn = some_batch(asked_share=0.4)
+    asked = drawn.targets != IGNORE
     return Batch(
-        tokens=tokens.masked_fill(asked, 4),
-        segments=((places > lengths[:, None] // 2) & visible).long(),
-        visible=visible,
-        targets=tokens.where(asked, torch.tensor(IGNORE)),
+        tokens=drawn.tokens.masked_fill(asked, 4),
+        segments=drawn.segments,
+        visible=drawn.visible,
+        targets=drawn.tokens.where(asked, torch.tensor(IGNORE)),
     )
 
 
@@ -111,11 +94,7 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
     (named.loss + judged.loss).backward()
     (losses["generator_lm"] + losses["replaced_token"] / 50).backward()
     wanted = gradients(generator, discriminator, settings)
-    found = {name: weight.grad for name, weight in ours.named_parameters()}
-    assert found.keys() == wanted.keys()
-    for name, gradient in found.items():
-        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
-        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+    same_gradients(ours, wanted)
 
 
 def gradients(generator, discriminator, settings: GeneratorDiscriminator) -> dict[str, torch.Tensor]:

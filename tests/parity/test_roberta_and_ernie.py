@@ -5,18 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from copies import CLOSE, VOCABULARY, copied, gradients_of, roughen, same_gradients, some_batch
 
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import Batch
 from plmkit.interop.families import ernie, roberta
 from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.tasks.head import LabelHead
-from plmkit.training.checkpoint import put_weights
 
-VOCABULARY, LENGTHS, PAD = 61, (16, 11, 5), 1
-CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+PAD = 1
 KINDS = {
     "RobertaForMaskedLM": (roberta, {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 22}),
     "RobertaForSequenceClassification": (roberta, {"type_vocab_size": 1, "max_position_embeddings": 22}),
@@ -36,41 +35,16 @@ def theirs_of(kind: str):
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3, pad_token_id=PAD,
         **{"max_position_embeddings": 20, **settings},
     )  # fmt: skip
-    network = getattr(transformers, kind)(config).eval()
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if name.endswith("bias") or "orm" in name:  # these start at 0 and 1, where a mistake hides
-                parameter.add_(0.2 * torch.randn_like(parameter))
-    return network, family
+    return roughen(getattr(transformers, kind)(config).eval()), family
 
 
 def ours_from(theirs, family) -> Network:
     settings = family.architecture(theirs.config.to_dict(), where=None)
     weights = from_huggingface(theirs.state_dict(), family, settings)
     settings = replace(settings, pooler="model.pooler.weight" in weights)
-    model = settings.build(range(VOCABULARY))
-    heads = {
-        name: LabelHead(width=24, outputs=2, numeric=False) if name == "label" else MADE[name]().build(model)
-        for name in family.CLASSES[type(theirs).__name__]
-    }
-    network = Network(model, heads, dict.fromkeys(heads, 1.0)).eval()
-    put_weights(network, weights, source=None)
-    return network
-
-
-def batch() -> Batch:
-    """Three rows of 16, 11 and 5 tokens with a few positions asked; no real token has the number of padding."""
-    torch.manual_seed(4)
-    lengths = torch.tensor(LENGTHS)
-    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
-    visible = places < lengths[:, None]
-    tokens = torch.randint(2, VOCABULARY, visible.shape).where(visible, torch.tensor(PAD))
-    asked = (torch.rand(visible.shape) < 0.3) & visible
-    asked[:, 1] = True
-    targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
-    segments = ((places > lengths[:, None] // 2) & visible).long()
-    verdicts = torch.tensor([0, 1, 1])
-    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=verdicts, labels=verdicts)
+    names = family.CLASSES[type(theirs).__name__]
+    heads = {"label": LabelHead(width=24, outputs=2, numeric=False)} if "label" in names else {}
+    return copied(theirs, family, [MADE[name]() for name in names if name in MADE], heads, settings).eval()
 
 
 def run_theirs(network, given: Batch, heads):
@@ -93,7 +67,7 @@ def both(request):
 
 def test_states_logits_and_loss_are_equal(both):
     theirs, ours, family = both
-    given = batch()
+    given = some_batch(pad=PAD)
     outputs = family.CLASSES[type(theirs).__name__]
     their = run_theirs(theirs, given, outputs)
     states = ours.model(given)
@@ -108,16 +82,11 @@ def test_states_logits_and_loss_are_equal(both):
 
 def test_every_gradient_is_equal(both):
     theirs, ours, family = both
-    given = batch()
+    given = some_batch(pad=PAD)
     run_theirs(theirs, given, ours.heads).loss.backward()
     sum(ours(given).values()).backward()
-    gradients = {name: weight.grad for name, weight in theirs.named_parameters()}
-    wanted = from_huggingface(gradients, family, ours.model.settings)
-    found = {name: weight.grad for name, weight in ours.named_parameters()}
-    assert found.keys() == wanted.keys()
-    for name, gradient in found.items():
-        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
-        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+    wanted = from_huggingface(gradients_of(theirs), family, ours.model.settings)
+    same_gradients(ours, wanted)
 
 
 def test_import_export_and_import_again_change_no_bit(both):

@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import SPECIAL_TOKENS
-from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed, batch_of, by_length, fitting, frame, frame_all
+from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed, batch_of, by_length, frame, frame_all
 from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
 
 
@@ -59,7 +60,8 @@ def test_lengths_after_cutting_equal_the_loop_of_the_released_code():
     for first in range(1, 13):
         for second in range(1, 13):
             for room in range(2, 26):
-                assert fitting(first, second, room) == popped(first, second, room), (first, second, room)
+                lost = cuts(first, second, room)
+                assert (first - lost[0], second - lost[1]) == popped(first, second, room), (first, second, room)
 
 
 def test_how_many_tokens_did_not_fit_is_counted(tokenizer):

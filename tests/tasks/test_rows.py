@@ -9,8 +9,9 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
+from plmkit.data.reading.whole import read_table
 from plmkit.errors import InputError
-from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows, read_table, rows_of
+from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows, rows_of
 
 TWO = [Row(text="好", label="1", line=2), Row(text="bad", label="0", line=3)]
 
@@ -122,6 +123,11 @@ def test_blank_lines_between_rows_are_passed_over(tmp_path):
     assert read_rows(path, paired=False) == [Row(text="a", label="1", line=4)]
 
 
+def test_empty_cells_that_a_spreadsheet_added_at_the_end_are_dropped(tmp_path):
+    path = put(tmp_path, "a.csv", "text,label\na,1,,\n")
+    assert read_table(path).rows == [("a", "1")]
+
+
 def test_labels_lose_the_space_around_them_and_texts_keep_it(tmp_path):
     path = put(tmp_path, "a.tsv", "label\ttext\n pos \t a \n")
     assert read_rows(path, paired=False) == [Row(text=" a ", label="pos", line=2)]
@@ -189,11 +195,11 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
 
 
 def test_a_file_that_may_not_be_read_says_why(tmp_path, monkeypatch):
-    def deny(path: Path) -> bytes:
+    def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     path = put(tmp_path, "a.tsv", "text\tlabel\na\t1\n")
-    monkeypatch.setattr(Path, "read_bytes", deny)
+    monkeypatch.setattr("plmkit.data.reading.blocks.open", deny, raising=False)
     assert refusal(path) == "a.tsv cannot be read: Permission denied."
 
 
@@ -211,13 +217,12 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         ("a.tsv.gz", gzip.compress(b"", mtime=0), "a.tsv.gz is empty."),
         ("a.tsv", "text\tlabel\n\n", "a.tsv has no rows, only the columns text, label."),
         ("a.csv", "text,label", "a.csv has no rows, only the columns text, label."),
-        ("a.tsv", b"text\n\x00\x01", "a.tsv, line 2: a zero byte; this is a binary file, not text."),
-        ("a.csv", "text,label\n".encode("utf-16"), "a.csv is UTF-16. Save it as UTF-8."),
+        ("a.tsv", b"text\n\x00\x01", "a.tsv, line 2: binary data (a NUL byte), not text. Give plain text files."),
+        ("a.csv", "text,label\n".encode("utf-16"), "a.csv is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`."),
         (
             "a.tsv",
-            "text\tlabel\na\t1\n好\t1\n".encode("gb18030"),
-            "a.tsv, line 3: not UTF-8 (byte 0xba).\n"
-            "Save it as UTF-8; for Chinese text from Windows: iconv -f gb18030 -t utf-8.",
+            "text\tlabel\na\t1\n很好\t1\n".encode("gb18030"),
+            "a.tsv, line 3: not valid UTF-8. It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`.",
         ),
         ("a.tsv", "text\ttext\nb\tc\n", "a.tsv has two columns named 'text'. Rename one."),
         (
@@ -241,13 +246,17 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         (
             "a.jsonl",
             '{"text": "a", "label": 1}\n{"text": "b"\n',
-            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one object.",
+            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one whole object.",
         ),
-        ("a.jsonl", "[" * 100_000, "a.jsonl, line 1: not JSON (too large). Each line must be one object."),
+        (
+            "a.jsonl",
+            "[" * 100_000,
+            "a.jsonl, line 1: not JSON (too long or too deep). Each line must be one whole object.",
+        ),
         (
             "a.jsonl",
             '["a", 1]\n',
-            'a.jsonl, line 1: not a JSON object. Write {"text": …, "label": …} on each line.',
+            'a.jsonl, line 1: not a JSON object. Each line must be like {"text": "..."}.',
         ),
         (
             "a.jsonl",
@@ -270,20 +279,14 @@ def test_content_that_cannot_be_read_says_where_and_why(tmp_path, name, content,
     assert refusal(put(tmp_path, name, content)) == message
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv.gz", b"text\tlabel\n"),
-        ("a.tsv.gz", gzip.compress(b"text\tlabel\na\t1\n", mtime=0)[:-6]),
-        ("a.tsv.zst", b"text\tlabel\n"),
-        ("a.tsv.zst", zstandard.compress(os.urandom(1000))[:-6]),
-    ],
-)
-def test_a_packed_file_that_is_cut_or_false_is_refused(tmp_path, name, content):
-    packing = Path(name).suffix
-    assert refusal(put(tmp_path, name, content)) == (
-        f"{name} is cut short, damaged, or not {packing} at all. Copy it again."
-    )
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.zst"])
+def test_a_packed_file_that_is_cut_or_false_is_refused(tmp_path, name):
+    pack = gzip.compress if name.endswith(".gz") else zstandard.compress
+    cut = put(tmp_path, name, pack(b"text\tlabel\n" + os.urandom(1000).hex().encode())[:-10])
+    assert refusal(cut) == f"{name} ends too early: the copy is not complete. Fetch it again."
+    false = put(tmp_path, name, b"text\tlabel\n")
+    assert refusal(false).startswith(f"{name} is not a sound {Path(name).suffix} file (")
+    assert refusal(false).endswith("). Fetch it again.")
 
 
 def test_parquet_that_is_cut_or_false_is_refused(tmp_path):
@@ -291,9 +294,7 @@ def test_parquet_that_is_cut_or_false_is_refused(tmp_path):
     parquet.write_table(pa.table({"text": ["a"], "label": ["1"]}), path)
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], whole.replace(b"label", b"\xffabel"), b"text\tlabel\n"):
-        assert refusal(put(tmp_path, "b.parquet", content)) == (
-            "b.parquet is damaged, or not Parquet at all. Write it again."
-        )
+        assert refusal(put(tmp_path, "b.parquet", content)).startswith("b.parquet is not a sound Parquet file (")
 
 
 def test_parquet_text_that_is_not_utf8_is_refused_with_its_row(tmp_path):

@@ -28,8 +28,14 @@ class Slope(nn.Module):
         self.weight = nn.Parameter(torch.zeros(len(slope)))
         self.slope = torch.tensor(slope)
 
-    def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
-        return {"slope": (self.weight * self.slope).sum()}
+    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
+        return {"slope": (self.weight * self.slope).sum()}, None
+
+    def weighted(self, losses: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return losses
+
+    def advance(self, progress: float) -> None:
+        self.progress = progress
 
     def scored(self, batch: Batch) -> dict[str, int]:
         return {"slope": len(batch.tokens)}
@@ -98,7 +104,7 @@ def uneven_batch() -> Batch:
 
 def gradients_of(rows_at_once: int | None):
     network = bert()
-    losses = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
     return losses, {name: p.grad for name, p in network.named_parameters()}
 
 
@@ -151,8 +157,8 @@ def test_a_loss_that_is_no_number_stops_the_run_before_the_weights_are_touched(s
 
 def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
     class Endless(Slope):
-        def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
-            return {"slope": (self.weight * self.slope).sum() + math.inf}
+        def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
+            return {"slope": (self.weight * self.slope).sum() + math.inf}, None
 
     with pytest.raises(Diverged, match="at step 1"):
         descend(Endless((1.0,)), Budget(steps=3))

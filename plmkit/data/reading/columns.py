@@ -42,8 +42,19 @@ def _guess(columns: Sequence[str]) -> str | None:
 
 def found(columns: Sequence[str]) -> str:
     """A sentence that lists the columns, shortened where needed."""
-    shown = [column if len(column) <= 30 else column[:30] + "…" for column in columns[:12]]
-    return f"Columns found: {', '.join(shown) or 'none'}{', …' if len(columns) > 12 else ''}."
+    return f"Columns found: {listed(columns)}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Up to ten names on one line."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return (", ".join(short(name) for name in names[:10]) or "none") + more
+
+
+def short(name: str) -> str:
+    """A name on one line; a file without a header shows whole texts as names."""
+    line = " ".join(name.split())
+    return line if len(line) <= 40 else line[:39] + "…"
 
 
 def text_of(value: Any, where: str, column: str) -> str:

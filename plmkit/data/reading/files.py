@@ -89,17 +89,18 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _named(path: Path) -> File:
     if not path.is_file():  # a pipe can be read only once, and may never end
         raise InputError(f"{path} is not a regular file. Save its content to a file first.")
-    format, compression = _by_name(path)
+    format, compression = format_of(path)
     return File(path=path, format=format, compression=compression)
 
 
 def _listed(path: Path) -> File:
-    format, compression = _by_name(path)
+    format, compression = format_of(path)
     skipped = format is None or path.name.startswith(".") or not path.is_file()
     return File(path=path, format=format, compression=compression, skipped=skipped)
 
 
-def _by_name(path: Path) -> tuple[Format | None, Compression | None]:
+def format_of(path: Path) -> tuple[Format | None, Compression | None]:
+    """What the name says of the content, and of how it is packed."""
     stem, ending = os.path.splitext(path.name.lower())
     compression = cast(Compression, ending[1:]) if ending in (".gz", ".zst") else None
     format = FORMATS.get(os.path.splitext(stem)[1] if compression else ending)

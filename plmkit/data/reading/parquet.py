@@ -1,7 +1,7 @@
-"""Parquet files as rows of text cells, a few rows in memory at a time."""
+"""Parquet files as rows of cells, a few rows in memory at a time."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plmkit.data.reading.columns import columns_of, text_of
@@ -20,30 +20,49 @@ def parquet_header(name: str) -> list[str]:
 
 def parquet_rows(name: str, column: str, on_bytes: OnBytes | None = None) -> Iterator[tuple[int, list[str]]]:
     """The cells of the text columns, row by row, numbered from 1."""
+    parts = columns_of(column, parquet_header(name))
+    for number, cells in parquet_values(name, parts, on_bytes):
+        where = f"{name}, row {number}"
+        yield number, [text_of(cell, where, part) for cell, part in zip(cells, parts, strict=True)]
+
+
+def parquet_values(
+    name: str, columns: Sequence[str] | None = None, on_bytes: OnBytes | None = None
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """What stands in the columns, or in all, row by row, numbered from 1."""
     from pyarrow import ArrowException
 
     number, told = 0, 0
     with open_parquet(name) as file:
         size, total = os.path.getsize(name), file.metadata.num_rows
-        parts = columns_of(column, file.schema_arrow.names)
-        batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=parts, use_threads=False)
+        batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False)
         while True:
             try:
                 batch = next(batches, None)
-                if batch is None:
-                    break
-                columns = [batch.column(part).to_pylist() for part in parts]
             except (ArrowException, OSError, UnicodeDecodeError) as error:
                 raise InputError(f"{name}, after row {number}: damaged Parquet data ({_brief(error)}).") from None
-            for cells in zip(*columns, strict=True):
+            if batch is None:
+                break
+            # by name where names are given: a file may order its columns otherwise
+            values = [_values(batch.column(part), name, number) for part in columns or range(batch.num_columns)]
+            for cells in zip(*values, strict=True):
                 number += 1
-                where = f"{name}, row {number}"
-                yield number, [text_of(cell, where, part) for cell, part in zip(cells, parts, strict=True)]
+                yield number, cells
             if on_bytes:  # columns lie side by side in the file: only the share of rows is known
                 on_bytes(size * number // total - told)
                 told = size * number // total
     if on_bytes and told < size:
         on_bytes(size - told)
+
+
+def _values(column: Any, name: str, before: int) -> list[Any]:
+    values: list[Any] = []
+    for scalar in column:
+        try:
+            values.append(scalar.as_py())
+        except UnicodeDecodeError:
+            raise InputError(f"{name}, row {before + len(values) + 1}: not UTF-8. Write the file again.") from None
+    return values
 
 
 def open_parquet(name: str) -> Any:
@@ -53,7 +72,7 @@ def open_parquet(name: str) -> Any:
 
     try:
         return ParquetFile(name, buffer_size=BUFFER, pre_buffer=False)
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name} is not a sound Parquet file ({_brief(error)}).") from None
 
 

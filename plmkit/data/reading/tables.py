@@ -1,16 +1,20 @@
-"""CSV, TSV and JSON lines as rows of text cells."""
+"""CSV, TSV and JSON lines as rows of cells."""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from plmkit.data.reading.blocks import LONGEST_ROW, read_blocks, read_lines
-from plmkit.data.reading.columns import columns_of, found, text_of
+from plmkit.data.reading.columns import columns_of, found, listed, text_of
 from plmkit.data.reading.source import Compression, Format, OnBytes
 from plmkit.errors import InputError
 
 Row = tuple[int, list[str]]  # line number, cells
+ADVICE = {  # what to do about a row that is wider or narrower than its header
+    "tsv": "A text cannot hold a tab in .tsv; use .csv with quotes, or .jsonl.",
+    "csv": "Put a text that holds a comma in double quotes.",
+}
 
 
 def table_header(name: str, format: Format, compression: Compression | None) -> list[str] | None:
@@ -21,7 +25,7 @@ def table_header(name: str, format: Format, compression: Compression | None) -> 
             if line.strip():
                 return list(parse_object(line, name, number))
         return None
-    for _, cells in split_rows(lines, name, format):
+    for _, cells in with_text(split_rows(lines, name, format)):
         return [cell.strip() for cell in cells]
     return None
 
@@ -33,7 +37,7 @@ def table_rows(
     lines = numbered_lines(name, compression, on_bytes)
     if format == "jsonl":
         return json_rows(lines, name, column)
-    return cell_rows(split_rows(lines, name, format), name, column)
+    return cell_rows(with_text(split_rows(lines, name, format)), name, format, column)
 
 
 def numbered_lines(
@@ -46,8 +50,12 @@ def numbered_lines(
 
 
 def split_rows(lines: Iterator[tuple[int, str]], name: str, format: Format) -> Iterator[Row]:
-    """All cells of each row that has any text."""
-    rows = split_csv(lines, name) if format == "csv" else split_tsv(lines)
+    """All cells of each row; a blank line is a row of one empty cell."""
+    return split_csv(lines, name) if format == "csv" else split_tsv(lines)
+
+
+def with_text(rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows that have any text."""
     return ((number, cells) for number, cells in rows if any(cell.strip() for cell in cells))
 
 
@@ -65,23 +73,34 @@ def split_csv(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{name}, line {first}: broken CSV row ({error}). Check its quotes.") from None
+            raise InputError(
+                f"{name}, line {first}: the quotes of this row do not match ({error}).\n"
+                'Inside a quoted text write "" for each quote.'
+            ) from None
         finally:
             csv.field_size_limit(usual)
         if cells is None:
             return
-        yield first, cells
+        yield first, cells or [""]
 
 
-def cell_rows(rows: Iterator[Row], name: str, column: str) -> Iterator[Row]:
+def cell_rows(rows: Iterator[Row], name: str, format: Format, column: str) -> Iterator[Row]:
     """The cells under the wanted columns of a table with a header."""
     header = [cell.strip() for cell in next(rows, (0, []))[1]]
-    width = len(header)
     places = [header.index(part) for part in columns_of(column, header)]
     for number, cells in rows:
-        if len(cells) < width or any(cells[width:]):  # spreadsheets add empty cells at the end
-            raise InputError(f"{name}, line {number}: {len(cells)} columns, but the header has {width}. Mend that row.")
+        cells = under_header(cells, header, f"{name}, line {number}", format)
         yield number, [cells[place] for place in places]
+
+
+def under_header(cells: list[str], header: Sequence[str], where: str, format: Format) -> list[str]:
+    """As many cells as the header names columns; empty ones at the end, which spreadsheets add, are dropped."""
+    width = len(header)
+    if len(cells) < width or any(cells[width:]):
+        raise InputError(
+            f"{where}: {len(cells)} cells, but the header names {width} columns: {listed(header)}.\n{ADVICE[format]}"
+        )
+    return cells[:width]
 
 
 def json_rows(lines: Iterable[tuple[int, str]], name: str, column: str) -> Iterator[Row]:
@@ -106,9 +125,7 @@ def parse_object(line: str, name: str, number: int) -> dict[str, Any]:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", "too long or too deep")
-        raise InputError(
-            f"{name}, line {number}: broken JSON ({reason}). Each line must be one whole object."
-        ) from None
+        raise InputError(f"{name}, line {number}: not JSON ({reason}). Each line must be one whole object.") from None
     if not isinstance(row, dict):
         raise InputError(f'{name}, line {number}: not a JSON object. Each line must be like {{"text": "..."}}.')
     return row

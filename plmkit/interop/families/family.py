@@ -27,6 +27,7 @@ class Family(Protocol):
     Reading:  config.json -> `architecture`; their weights -> `pairs` and HEADS -> ours.
     Writing:  the first family that `writes` the architecture -> `networks`, mostly one; for each, HEADS and
               CLASSES name the class of theirs with these heads, `config` its settings, `pairs` its weights.
+    Shapes:   where theirs are not ours, `as_ours` and `as_theirs` (name of theirs, weight, architecture) turn them.
     Checking: that class computes, and CLASSES says which of its outputs is which head of ours.
     """
 

@@ -1,0 +1,260 @@
+"""Transformer-XL: a decoder that remembers the segments before."""
+
+import math
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.layers.adaptive import AdaptiveEmbedding
+from plmkit.layers.block import FeedForward, PostNormBlock
+from plmkit.layers.dropout import Dropout, drop
+from plmkit.layers.recollection import Recollection
+from plmkit.layers.relative import distances_before, relative_shift, sinusoids
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentRecurrence:
+    """Decoder with relative positions that reads what its layers made of the segments before (Dai et al., 2019)."""
+
+    layers: int
+    heads: int
+    width: int
+    inner: int  # width inside the feed-forward sublayer
+    memory: int  # steps before the segment that are kept; 0: none
+    longest: int = 512  # tokens read at once; the memory reaches further back
+    clamp: int | None = None  # distances beyond this count as this
+    same_length: bool = False  # every token reads exactly `memory` steps, itself among them
+    cutoffs: tuple[int, ...] = ()  # where the vocabulary, by frequency, is cut into clusters
+    shrink: int = 1  # how much narrower each cluster's vectors are than those of the one before
+    activation: str = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    epsilon: float = 1e-5
+    left_to_right: ClassVar[bool] = True
+    writes: ClassVar = frozenset({"hidden"})
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads", "width", "inner", "longest", "shrink"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        if self.memory < 0 or (self.clamp is not None and self.clamp < 1):
+            raise SettingError(
+                "architecture.memory is 0 or more steps, architecture.clamp 1 or more or none; "
+                f"found {self.memory} and {self.clamp}."
+            )
+        if self.width % self.heads or self.width % 2:
+            raise SettingError(
+                f"architecture.width={self.width} must be even, and a multiple of architecture.heads={self.heads}."
+            )
+        if list(self.cutoffs) != sorted({*self.cutoffs}) or any(cutoff < 1 for cutoff in self.cutoffs):
+            raise SettingError(f"architecture.cutoffs must rise from above 0; found {list(self.cutoffs)}.")
+        if self.shrink ** len(self.cutoffs) > self.width:
+            raise SettingError(
+                f"architecture.shrink={self.shrink} leaves the last of {len(self.cutoffs) + 1} clusters no width."
+            )
+        if self.same_length and not self.memory:
+            raise SettingError("architecture.same_length reads `memory` steps, but architecture.memory is 0.")
+        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
+            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+
+    @property
+    def reach(self) -> int:
+        """How many steps a token reads where text is read on and on, itself among them."""
+        return self.memory or self.longest
+
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned."""
+        return replace(self, dropout=dropout, attention_dropout=dropout)
+
+    def build(self, vocabulary: Sized) -> "SegmentRecurrenceModel":
+        return SegmentRecurrenceModel(self, len(vocabulary))
+
+
+class RelativeAttention(nn.Module):
+    """Scores by content and by distance; keys and values of memory and segment, queries of the segment only."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.distance = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, hidden: Tensor, past: "Past", sight: "Sight") -> Tensor:
+        """What a segment (B, L, width) makes of its past and itself."""
+        key, value, distances = past(self, hidden)
+        query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
+        query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
+        by_distance = (query + sight.position_bias[:, None]) @ distances
+        by_distance = relative_shift(by_distance, key.shape[2]) / math.sqrt(key.shape[-1])
+        if sight.hidden is not None:
+            by_distance = by_distance.masked_fill(sight.hidden, -torch.inf)
+        dropout = self.dropout if self.training else 0.0
+        mixed = mix(query + sight.content_bias[:, None], key, value, by_distance, dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, heads, K, head width) each."""
+        joint = F.linear(context, self.query_key_value.weight[context.shape[-1] :])
+        key, value = joint.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return key, value
+
+    def distances(self, waves: Tensor) -> Tensor:
+        """(heads, head width, C) what each distance answers."""
+        return self.distance(waves).unflatten(-1, (self.heads, -1)).permute(1, 2, 0)
+
+
+def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float) -> Tensor:
+    """softmax(query key / sqrt(width) + added) value."""
+    if dropout == 0 or query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout)
+    scores = (query / math.sqrt(key.shape[-1])) @ key.transpose(-1, -2) + added
+    return drop(scores.softmax(-1), dropout) @ value
+
+
+Past = Callable[[RelativeAttention, Tensor], tuple[Tensor, Tensor, Tensor]]  # keys, values and distances to them
+
+
+def remembered(memory: Tensor | None, waves: Tensor) -> Past:
+    """What the segments before left: keys and values are made of it anew, without gradient into it."""
+
+    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
+        return *attention.keys_values(context), attention.distances(waves)
+
+    return past
+
+
+def recollected(cache: Recollection, layer: int) -> Past:
+    """Keys and values of the steps before as they were made: for reading, not for learning."""
+
+    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return cache.put(layer, *attention.keys_values(hidden))
+
+    return past
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What all layers share: which keys are out of sight, and the paper's u and v."""
+
+    hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
+    content_bias: Tensor  # (heads, head width), u
+    position_bias: Tensor  # (heads, head width), v
+
+
+class SegmentRecurrenceModel(nn.Module):
+    def __init__(self, settings: SegmentRecurrence, vocabulary_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embed = AdaptiveEmbedding(vocabulary_size, settings.width, settings.cutoffs, settings.shrink)
+        self.content_bias = nn.Parameter(torch.empty(settings.heads, settings.width // settings.heads))
+        self.position_bias = nn.Parameter(torch.empty(settings.heads, settings.width // settings.heads))
+        self.blocks = nn.ModuleList(
+            PostNormBlock(
+                RelativeAttention(settings.width, settings.heads, settings.attention_dropout),
+                FeedForward(settings.width, settings.inner, settings.activation, settings.dropout),
+                width=settings.width,
+                dropout=settings.dropout,
+                epsilon=settings.epsilon,
+            )
+            for _ in range(settings.layers)
+        )
+        self.dropout = Dropout(settings.dropout)
+        self.start()
+
+    def start(self, deviation: float = 0.02) -> None:
+        """Everything from a normal, norms around 1 (kimiyoung/transformer-xl)."""
+        for bias in (self.content_bias, self.position_bias):
+            nn.init.normal_(bias, std=deviation)
+        for part in self.blocks.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, std=deviation)
+                if part.bias is not None:
+                    nn.init.zeros_(part.bias)
+            if isinstance(part, nn.LayerNorm):
+                nn.init.normal_(part.weight, mean=1.0, std=deviation)
+
+    def forward(self, batch: Batch) -> States:
+        memory = batch.memory  # (B, layers, M, width)
+        hidden = self.dropout(self.embed(batch.tokens))  # (B, L, width)
+        queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
+        sight = self.sight(queries, keys, self.settings.memory if self.settings.same_length else keys)
+        waves = self.dropout(self.waves(keys))
+        inputs = []
+        for number, block in enumerate(self.blocks):
+            inputs.append(hidden)
+            hidden = block(hidden, remembered(None if memory is None else memory[:, number], waves), sight)
+        hidden, last = self.dropout(hidden), batch.visible.sum(1) - 1
+        return States(
+            hidden=hidden,
+            pooled=hidden[torch.arange(len(last), device=last.device), last],
+            memory=self.remember(memory, inputs),
+        )
+
+    def begin(self, rows: int, longest: int) -> Recollection:
+        """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
+        settings = self.settings
+        cache = Recollection(
+            layers=settings.layers,
+            shape=(rows, settings.heads, settings.width // settings.heads),
+            longest=longest,
+            reach=settings.reach,
+            like=self.content_bias,
+        )
+        waves = self.waves(cache.room)
+        cache.distances = [cast(Any, block).attention.distances(waves) for block in self.blocks]
+        return cache
+
+    def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
+        """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
+        return torch.cat([self.advance(part, cache) for part in tokens.split(cache.most, dim=1)], dim=1)
+
+    def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
+        count = tokens.shape[1]
+        cache.make_room(count)
+        keys = count + min(cache.held, cache.reach - 1)
+        sight = self.sight(count, keys, cache.reach)
+        hidden = self.embed(tokens)
+        for number, block in enumerate(self.blocks):
+            hidden = block(hidden, recollected(cache, number), sight)
+        cache.advance(count)
+        return hidden
+
+    def sight(self, queries: int, keys: int, window: int) -> Sight:
+        """Of so many keys, the last of which are the queries' own."""
+        return Sight(
+            hidden=out_of_sight(queries, keys, window, self.content_bias.device),
+            content_bias=self.content_bias,
+            position_bias=self.position_bias,
+        )
+
+    def waves(self, keys: int) -> Tensor:
+        """(keys, width) of the distances from keys - 1 down to 0."""
+        distances = distances_before(keys, self.content_bias.device)
+        if self.settings.clamp is not None:
+            distances = distances.clamp(max=self.settings.clamp)
+        return sinusoids(distances, self.settings.width).to(self.content_bias.dtype)
+
+    def remember(self, memory: Tensor | None, inputs: list[Tensor]) -> Tensor | None:
+        """The last steps of what each layer read, without gradient."""
+        if not self.settings.memory:
+            return None
+        kept = torch.stack([hidden.detach()[:, -self.settings.memory :] for hidden in inputs], dim=1)
+        return kept if memory is None else torch.cat([memory, kept], dim=2)[:, :, -self.settings.memory :]
+
+
+def out_of_sight(queries: int, keys: int, window: int, device: torch.device) -> Tensor | None:
+    """(queries, keys) True where a key lies behind its query, or `window` steps before it or more; None: nowhere."""
+    if queries == 1 and window >= keys:
+        return None
+    places = torch.arange(keys - queries, keys, device=device)[:, None]
+    distance = places - torch.arange(keys, device=device)
+    return (distance < 0) | (distance >= window)

@@ -1,0 +1,64 @@
+"""What callers from Python hand over, looked at before it is used: a mistake gets a sentence, not a traceback."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from plmkit.errors import InputError, SettingError
+
+
+def one_text(value: Any, verb: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise InputError(f"{verb} takes one text, a str; found {kind_of(value)}.")
+    return value
+
+
+def many_texts(values: Any) -> list[Any]:
+    """Rows: texts, pairs, or rows of a table, in any order that can be walked through."""
+    if isinstance(values, str | Mapping):
+        raise InputError("Give a list of texts, even of one: model.predict([text]), model.embed([text]).")
+    if isinstance(values, bytes) or not isinstance(values, Iterable):
+        raise InputError(f"Give a list of texts, such as model.embed([text]); found {kind_of(values)}.")
+    return list(values)
+
+
+def text_or_pair(row: Any, number: int) -> tuple[str, str | None]:
+    """A text, a pair, or a row of a table with `text` or `text_a` and `text_b`."""
+    if isinstance(row, str):
+        return row, None
+    if isinstance(row, Mapping):
+        first, second = row.get("text", row.get("text_a")), row.get("text_b")
+        if not isinstance(first, str) or not isinstance(second, str | None):
+            raise InputError(f"A row needs `text`, or `text_a` and `text_b`; found {', '.join(map(str, row))}.")
+        return first, second
+    if isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], str | None):
+        return row[0], row[1]
+    raise InputError(f"Row {number} is {kind_of(row)}. A row is a text, a pair of texts, or a dict with `text`.")
+
+
+def count(value: Any, name: str, what: str) -> int:
+    """A whole number from 1 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        found = value if isinstance(value, int | float) and not isinstance(value, bool) else kind_of(value)
+        raise SettingError(f"{name} is {what}, 1 or more; found {found}.")
+    return value
+
+
+def folder(value: Any) -> Path:
+    """A path, as text or as a Path."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f'A model is loaded from a folder, such as plmkit.load("runs/mine"); found {kind_of(value)}.')
+    return Path(os.fsdecode(value))
+
+
+def kind_of(value: Any) -> str:
+    """`None`, `a float (0.5)`, `a tuple of 3`."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiou" else "a"
+    if isinstance(value, tuple | list | dict | set):
+        return f"{article} {name} of {len(value)}"
+    return f"{article} {name} ({value})" if isinstance(value, bool | int | float) else f"{article} {name}"

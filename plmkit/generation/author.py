@@ -1,0 +1,104 @@
+"""Prompts to texts: checked, in batches of like length, written or searched for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from plmkit.errors import InputError
+from plmkit.generation.beams import search
+from plmkit.generation.row import Row, Text
+from plmkit.generation.write import Writer, write
+from plmkit.generation.writing import Writing
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+ROWS_AT_ONCE = 32
+
+
+class Author:
+    """A left-to-right model with its tokenizer."""
+
+    def __init__(self, writer: Writer, tokenizer: Tokenizer, longest: int | None) -> None:
+        self.writer, self.tokenizer = writer, tokenizer
+        self.longest = longest  # tokens that it reads; None: any number
+        self.end: int = tokenizer.vocabulary.end
+
+    def generate(self, prompts: Sequence[str], writing: Writing) -> list[Text]:
+        """`n` texts for each prompt, in order."""
+        encoded = [self.read(prompt) for prompt in prompts]
+        if writing.beams is not None:
+            return [
+                text
+                for number, prompt in enumerate(prompts)
+                for text in self.searched(prompt, encoded[number], writing, number)
+            ]
+        rows = [
+            self.row(prompt, encoded[number], writing, number, sample)
+            for number, prompt in enumerate(prompts)
+            for sample in range(writing.n)
+        ]
+        for group in alike(rows, writing.tokens):
+            for _ in self.written(group, writing):
+                pass
+        return [row.result() for row in rows]
+
+    def stream(self, prompt: str, writing: Writing) -> Iterator[str | Text]:
+        """The text in pieces, as soon as each can be said, and at last the whole; beams say nothing before the end."""
+        tokens = self.read(prompt)
+        if writing.beams is not None:
+            (text,) = self.searched(prompt, tokens, writing, 0)
+            yield text.text
+            yield text
+            return
+        row = self.row(prompt, tokens, writing, 0, 0)
+        for _, piece in self.written([row], writing):
+            if piece:
+                yield piece
+        yield row.result()
+
+    @torch.inference_mode()
+    def written(self, rows: Sequence[Row], writing: Writing) -> Iterator[tuple[int, str]]:
+        yield from write(self.writer, rows, writing)
+
+    @torch.inference_mode()
+    def searched(self, prompt: str, tokens: list[int], writing: Writing, number: int) -> list[Text]:
+        found = search(self.writer, lambda: self.row(prompt, tokens, writing, number, 0), writing)
+        return [row.result(score) for row, score in found]
+
+    def read(self, prompt: str) -> list[int]:
+        """The tokens of a prompt, if there are some and not too many."""
+        tokens = self.tokenizer.encode(prompt)
+        if not tokens:
+            raise InputError(f"The prompt is empty. Give some text to go on from{self.or_a_new_text()}.")
+        if self.longest is not None and len(tokens) >= self.longest:
+            raise InputError(
+                f"The prompt has {len(tokens):,} tokens, but this model reads {self.longest:,} at most, "
+                "the new ones included. Shorten the prompt."
+            )
+        return tokens
+
+    def or_a_new_text(self) -> str:
+        return f", or {self.tokenizer.vocabulary.tokens[self.end]} to begin a new text" if self.end >= 0 else ""
+
+    def row(self, prompt: str, tokens: list[int], writing: Writing, number: int, sample: int) -> Row:
+        room = writing.tokens if self.longest is None else min(writing.tokens, self.longest - len(tokens))
+        return Row(prompt, tokens, writing, self.tokenizer, room=room, key=(number, sample))
+
+
+def alike(rows: Sequence[Row], tokens: int) -> Iterator[list[Row]]:
+    """Rows in groups whose prompts are near in length: a longer one is read in steps while others are written."""
+    group: list[Row] = []
+    for row in sorted(rows, key=lambda row: len(row.prompt)):
+        if group and (len(group) == ROWS_AT_ONCE or len(row.prompt) - len(group[0].prompt) > tokens):
+            yield group
+            group = []
+        group.append(row)
+    yield group
+
+
+def author_of(model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None) -> Author:
+    """For a model with `begin` and `extend`, and its head over the vocabulary."""
+    known = tokenizer.vocabulary
+    banned = sorted(known.special - {known.end})
+    device = next(vocabulary.parameters()).device
+    return Author(Writer(model, vocabulary, len(known), banned, device), tokenizer, longest)

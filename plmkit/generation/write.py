@@ -1,0 +1,99 @@
+"""Rows of text, written side by side."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from plmkit.generation.choosing import choose
+from plmkit.generation.row import Row
+from plmkit.generation.writing import Writing
+
+
+class Cache(Protocol):
+    """What a model keeps of the tokens it has read; changed in place."""
+
+    length: int  # steps it holds
+
+    def pick(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; one may be named several times, or not at all."""
+
+
+class LeftToRight(Protocol):
+    """A model that reads a text in steps, and at each says what may follow."""
+
+    def begin(self, rows: int, longest: int) -> Cache: ...
+    def extend(self, tokens: Tensor, cache: Cache) -> Tensor: ...
+
+
+class Writer:
+    """A model and its head over the vocabulary, which may say any ordinary token, or the end."""
+
+    def __init__(
+        self, model: LeftToRight, vocabulary: torch.nn.Module, size: int, banned: Sequence[int], device: torch.device
+    ) -> None:
+        self.model, self.vocabulary, self.size = model, vocabulary, size
+        self.banned = torch.tensor(banned, dtype=torch.long, device=device)
+        self.device = device
+
+    def read(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
+        """Take the same number of tokens in each row; gives (B, n, width)."""
+        return self.model.extend(torch.tensor(tokens, dtype=torch.long, device=self.device), cache)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """(N, width) to (N, vocabulary); tokens that are never written have none."""
+        scores = self.vocabulary(hidden)[:, : self.size]  # a table may have more rows than there are tokens
+        return scores.index_fill_(1, self.banned, -torch.inf) if len(self.banned) else scores
+
+    def start(self, prompts: Sequence[Sequence[int]], longest: int) -> tuple[Cache, Tensor]:
+        """Read what all prompts have, up to the length of the shortest; what they share is read once."""
+        shortest = min(map(len, prompts))
+        shared = common(prompts, shortest)
+        rows = 1 if shared else len(prompts)
+        cache = self.model.begin(rows, longest)
+        hidden = self.read([prompts[0][:shared]], cache) if shared else None
+        if shared and len(prompts) > 1:
+            cache.pick(torch.zeros(len(prompts), dtype=torch.long, device=self.device))
+        if shared == shortest:
+            assert hidden is not None
+            return cache, hidden[:, -1].expand(len(prompts), -1)
+        return cache, self.read([prompt[shared:shortest] for prompt in prompts], cache)[:, -1]
+
+
+def common(prompts: Sequence[Sequence[int]], longest: int) -> int:
+    """How many first tokens all prompts share."""
+    return next((place for place in range(longest) if len({prompt[place] for prompt in prompts}) > 1), longest)
+
+
+def write(writer: Writer, rows: Sequence[Row], writing: Writing) -> Iterator[tuple[int, str]]:
+    """Which row, and what it says next, as soon as it can be said; the rows know the rest.
+
+    No row is padded: a longer prompt is still being read while a shorter one is already gone on with.
+    """
+    live = list(range(len(rows)))
+    cache, last = writer.start([row.prompt for row in rows], max(len(row.prompt) + row.room for row in rows))
+    in_cache = list(live)  # which row each line of the cache is
+    while True:
+        chosen = choose(writer.scores(last), writing, draws_of(rows, in_cache, cache.length)).tolist()
+        tokens = []
+        for number, token in zip(in_cache, chosen, strict=True):
+            row = rows[number]
+            if len(row.prompt) > cache.length:
+                token = row.prompt[cache.length]
+            elif row.ended is None:
+                yield number, row.add(token)
+            tokens.append([token])
+        live = [number for number in in_cache if rows[number].ended is None]
+        if not live:
+            return
+        if 2 * len(live) <= len(in_cache):
+            kept = [line for line, number in enumerate(in_cache) if number in live]
+            cache.pick(torch.tensor(kept, device=writer.device))
+            in_cache, tokens = live, [tokens[line] for line in kept]
+        last = writer.read(tokens, cache)[:, -1]
+
+
+def draws_of(rows: Sequence[Row], numbers: Sequence[int], length: int) -> Tensor:
+    """A number for each row that writes now; one that still reads its prompt draws nothing."""
+    return torch.tensor([rows[n].rng.random() if len(rows[n].prompt) <= length else 0.0 for n in numbers])

@@ -1,0 +1,89 @@
+"""How a text is to go on: how long, how freely, until what."""
+
+import math
+from dataclasses import dataclass
+
+from plmkit.errors import SettingError
+
+TEMPERATURE, TOP_P = 0.8, 0.95  # of a text for people: varied, and rarely off the track
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """What is asked of generation; what is not told is drawn at temperature 0.8 from the likeliest 95 %."""
+
+    tokens: int = 100  # new ones, at most
+    temperature: float | None = None  # 0: the likeliest token every time
+    top_k: int | None = None  # draw from so many of the likeliest
+    top_p: float | None = None  # draw from the likeliest that have this share together (Holtzman et al., 2019)
+    beams: int | None = None  # search for the likeliest text, this many at a time
+    length_penalty: float | None = None  # of beams: 0 favours short texts (Wu et al., 2016, eq. 14)
+    stop: tuple[str, ...] = ()  # the text ends before any of these
+    n: int = 1  # texts for each prompt
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("tokens", self.tokens, 1)
+        at_least("n", self.n, 1)
+        if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise SettingError(f"temperature is a finite number, 0 or more; found {self.temperature:g}.")
+        if self.top_k is not None:
+            at_least("top-k", self.top_k, 1)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise SettingError(
+                f"top-p is the share of probability to draw from, above 0 and at most 1; found {self.top_p:g}."
+            )
+        if self.length_penalty is not None and not math.isfinite(self.length_penalty):
+            raise SettingError(f"length-penalty is a finite number; found {self.length_penalty:g}.")
+        if any(not text for text in self.stop):
+            raise SettingError("A stop string is empty, so every text would end at once. Leave it out.")
+        self.check_beams()
+        self.check_greedy()
+
+    def check_beams(self) -> None:
+        if self.beams is None:
+            if self.length_penalty is not None:
+                raise SettingError("length-penalty weighs the texts of a beam search; give beams as well.")
+            return
+        at_least("beams", self.beams, 1)
+        drawn = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p}
+        if given := [name for name, value in drawn.items() if value is not None]:
+            raise SettingError(
+                f"Beams search for the likeliest text and draw nothing, so {' and '.join(given)} would change nothing. "
+                "Leave out one or the other."
+            )
+        if self.n > self.beams:
+            raise SettingError(f"{self.beams} beams find at most as many texts, but n is {self.n}. Give more beams.")
+
+    def check_greedy(self) -> None:
+        if not self.greedy:
+            return
+        if self.top_k is not None or self.top_p is not None:
+            raise SettingError(
+                "At temperature 0 the likeliest token is taken every time, so top-k and top-p would change nothing. "
+                "Leave them out, or give a temperature above 0."
+            )
+        if self.n > 1:
+            raise SettingError(
+                f"At temperature 0 all {self.n} texts would be the same. Give a temperature above 0, or beams."
+            )
+
+    @property
+    def greedy(self) -> bool:
+        return self.beams is None and self.temperature == 0
+
+    @property
+    def heat(self) -> float:
+        return TEMPERATURE if self.temperature is None else self.temperature
+
+    @property
+    def share(self) -> float:
+        """Top-p; where only top-k is given, that alone decides."""
+        if self.top_p is None:
+            return TOP_P if self.top_k is None and self.temperature is None else 1.0
+        return self.top_p
+
+
+def at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise SettingError(f"{name} is a whole number, {least} or more; found {value}.")

@@ -1,0 +1,116 @@
+"""Large vocabularies cheaply: frequent tokens in wide vectors, rare ones in narrow, at the input and the output."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.layers.chunked import chunked_cross_entropy
+
+
+class AdaptiveEmbedding(nn.Module):
+    """Tokens cut by frequency into clusters, each `shrink` times narrower than the one before (Dai et al., 2019).
+
+    Without shrinking it is one table of full width, and the clusters matter at the output only.
+    """
+
+    def __init__(self, vocabulary: int, width: int, cutoffs: Sequence[int], shrink: int) -> None:
+        super().__init__()
+        self.width = width
+        self.scale = width**0.5
+        self.borders = [0, *(cutoff for cutoff in cutoffs if cutoff < vocabulary), vocabulary]
+        self.tokens = nn.Embedding(vocabulary, width) if shrink == 1 else None
+        self.tables, self.projections = nn.ModuleList(), nn.ParameterList()
+        for number, (first, end) in enumerate(pairwise(self.borders) if shrink > 1 else ()):
+            self.tables.append(nn.Embedding(end - first, width // shrink**number))
+            self.projections.append(nn.Parameter(torch.empty(width, width // shrink**number)))
+        for table in [self.tokens, *self.tables]:
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.02)
+        for projection in self.projections:
+            nn.init.normal_(projection, std=0.01)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(...) to (..., width)."""
+        if self.tokens is not None:
+            return self.tokens(tokens) * self.scale
+        made = self.projections[0].new_zeros(*tokens.shape, self.width)
+        for number, (first, end) in enumerate(pairwise(self.borders)):
+            mine = (tokens >= first) & (tokens < end)
+            made[mine] = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
+        return made * self.scale
+
+    def table(self, cluster: int) -> Tensor:
+        """(tokens of the cluster, its width)."""
+        if self.tokens is None:
+            return cast(nn.Embedding, self.tables[cluster]).weight
+        return self.tokens.weight[self.borders[cluster] : self.borders[cluster + 1]]
+
+
+class AdaptiveSoftmax(nn.Module):
+    """Log-probabilities by the input's own tables: of a frequent token, or of a cluster and of a token in it.
+
+    The first projection is free, the others are the input's (kimiyoung/transformer-xl, wt103).
+    """
+
+    def __init__(self, embedding: AdaptiveEmbedding) -> None:
+        super().__init__()
+        self._embedding = (embedding,)  # in a tuple, so that the tables stay the model's and are saved once
+        self.borders = embedding.borders
+        clusters = len(self.borders) - 2
+        self.bias = nn.Parameter(torch.zeros(self.borders[-1]))
+        self.clusters = nn.Parameter(torch.zeros(clusters, embedding.width)) if clusters else None
+        self.cluster_bias = nn.Parameter(torch.zeros(clusters)) if clusters else None
+        self.projection = nn.Parameter(torch.empty(embedding.width, embedding.width)) if embedding.tables else None
+        if self.projection is not None:
+            nn.init.normal_(self.projection, std=0.01)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) to (..., vocabulary) log-probabilities."""
+        head = self.head(hidden)
+        frequent = self.borders[1]
+        parts = [head[..., :frequent]]
+        for cluster in range(1, len(self.borders) - 1):
+            parts.append(head[..., frequent + cluster - 1, None] + self.tail(hidden, cluster))
+        return torch.cat(parts, dim=-1)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Log-probabilities of the frequent tokens, then of each cluster of rare ones."""
+        return F.linear(*self.head_parts(hidden)).log_softmax(-1)
+
+    def tail(self, hidden: Tensor, cluster: int) -> Tensor:
+        """Log-probabilities of the tokens of a cluster, given that it is one of them."""
+        return F.linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
+
+    def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weight, bias = self._embedding[0].table(0), self.bias[: self.borders[1]]
+        if self.clusters is not None and self.cluster_bias is not None:
+            weight, bias = torch.cat([weight, self.clusters]), torch.cat([bias, self.cluster_bias])
+        return hidden if self.projection is None else hidden @ self.projection, weight, bias
+
+    def tail_parts(self, hidden: Tensor, cluster: int) -> tuple[Tensor, Tensor, Tensor]:
+        embedding, (first, end) = self._embedding[0], self.borders[cluster : cluster + 2]
+        if embedding.tables:
+            hidden = hidden @ embedding.projections[cluster]
+        return hidden, embedding.table(cluster), self.bias[first:end]
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions; a cluster is looked into only where the target is in it."""
+        frequent, rare = self.borders[1], torch.tensor(self.borders[1:-1], device=targets.device)
+        cluster = torch.bucketize(targets, rare, right=True)
+        first = torch.where(cluster == 0, targets, frequent + cluster - 1)
+        total = len(targets) * biased_cross_entropy(*self.head_parts(hidden), first)
+        for number in range(1, len(self.borders) - 1):
+            mine = cluster == number
+            if bool(mine.any()):
+                inside = targets[mine] - self.borders[number]
+                total = total + len(inside) * biased_cross_entropy(*self.tail_parts(hidden[mine], number), inside)
+        return total / len(targets)
+
+
+def biased_cross_entropy(hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """The bias as one more column of the table."""
+    return chunked_cross_entropy(F.pad(hidden, (0, 1), value=1.0), torch.cat([table, bias[:, None]], dim=1), targets)

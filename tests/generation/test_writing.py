@@ -1,0 +1,40 @@
+"""What can be asked of generation, and what is refused."""
+
+import pytest
+
+from plmkit.errors import SettingError
+from plmkit.generation.writing import Writing
+
+
+@pytest.mark.parametrize("top_p", [0.0, -0.1, 1.0001, float("nan")])
+def test_top_p_lies_above_0_and_at_most_at_1(top_p):
+    with pytest.raises(SettingError, match="above 0 and at most 1"):
+        Writing(top_p=top_p)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"tokens": 0}, "tokens is a whole number, 1 or more; found 0"),
+        ({"n": 0}, "n is a whole number, 1 or more; found 0"),
+        ({"top_k": 0}, "top-k is a whole number, 1 or more; found 0"),
+        ({"beams": 0}, "beams is a whole number, 1 or more; found 0"),
+        ({"temperature": -1}, "temperature is a finite number, 0 or more; found -1"),
+        ({"temperature": float("inf")}, "temperature is a finite number"),
+        ({"stop": ("",)}, "A stop string is empty"),
+        ({"beams": 2, "temperature": 1.0, "top_p": 0.5}, "temperature and top-p would change nothing"),
+        ({"beams": 2, "n": 3}, "2 beams find at most as many texts, but n is 3"),
+        ({"length_penalty": 1.0}, "give beams as well"),
+        ({"temperature": 0, "top_k": 5}, "top-k and top-p would change nothing"),
+        ({"temperature": 0, "n": 2}, "all 2 texts would be the same"),
+    ],
+)
+def test_what_cannot_be_or_would_change_nothing_is_refused(asked, said):
+    with pytest.raises(SettingError, match=said):
+        Writing(**asked)
+
+
+def test_what_is_not_told_is_drawn_at_a_mild_temperature_and_what_is_told_stands_alone():
+    assert (Writing().heat, Writing().share) == (0.8, 0.95)
+    assert (Writing(temperature=1.0).heat, Writing(temperature=1.0).share) == (1.0, 1.0)
+    assert (Writing(top_k=5).heat, Writing(top_k=5).share) == (0.8, 1.0)

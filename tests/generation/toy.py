@@ -1,0 +1,69 @@
+"""A left-to-right model whose every choice depends on all that it has read, with a cache that keeps only a sum."""
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.generation.author import Author, author_of
+from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.tokenizers.wordpiece import WordPiece
+
+LINES = [
+    "the cat sees a house.", "a bird hears the moon.", "it's a well-known song, isn't it?", "the king doesn't sing.",
+    "潮水退了，就知道谁没穿裤子。", "我的狗很可爱。", "企鹅不擅长飞行。",
+]  # fmt: skip
+
+
+class ToyCache:
+    def __init__(self, rows: int, width: int) -> None:
+        self.length = 0
+        self.total = torch.zeros(rows, width)
+
+    def pick(self, rows: Tensor) -> None:
+        self.total = self.total[rows]
+
+
+class Toy(nn.Module):
+    """What follows depends on the sum of sines of everything before, each at its place."""
+
+    def __init__(self, size: int, width: int = 16) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(size, width)
+        self.head = nn.Linear(width, size)
+        self.head.weight.data.mul_(3)
+
+    def begin(self, rows: int, longest: int) -> ToyCache:
+        return ToyCache(rows, self.table.embedding_dim)
+
+    def extend(self, tokens: Tensor, cache: ToyCache) -> Tensor:
+        places = 1.0 + cache.length + torch.arange(tokens.shape[1])
+        summed = cache.total[:, None] + (self.table(tokens) * places[:, None].sqrt()).sin().cumsum(1)
+        cache.total = summed[:, -1]
+        cache.length += tokens.shape[1]
+        return summed
+
+
+def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
+    return (ByteBPE(size=size) if kind == "bytes" else WordPiece(size=size)).train(LINES * 5)
+
+
+def toy(kind: str = "bytes", longest: int | None = None) -> Author:
+    made = tokenizer(kind)
+    model = Toy(len(made.vocabulary)).eval()
+    return author_of(model, model.head, made, longest)
+
+
+@torch.inference_mode()
+def greedy_by_hand(author: Author, prompt: str, tokens: int) -> list[int]:
+    """Without a cache: everything is read again for each token."""
+    read = author.tokenizer.encode(prompt)
+    written: list[int] = []
+    for _ in range(tokens):
+        cache = author.writer.model.begin(1, 0)
+        hidden = author.writer.model.extend(torch.tensor([read + written]), cache)[:, -1]
+        token = int(author.writer.scores(hidden).argmax())
+        if token == author.tokenizer.vocabulary.end:
+            break
+        written.append(token)
+    return written

@@ -1,0 +1,66 @@
+"""What tests of parity share: random weights that tell, the same network on our side, a batch, gradients compared."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.interop.huggingface import from_huggingface
+from plmkit.network import Network
+from plmkit.training.checkpoint import put_weights
+
+VOCABULARY, LENGTHS = 61, (16, 11, 5)
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def roughen(network: nn.Module, names: tuple[str, ...] = ("bias", "norm"), by: float = 0.2) -> nn.Module:
+    """Add noise to parameters with such a part in their name: biases and norms start where a mistake hides."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if any(part in name.lower() for part in names):
+                parameter.add_(by * torch.randn_like(parameter))
+    return network
+
+
+def network_of(settings, heads: Mapping[str, nn.Module] | None = None, tasks=()) -> Network:
+    """The architecture with the heads of these objectives, each with its own weight."""
+    model = settings.build(range(VOCABULARY))
+    made = {task.name: task.build(model) for task in tasks} | dict(heads or {})
+    return Network(model, made, dict.fromkeys(made, 1.0) | {task.name: task.weight for task in tasks})
+
+
+def copied(theirs: nn.Module, family, tasks=(), heads: Mapping[str, nn.Module] | None = None, settings=None) -> Network:
+    """Our network with the weights of a Hugging Face one."""
+    settings = settings or family.architecture(theirs.config.to_dict(), where=None)
+    network = network_of(settings, heads, tasks)
+    put_weights(network, from_huggingface(theirs.state_dict(), family, settings), source=None)
+    return network
+
+
+def some_batch(*, pad: int = 0, asked_share: float = 0.3) -> Batch:
+    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions asked; no real token looks like padding."""
+    torch.manual_seed(4)
+    lengths = torch.tensor(LENGTHS)
+    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    visible = places < lengths[:, None]
+    tokens = torch.randint(pad + 1, VOCABULARY, visible.shape).where(visible, torch.tensor(pad))
+    asked = (torch.rand(visible.shape) < asked_share) & visible
+    asked[:, 1] = True
+    targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
+    segments = ((places > lengths[:, None] // 2) & visible).long()
+    verdicts = torch.tensor([0, 1, 1])
+    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=verdicts, labels=verdicts)
+
+
+def gradients_of(network: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.grad for name, weight in network.named_parameters()}
+
+
+def same_gradients(ours: Network, wanted: Mapping[str, Tensor]) -> None:
+    """Every one is equal, and none is nothing."""
+    found = gradients_of(ours)
+    assert found.keys() == wanted.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
+        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
