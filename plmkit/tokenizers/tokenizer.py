@@ -31,7 +31,7 @@ from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
-    """Text to tokens and back, by the rules of WordPiece, byte-level BPE or Unigram."""
+    """Text to tokens and back, by the rules of its kind."""
 
     def __init__(
         self, rust: RustTokenizer, named: Mapping[str, str] | None = None, needed: Iterable[str] | None = None
@@ -80,7 +80,7 @@ class Tokenizer:
 
     def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
         """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
-        if self.kind is not BYTE_PIECES:
+        if not self.kind.spaced:
             return list(sentences)
         spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
         return [*sentences[:1], *spaced[1:]] if first else spaced
@@ -150,6 +150,8 @@ class Tokenizer:
                 "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
                 "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
             }
+        if not self.vocabulary.mark:
+            return {}
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
