@@ -161,7 +161,7 @@ def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Networ
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(range(parts.vocabulary_size))
-    network = Network(model, {"label": label_head(architecture.width, task, settings.dropout)}, {"label": 1.0})
+    network = Network(model, {"label": label_head(architecture, task, settings.dropout)}, {"label": 1.0})
     if not settings.scratch:
         own = network.state_dict()
         mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
