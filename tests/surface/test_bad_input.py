@@ -531,3 +531,10 @@ def test_json_given_as_jsonl(refused, here, pretrained):
 def test_commas_in_a_tsv(refused, here, pretrained):
     (here / "train.tsv").write_text("text,label\nthe cat,good\n")
     assert "Is the separator right?" in refused(*tune(pretrained, here))
+
+
+def test_a_network_that_no_memory_holds(refused, here):
+    huge = ("architecture.width=200000", "architecture.heads=10", "architecture.inner=800000")
+    said = refused(*train(here, *(part for setting in huge for part in ("--set", setting))))
+    assert "weights: they, their gradients and the optimizer need" in said
+    assert "Lower architecture.layers or architecture.width" in said
