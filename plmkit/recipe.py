@@ -6,6 +6,8 @@ from typing import Any
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.recurrent import Recurrent
+from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
@@ -13,7 +15,7 @@ from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.span import SpanMasking
-from plmkit.corruption.stream import Stream
+from plmkit.corruption.stream import ParallelStreams, Stream
 from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
@@ -21,6 +23,7 @@ from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
@@ -39,13 +42,16 @@ from plmkit.tokenizers.wordpiece import WordPiece
 TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    Stream,
+    Stream, ParallelStreams,
 )  # fmt: skip
 HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
-ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder)
+ARCHITECTURES = (
+    Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
+    SegmentRecurrence, Recurrent,
+)  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    CausalLM,
+    AdaptiveLM, CausalLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb)

@@ -50,6 +50,10 @@ COUNTS = {
     "gpt2-medium": (354_823_168, 354_823_168),
     "gpt2-large": (774_030_080, 774_030_080),
     "gpt2-xl": (1_557_611_200, 1_557_611_200),
+    "transformer-xl-tiny": (1_452_544, 1_460_544),
+    "transformer-xl-mini": (5_465_600, 5_473_600),
+    "transformer-xl-enwik8": (41_055_232, 41_055_436),
+    "transformer-xl-enwik8-large": (277_231_616, 277_231_820),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
 STATED = {

@@ -164,8 +164,7 @@ def write_huggingface(
     numeric: bool = False,
 ) -> None:
     """A folder that transformers opens, or one that holds several such; written whole or not at all."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
+    check_new(folder)
     family = family_of(architecture, model_type)
     vocabulary = tokenizer.vocabulary
     ready = []
@@ -199,6 +198,12 @@ def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
     end = None if vocabulary.end == MISSING else vocabulary.end
     pad = vocabulary.filler if judges or vocabulary.pad != MISSING else None
     return {"pad_token_id": pad, "bos_token_id": end, "eos_token_id": end}
+
+
+def check_new(folder: Path) -> None:
+    """A folder to export to is new, or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
 
 
 def config_of(net: Net, family: Family) -> dict[str, Any]:
