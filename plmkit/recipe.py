@@ -9,6 +9,7 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
@@ -42,7 +43,7 @@ from plmkit.tokenizers.wordpiece import WordPiece
 TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    Stream, ParallelStreams,
+    DialogueAndText, Stream, ParallelStreams,
 )  # fmt: skip
 HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
 ARCHITECTURES = (
