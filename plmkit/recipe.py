@@ -9,6 +9,7 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
@@ -32,17 +33,18 @@ from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
+from plmkit.tokenizers.counted import Characters, Words
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, Characters, Words)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    Stream, ParallelStreams,
+    DialogueAndText, Stream, ParallelStreams,
 )  # fmt: skip
 HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
 ARCHITECTURES = (
@@ -54,7 +56,7 @@ OBJECTIVES = (
     AdaptiveLM, CausalLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
-OPTIMIZERS = (AdamW, BertAdam, Lamb)
+OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *HIDINGS),

@@ -54,6 +54,14 @@ COUNTS = {
     "transformer-xl-mini": (5_465_600, 5_473_600),
     "transformer-xl-enwik8": (41_055_232, 41_055_436),
     "transformer-xl-enwik8-large": (277_231_616, 277_231_820),
+    "transformer-xl-text8": (40_964_608, 40_964_635),
+    "transformer-xl-text8-large": (277_050_368, 277_050_395),
+    "transformer-xl-wt103": (150_838_570, 151_107_538),
+    "transformer-xl-wt103-large": (283_851_120, 285_170_506),
+    "lstm-tiny": (1_288_192, 1_288_192),
+    "lstm-mini": (8_298_496, 8_298_496),
+    "lstm-medium": (13_270_400, 13_270_400),
+    "lstm-large": (51_024_000, 51_024_000),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
 STATED = {
