@@ -10,6 +10,7 @@ from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.permutation import PermutedSpans
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.span import SpanMasking
 from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
@@ -37,7 +38,9 @@ TOKENIZERS = (WordPiece, ByteBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
 )  # fmt: skip
-HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
+HIDINGS = (
+    TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
+)  # fmt: skip
 ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator)
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,

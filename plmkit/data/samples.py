@@ -177,6 +177,8 @@ def as_batch(rows: Rows) -> Batch:
         targets=tensor(rows.targets),
         edges=tensor(rows.edges),
         follows=tensor(rows.follows),
+        order=tensor(rows.order),
+        backward=tensor(rows.backward),
     )
 
 

@@ -35,6 +35,8 @@ def theirs_with(kind=XLNetLMHeadModel, **settings):
 
 def ours_from(theirs) -> Network:
     settings = xlnet.architecture(theirs.config.to_dict(), where=None)
+    assert settings.reuse == 5 / 512
+    settings = replace(settings, reuse=5 / LENGTH)  # of the rows that stand here
     model = settings.build(range(VOCABULARY))
     heads = {task.name: task.build(model) for task in (PermutedLM(),)}
     network = Network(model, heads, dict.fromkeys(heads, 1.0))
