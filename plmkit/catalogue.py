@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert
+from plmkit.recipes.foundations import bert, gpt2
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert
@@ -44,6 +44,12 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "electra-small": electra.electra_small,
     "electra-base": electra.electra_base,
     "electra-large": electra.electra_large,
+    "gpt2-tiny": gpt2.gpt2_tiny,
+    "gpt2-mini": gpt2.gpt2_mini,
+    "gpt2-small": gpt2.gpt2_small,
+    "gpt2-medium": gpt2.gpt2_medium,
+    "gpt2-large": gpt2.gpt2_large,
+    "gpt2-xl": gpt2.gpt2_xl,
 }
 
 

@@ -55,6 +55,10 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
         raise SettingError(f"There is no sentence_task '{task}'.{nearest(task, SENTENCE_TASKS)} There are {known}.")
     rows, judge = SENTENCE_TASKS[task]
     arrangement, *hiding = recipe.corruption
+    if "targets" in arrangement.writes:
+        raise SettingError(
+            f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
+        )
     if judge or arrangement.writes:  # rows without a label suit no task as they are
         arrangement = take_over(rows, arrangement)
     judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
@@ -64,8 +68,10 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
 
 
 def sentence_task(recipe: Recipe) -> str | None:
-    """The name of the task that a recipe has; None where it has another."""
+    """The name of the task that a recipe has; None where it has another, or can have none."""
     judges = {type(objective) for objective in recipe.objectives if isinstance(objective, JUDGES)}
+    if "targets" in recipe.corruption[0].writes:
+        return None
     if not judges:
         return "none"
     found = (type(recipe.corruption[0]), *judges)

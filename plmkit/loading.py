@@ -181,11 +181,13 @@ def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Te
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
     model = parts.architecture.build(range(parts.vocabulary_size))
+    goes_on = getattr(parts.architecture, "left_to_right", False)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
         objective.name: objective.build(model)
         for objective in known.values()
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
+        or (goes_on and getattr(objective, "weightless", False))
     }
     if parts.task:
         heads["label"] = label_head(parts.architecture.width, parts.task)

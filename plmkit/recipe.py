@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.shared_encoder import SharedEncoder
@@ -13,6 +14,7 @@ from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.permutation import PermutedSpans
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.stream import Stream
 from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
@@ -21,6 +23,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
@@ -30,20 +33,22 @@ from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
-from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, Unigram)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
+    Stream,
 )  # fmt: skip
 HIDINGS = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
-ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator)
+ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder)
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
+    CausalLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb)

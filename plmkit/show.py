@@ -146,7 +146,10 @@ def pretrained(out: Path, about: dict[str, Any]) -> None:
         + (f"; loss on held-out text: {told}." if told else ".")
     )
     console.print(f"The model is in {out}. Next:", markup=False)
-    console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
+    if result.get("valid/causal_lm") is not None:
+        console.print(f'  plm generate {out} "how a text begins"', markup=False)
+    else:
+        console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
     console.print(
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
     )

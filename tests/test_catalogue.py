@@ -44,6 +44,12 @@ COUNTS = {
     "electra-small": (14_130_170, 14_196_219),
     "electra-base": (118_795_066, 119_386_427),
     "electra-large": (353_604_666, 354_655_291),
+    "gpt2-tiny": (6_862_464, 6_862_464),  # the token table is its head as well
+    "gpt2-mini": (16_090_880, 16_090_880),
+    "gpt2-small": (124_439_808, 124_439_808),
+    "gpt2-medium": (354_823_168, 354_823_168),
+    "gpt2-large": (774_030_080, 774_030_080),
+    "gpt2-xl": (1_557_611_200, 1_557_611_200),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
 STATED = {

@@ -136,7 +136,7 @@ def test_the_network_gets_the_segments_that_rows_need_and_a_setting_of_ones_own_
             "There is no 'TokenMaskin' to choose as corruption. Did you mean 'TokenMasking'?",
         ),
         ("corruption.word_masking=TokenMasking", "There is no setting 'corruption.word_masking'."),
-        ("architecture=Decoder", "There is no 'Decoder' to choose as architecture."),
+        ("architecture=Recoder", "There is no 'Recoder' to choose as architecture."),
         ("architecture=[Encoder,Encoder]", "'architecture' takes one choice; found [Encoder,Encoder]."),
         ("corruption=[1]", "'corruption' is a group of settings, not a value"),
         ("corruption.sentence_pairs.short=0.1", None),

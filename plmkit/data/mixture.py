@@ -1,11 +1,13 @@
 """Mixing corpora: each source's share of the tokens that are read."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from plmkit.data.rows import Plan
 from plmkit.data.shards import TokenStore
+from plmkit.data.stream import StreamPlan
 
 CLOSE = 0.002  # a share this near to what was asked for is left alone
 ROUNDS = 100
@@ -35,7 +37,10 @@ def repeat_to(documents: np.ndarray, sizes: np.ndarray, wanted: float, rng: np.r
     return np.concatenate([np.tile(documents, int(copies)), documents[order[:extra]]])
 
 
-def balance(plan: Plan, store: TokenStore, weights: Sequence[float], rng: np.random.Generator) -> Plan:
+AnyPlan = TypeVar("AnyPlan", Plan, StreamPlan)
+
+
+def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.random.Generator) -> AnyPlan:
     """The plan without the rows that gave a source more than its share: cutting and random second texts do that."""
     if not weights or not len(plan):
         return plan
@@ -52,7 +57,7 @@ def balance(plan: Plan, store: TokenStore, weights: Sequence[float], rng: np.ran
     return plan.only(np.sort(order))
 
 
-def tokens_by_source(plan: Plan, store: TokenStore, sources: int) -> np.ndarray:
+def tokens_by_source(plan: Plan | StreamPlan, store: TokenStore, sources: int) -> np.ndarray:
     """(N, sources) how many tokens of each source a row has."""
     starts = store.sentences[store.documents]
     counts = np.zeros((len(plan), sources))

@@ -56,7 +56,7 @@ class Samples:
         self.vocabulary = vocabulary
         self.seed = seed
         self.weights = weights
-        self.planned: tuple[tuple[int, int, int], Plan, np.ndarray] | None = None
+        self.planned: tuple[tuple[int, int, int], Any, np.ndarray] | None = None
 
     @property
     def more_specials(self) -> int:
@@ -86,14 +86,18 @@ class Samples:
         """The same before it becomes a batch: with the units that it was hidden by."""
         plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
-        filled = fill(self.store, plan, chosen, self.vocabulary, length)
+        filled = (
+            fill(self.store, plan, chosen, self.vocabulary, length)
+            if isinstance(plan, Plan)
+            else self.arrange.fill(plan, chosen, self.vocabulary)
+        )
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
             filled = at_stage(step, stage)(filled, self.vocabulary, draws)
         return filled
 
-    def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:
-        """The epoch's examples and their order in batches of so many rows; the latest is kept."""
+    def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Any, np.ndarray]:
+        """The epoch's examples, a Plan or a StreamPlan, and their order in batches of so many rows; kept once made."""
         key = epoch, length, rows if self.continues else 1
         if self.planned is None or self.planned[0] != key:
             repeat = min((hiding_epoch(step, epoch) for step in self.hide), default=epoch)

@@ -8,11 +8,15 @@ import numpy as np
 
 from plmkit.errors import InputError
 
-ROLES = ("pad", "unknown", "cls", "sep", "mask")
+ROLES = ("pad", "unknown", "cls", "sep", "mask")  # what masked models need, all of it
+OTHER_ROLES = ("end", "extract")
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's names
 ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, ROBERTA_NAMES)
+END_OF_TEXT = "<|endoftext|>"
+OTHER_NAMES = {"end": (END_OF_TEXT, "<eos>", "\n</w>"), "extract": ("_classify_",)}  # GPT-1 parts texts by a line break
+MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
 
 CONTINUATION = "##"  # at a piece that goes on with a word: BERT
 BYTE_SPACE = "\u0120"  # at a piece that begins a word, the byte of its space: GPT-2, RoBERTa
@@ -24,11 +28,13 @@ class Vocabulary:
     """Every token in order of its number, the numbers of the special ones, and how they frame a row."""
 
     tokens: tuple[str, ...]
-    pad: int
-    unknown: int
-    cls: int
-    sep: int
-    mask: int
+    pad: int = MISSING
+    unknown: int = MISSING
+    cls: int = MISSING
+    sep: int = MISSING
+    mask: int = MISSING
+    end: int = MISSING  # after a text, before the next; where no token does only that, the separator
+    extract: int = MISSING  # at the end of a row that a left-to-right model judges (Radford et al., 2018, 3.3)
     special: frozenset[int]  # never hidden, never ordinary text
     mark: str = CONTINUATION  # how a token shows whether it begins a word
     separators: int = 1  # between the two texts of a pair
@@ -42,8 +48,9 @@ class Vocabulary:
         also_special: Iterable[int] = (),
         named: Mapping[str, str] | None = None,
         mark: str = CONTINUATION,
+        needed: Iterable[str] = ROLES,
     ) -> "Vocabulary":
-        """Find the special tokens by name; refuse a list that lacks one or says a token twice."""
+        """Find the special tokens by name; refuse a list that lacks one of the needed or says a token twice."""
         tokens = tuple(tokens)
         number = {token: position for position, token in enumerate(tokens)}
         if not tokens:
@@ -55,15 +62,18 @@ class Vocabulary:
                 f" {number[tokens[again]]} (counted from 0). Remove one of them."
             )
         names = find_names(number, named or {})
-        if missing := [name for name in names if name not in number]:
+        needed = frozenset(needed)
+        if missing := [name for role, name in names.items() if role in needed and name not in number]:
             raise InputError(
                 f"The vocabulary of {len(tokens)} tokens has no {', '.join(missing)}."
-                f" It needs all of {' '.join(names)}."
+                f" It needs all of {' '.join(name for role, name in names.items() if role in needed)}."
             )
-        roles = {role: number[name] for role, name in zip(ROLES, names, strict=True)}
-        if len(set(roles.values())) < len(roles):
-            raise InputError(f"The special tokens are {' '.join(names)}: each needs a name of its own.")
-        return cls(tokens=tokens, special=frozenset({*roles.values(), *also_special}), mark=mark, **roles)
+        roles = {role: number[name] for role, name in names.items() if name in number}
+        apart = [place for role, place in roles.items() if role == "end" or place != roles.get("end")]
+        if len(set(apart)) < len(apart):
+            raise InputError(f"The special tokens are {' '.join(names.values())}: each needs a name of its own.")
+        special = frozenset({*roles.values(), *also_special})
+        return cls(tokens=tokens, special=special, mark=mark, **{"end": roles.get("sep", MISSING), **roles})
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -71,11 +81,32 @@ class Vocabulary:
     @property
     def roles(self) -> dict[str, str]:
         """The names of the special tokens by what they are for."""
-        return {role: self.tokens[getattr(self, role)] for role in ROLES}
+        numbers = {role: getattr(self, role) for role in (*ROLES, *OTHER_ROLES)}
+        own = {role: number for role, number in numbers.items() if role != "end" or number != self.sep}
+        return {role: self.tokens[number] for role, number in own.items() if number != MISSING}
+
+    def lacks(self, roles: Iterable[str]) -> list[str]:
+        """Those of the roles that no token has."""
+        return [role for role in roles if getattr(self, role) == MISSING]
+
+    @property
+    def filler(self) -> int:
+        """What stands where nothing is read."""
+        return max(self.pad, 0)
+
+    def frame(self, texts: int) -> tuple[list[int], list[int], list[int]]:
+        """The special tokens before a row of one text or two, between the two, and behind them.
+
+        A model that was only trained to go on has no frame: a text begins behind the end of another.
+        """
+        before = self.end if self.cls == MISSING else self.cls
+        after = self.sep if self.extract == MISSING else self.extract
+        between = [self.sep] * self.separators if texts == 2 else []
+        return known([before]), known(between), known([after])
 
     def specials(self, texts: int) -> int:
         """How many special tokens frame a row of one text or two."""
-        return 2 if texts == 1 else 2 + self.separators
+        return sum(map(len, self.frame(texts)))
 
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
         """True where a token is text, False where it is special; the shape of `tokens`."""
@@ -108,8 +139,16 @@ class Vocabulary:
         return ordinary
 
 
-def find_names(known: Iterable[str], named: Mapping[str, str]) -> tuple[str, ...]:
+def known(numbers: list[int]) -> list[int]:
+    return [number for number in numbers if number != MISSING]
+
+
+def find_names(known: Iterable[str], named: Mapping[str, str]) -> dict[str, str]:
     """A name for each role: as the tokenizer's files say, for the rest the known set that fits best."""
     known = frozenset(known)
     sets = [tuple(named.get(role, name) for role, name in zip(ROLES, names, strict=True)) for names in KNOWN_NAMES]
-    return max(sets, key=lambda names: sum(name in known for name in names))
+    best = max(sets, key=lambda names: sum(name in known for name in names))
+    others = {
+        role: named.get(role) or next((n for n in names if n in known), "") for role, names in OTHER_NAMES.items()
+    }
+    return {**dict(zip(ROLES, best, strict=True)), **{role: name for role, name in others.items() if name}}

@@ -35,7 +35,7 @@ class Row:
         self.prompt_text, self.prompt = text, list(prompt)
         self.written: list[int] = []
         self.spelling, self.stops = Spelling(tokenizer, prompt), Stops(writing.stop)
-        self.end_token = getattr(tokenizer.vocabulary, "end", -1)
+        self.end_token = tokenizer.vocabulary.end
         self.room, self.asked = room, writing.tokens
         self.rng = generator(writing.seed, *key)  # its own, so that its text does not depend on its neighbours
         self.pieces: list[str] = []

@@ -24,9 +24,46 @@ class SelfAttention(nn.Module):
         width = hidden.shape[-1]
         joint = packing.unpack(self.query_key_value(hidden))  # (B, L, 3 * width)
         query, key, value = joint.unflatten(-1, (3, self.heads, width // self.heads)).permute(2, 0, 3, 1, 4)
-        dropout = self.dropout if self.training else 0.0
-        mixed = attend(query, key, value, packing.visible, dropout)
+        mixed = self.mix(query, key, value, packing)
         return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing) -> Tensor:
+        """(B, heads, L, width / heads) for each position, what it reads."""
+        return attend(query, key, value, packing.visible, self.share)
+
+    @property
+    def share(self) -> float:
+        """Of the weights that are dropped now."""
+        return self.dropout if self.training else 0.0
+
+
+class CausalAttention(SelfAttention):
+    """Every position reads itself and those before it; padding stands behind a row, where nothing reads it."""
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing) -> Tensor:
+        if self.share == 0 or query.device.type != "cpu":
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=self.share, is_causal=True)
+        return attend(query, key, value, band(packing.length, packing.length, query.device), self.share)
+
+
+class BandedAttention(CausalAttention):
+    """Every position reads itself and the `band - 1` before it (Child et al., 2019, local attention)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, band: int) -> None:
+        super().__init__(width, heads, dropout)
+        self.band = band
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing) -> Tensor:
+        if self.band >= packing.length:
+            return super().mix(query, key, value, packing)
+        return attend(query, key, value, band(packing.length, self.band, query.device), self.share)
+
+
+def band(length: int, width: int, device: torch.device) -> Tensor:
+    """(L, L) True where position i may read position j: 0 <= i - j < width."""
+    places = torch.arange(length, device=device)
+    distance = places[:, None] - places
+    return (distance >= 0) & (distance < width)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""One Transformer layer, normalised after each sublayer."""
+"""One Transformer layer, normalised after each sublayer or before it."""
 
 from typing import Any
 
@@ -36,6 +36,24 @@ class PostNormBlock(nn.Module):
     def forward(self, hidden: Tensor, *context: Any) -> Tensor:
         hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, *context)))
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
+
+
+class PreNormBlock(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x)) (Radford et al., 2019, 2.3)."""
+
+    def __init__(
+        self, attention: nn.Module, feed_forward: nn.Module, *, width: int, dropout: float, epsilon: float
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, eps=epsilon)
+        self.attention = attention
+        self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
+        self.feed_forward = feed_forward
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
+        hidden = hidden + self.dropout(self.attention(self.attention_norm(hidden), *context))
+        return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden)))
 
 
 class Borrowed(nn.Module):

@@ -1,4 +1,4 @@
-"""The input of BERT and its family."""
+"""The input of BERT and its family, and that of GPT."""
 
 import torch
 from torch import Tensor, nn
@@ -27,3 +27,16 @@ class InputEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
         return self.dropout(self.norm(self.total(tokens, segments, positions)))
+
+
+class PlacedEmbedding(nn.Module):
+    """Sum of token and position vectors (Radford et al., 2018, 3.1)."""
+
+    def __init__(self, *, vocabulary: int, longest: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(longest, width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self.dropout(self.tokens(tokens) + self.positions(positions))

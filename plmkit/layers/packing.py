@@ -13,8 +13,10 @@ class Packing:
         self.kept = None if whole else visible.flatten().nonzero().squeeze(1)  # (T,)
         self.visible = None if whole else visible[:, None, None, :]  # what attention may read; None: all
         self.first = torch.arange(self.rows, device=visible.device) * self.length  # where each row begins
+        self.last = self.first + self.length - 1  # where each row ends
         if self.kept is not None:
-            self.first = visible.sum(1).cumsum(0) - visible.sum(1)
+            ends = visible.sum(1).cumsum(0)
+            self.first, self.last = ends - visible.sum(1), ends - 1
 
     def pack(self, padded: Tensor) -> Tensor:
         flat = padded.flatten(0, 1)

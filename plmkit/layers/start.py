@@ -23,7 +23,7 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
 
 
 def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
-    """Matrices and tables from a normal, biases zero (zihangdai/xlnet)."""
+    """Matrices and tables from a normal, biases zero (openai/gpt-2, zihangdai/xlnet)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.normal_(part.weight, std=deviation)

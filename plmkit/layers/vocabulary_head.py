@@ -7,7 +7,24 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE
 from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.chunked import chunked_cross_entropy
 from plmkit.layers.start import start_weights
+
+
+class TiedHead(nn.Module):
+    """The token table itself, with no weight of its own (Radford et al., 2018, 3.1)."""
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self._table = (table,)  # in a tuple, so that the table stays the network's and is saved once
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) to (..., vocabulary)."""
+        return F.linear(hidden, self._table[0].weight)
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions."""
+        return chunked_cross_entropy(hidden, self._table[0].weight, targets)
 
 
 class TableHead(nn.Module):

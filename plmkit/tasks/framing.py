@@ -25,16 +25,15 @@ class Framed:
 
 def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int) -> Framed:
     """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier)."""
+    before, between, after = vocabulary.frame(1 if second is None else 2)
     if second is None:
         kept = first[: longest - vocabulary.specials(1)]
-        tokens = np.concatenate([[vocabulary.cls], kept, [vocabulary.sep]])
+        tokens = np.concatenate([before, kept, after]).astype(np.int64)
         return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
     cut_first, cut_second = cuts(len(first), len(second), longest - vocabulary.specials(2))
     a, b = len(first) - cut_first, len(second) - cut_second
-    between = [vocabulary.sep] * vocabulary.separators
-    parts = ([vocabulary.cls], first[:a], between, second[:b], [vocabulary.sep])
-    cut = cut_first + cut_second
-    return Framed(tokens=np.concatenate(parts), second=1 + a + len(between), cut=cut)
+    tokens = np.concatenate([before, first[:a], between, second[:b], after]).astype(np.int64)
+    return Framed(tokens=tokens, second=len(before) + a + len(between), cut=cut_first + cut_second)
 
 
 def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
@@ -52,7 +51,7 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
     """Rows side by side, padded to the longest, or to `length`."""
     lengths = np.array([len(row.tokens) for row in rows])
     width = length or int(lengths.max())
-    tokens = np.full((len(rows), width), vocabulary.pad, dtype=np.int64)
+    tokens = np.full((len(rows), width), vocabulary.filler, dtype=np.int64)
     segments = np.zeros_like(tokens)
     for number, row in enumerate(rows):
         tokens[number, : len(row.tokens)] = row.tokens

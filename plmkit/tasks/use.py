@@ -122,9 +122,10 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
 def token_index(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> str:
     """For each row: its tokens, and where its vectors begin."""
     vocabulary = model.tokenizer.vocabulary
+    special = {number for part in vocabulary.frame(2) for number in part}
     lines, begin = [], 0
     for row, mine in zip(model.rows(pairs), vectors, strict=True):
-        kept = [token for token in row.tokens.tolist() if token not in (vocabulary.cls, vocabulary.sep)]
+        kept = [token for token in row.tokens.tolist() if token not in special]
         lines.append(json.dumps({"begin": begin, "tokens": vocabulary.names(kept)}, ensure_ascii=False) + "\n")
         begin += len(mine)
     return "".join(lines)

@@ -34,22 +34,56 @@ class ByteBPE:
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
-        # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
-        # the same in every process. Letters in the text add none, for each is made of these.
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.size - 1,
-            min_frequency=self.min_frequency,
-            special_tokens=[BEGIN, PAD, END, UNKNOWN],
-            initial_alphabet=sorted(BYTES),
-            show_progress=False,
-        )
-        rust = RustTokenizer(models.BPE())
-        rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        reader = Reader(texts, on_progress)
-        rust.train_from_iterator(reader, trainer)
-        if not reader.has_text:
-            raise InputError("There is no text to learn a vocabulary from. Give more text.")
+        rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
         return Tokenizer(rust)  # adds the mask, which stands last
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamByteBPE:
+    """Byte-level BPE with one special token, the end of a text, trained on the user's text (Radford et al., 2019)."""
+
+    size: int = 50257
+    min_frequency: int = 2
+
+    def __post_init__(self) -> None:
+        fewest = len(BYTES) + 1
+        if self.size < fewest:
+            raise SettingError(
+                f"tokenizer.size is {self.size}, but bytes and the end of a text alone are {fewest}."
+                " Choose more: 8000 suits a small corpus, 50257 is GPT-2's."
+            )
+        if self.min_frequency < 1:
+            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+
+    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
+        return Tokenizer(rust, needed=("end",))  # which stands last
+
+
+def merged(
+    texts: Iterable[str],
+    size: int,
+    min_frequency: int,
+    special: list[str],
+    on_progress: Callable[[int], None] | None,
+) -> RustTokenizer:
+    # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
+    # the same in every process. Letters in the text add none, for each is made of these.
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        special_tokens=special,
+        initial_alphabet=sorted(BYTES),
+        show_progress=False,
+    )
+    rust = RustTokenizer(models.BPE())
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    reader = Reader(texts, on_progress)
+    rust.train_from_iterator(reader, trainer)
+    if not reader.has_text:
+        raise InputError("There is no text to learn a vocabulary from. Give more text.")
+    return rust
 
 
 class Reader:

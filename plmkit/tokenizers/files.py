@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import normalizers
 
-from plmkit.data.vocabulary import ROLES, Vocabulary
+from plmkit.data.vocabulary import END_OF_TEXT, Vocabulary
 from plmkit.errors import InputError
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
@@ -20,9 +20,15 @@ VOCABULARY_FILE = "vocab.txt"  # WordPiece
 BYTE_FILES, MERGES_FILES = ("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")  # GPT-2 and RoBERTa
 PIECES_FILE = "spiece.model"  # SentencePiece
 FOUND = (TOKENIZER_FILE, VOCABULARY_FILE, *BYTE_FILES, PIECES_FILE)  # in this order
-END_OF_TEXT = "<|endoftext|>"
 MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
-THEIR_ROLES = dict(zip(ROLES, ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), strict=True))
+THEIR_ROLES = {
+    "pad": "pad_token",
+    "unknown": "unk_token",
+    "cls": "cls_token",
+    "sep": "sep_token",
+    "mask": "mask_token",
+    "end": "eos_token",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,12 +29,18 @@ def join(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
 
 
 def settled_words(tokens: Sequence[str]) -> int:
-    """How many of these tokens `join` reads the same whatever follows: all but the last word, and its ' or -."""
+    """How many of these tokens `join` reads the same whatever follows.
+
+    The last word may still grow, and decides how a - or a ' before it is joined; so does the word before it, which an
+    ideograph may touch.
+    """
     count = len(tokens)
     while count > 1 and tokens[count - 1].startswith(CONTINUATION):
         count -= 1
     count = max(0, count - 1)
-    return count - 1 if count and tokens[count - 1] in ("'", "-") else count
+    if count and tokens[count - 1] in ("'", "-"):
+        return count - 1
+    return count - 2 if count > 1 and tokens[count - 2] == "'" else count
 
 
 def touches(left: str, right: str) -> bool:
@@ -69,12 +75,12 @@ def join_bytes(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
 
 def settled_bytes(tokens: Sequence[str]) -> int:
     """How many of these tokens end with a whole character: a Chinese one has three bytes, in up to three tokens."""
-    least = max(0, len(tokens) - 3)
-    return next((count for count in range(len(tokens), least, -1) if is_whole(tokens[:count])), least)
+    return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)
 
 
 def is_whole(tokens: Sequence[str]) -> bool:
-    tail = "".join(tokens[-4:])[-4:]  # no character has more bytes
+    """Do the bytes of these, the last four or more tokens, end with a character's last?"""
+    tail = "".join(tokens)[-4:]  # no character has more bytes
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(bytes(BYTE_OF.get(character, 0) for character in tail))
     return not decoder.getstate()[0]

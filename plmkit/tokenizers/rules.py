@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, UNKNOWN
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN
 from plmkit.errors import InputError
 from plmkit.tokenizers.readable import join, join_bytes, join_marked, settled_bytes, settled_words
 
@@ -27,6 +27,8 @@ class Kind:
     second: int = 1  # the segment of the second text, likewise
     trimmer: Any = None  # takes the space that a token bears off its place in the text
     mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
+    open: bool = False  # may do without some special tokens, and takes those that it lacks
+    needs: tuple[str, ...] = ROLES  # special tokens that it must have or takes, where nobody says otherwise
 
 
 WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece(), settled=settled_words)
@@ -39,6 +41,7 @@ BYTE_PIECES = Kind(
     second=0,
     trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
     mask_takes_space=True,
+    open=True,
 )
 MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
 

@@ -12,7 +12,16 @@ import numpy as np
 from tokenizers import AddedToken, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, ROBERTA_NAMES, ROLES, Vocabulary
+from plmkit.data.vocabulary import (
+    BYTE_SPACE,
+    CONTINUATION,
+    END_OF_TEXT,
+    MISSING,
+    ROBERTA_NAMES,
+    ROLES,
+    Vocabulary,
+    find_names,
+)
 from plmkit.errors import FolderError, InputError
 from plmkit.files import put_text
 from plmkit.tokenizers import files
@@ -24,9 +33,11 @@ from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 class Tokenizer:
     """Text to tokens and back, by the rules of WordPiece, byte-level BPE or Unigram."""
 
-    def __init__(self, rust: RustTokenizer, named: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, rust: RustTokenizer, named: Mapping[str, str] | None = None, needed: Iterable[str] | None = None
+    ) -> None:
         self.kind = kind_of(rust)
-        self.vocabulary = vocabulary_of(rust, self.kind, named or {})
+        self.vocabulary = vocabulary_of(rust, self.kind, named or {}, needed)
         self._rust = with_special_tokens(rust, self.kind, self.vocabulary)
         self._plain = RustTokenizer.from_str(self._rust.to_str())
         self._plain.encode_special_tokens = True  # that is, "[MASK]" is read as three ordinary pieces
@@ -107,8 +118,11 @@ class Tokenizer:
         """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read."""
         folder = Path(folder)
         content = self._rust.to_str(pretty=True)
-        names = {files.THEIR_ROLES[role]: name for role, name in self.vocabulary.roles.items()}
-        segments = ["token_type_ids"] if self.vocabulary.second else []
+        roles = self.vocabulary.roles
+        names = {theirs: roles[role] for role, theirs in files.THEIR_ROLES.items() if role in roles}
+        if self.vocabulary.cls == MISSING and "end" in roles:
+            names["bos_token"] = roles["end"]  # a text begins where another ended
+        segments = ["token_type_ids"] if self.vocabulary.second and self.vocabulary.cls != MISSING else []
         config = {
             # Reads tokenizer.json as it is; BertTokenizer would give up words of more than 100 characters.
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -149,12 +163,16 @@ def bert_tokenizer(
     return Tokenizer(bert_rules(tokens, lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese))
 
 
-def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a spiece.model, or their folder."""
+def load_tokenizer(path: str | Path, needed: Iterable[str] | None = None) -> Tokenizer:
+    """Read a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a spiece.model, or their folder.
+
+    Special tokens that are needed and missing are added where the kind allows it. Where nobody says what is
+    needed, the settings beside the file are taken at their word; without any, a masked model's tokens are.
+    """
     path = files.find_file(Path(path))
     try:
         rust, named = files.read_tokenizer(path)
-        return Tokenizer(rust, named)
+        return Tokenizer(rust, named, needed)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -163,30 +181,37 @@ def from_json(content: str, named: Mapping[str, str]) -> Tokenizer:
     return Tokenizer(RustTokenizer.from_str(content), named)
 
 
-def vocabulary_of(rust: RustTokenizer, kind: Kind, named: Mapping[str, str]) -> Vocabulary:
-    if kind is BYTE_PIECES:
-        add_missing(rust, named)
+def vocabulary_of(
+    rust: RustTokenizer, kind: Kind, named: Mapping[str, str], needed: Iterable[str] | None
+) -> Vocabulary:
+    needed = (() if kind.open and named else kind.needs) if needed is None else tuple(needed)
+    if kind.open:
+        add_missing(rust, named, needed)
     numbers = rust.get_vocab(with_added_tokens=True)
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise InputError(f"The {len(numbers)} tokens are not numbered from 0 without gaps or repeats.")
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
     tokens = sorted(numbers, key=numbers.__getitem__)
-    vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark)
+    vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark, needed=needed)
     separators, second = framing_of(rust, kind, vocabulary)
     return replace(vocabulary, separators=separators, second=second)
 
 
-def add_missing(rust: RustTokenizer, named: Mapping[str, str]) -> None:
+def add_missing(rust: RustTokenizer, named: Mapping[str, str], needed: Iterable[str]) -> None:
     """GPT-2 has no special tokens but the end of a text: those it lacks go behind its last token."""
-    names = {role: named.get(role, name) for role, name in zip(ROLES, ROBERTA_NAMES, strict=True)}
-    ordered = [names[role] for role in ("cls", "pad", "sep", "unknown", "mask")]
     known = rust.get_vocab(with_added_tokens=True)
-    missing = [name for name in ordered if name not in known]
+    names = find_names(known, dict(zip(ROLES, ROBERTA_NAMES, strict=True)) | {"end": END_OF_TEXT} | dict(named))
+    if names["sep"] in known and "end" not in named:
+        names["end"] = names["sep"]  # which ends a text too
+    ordered = [role for role in ("cls", "pad", "sep", "unknown", "mask", "end") if role in frozenset(needed)]
+    missing = dict.fromkeys(names[role] for role in ordered if names[role] not in known)
     rust.add_special_tokens([special_token(name, lstrip=name == names["mask"]) for name in missing])
 
 
 def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple[int, int]:
     """Separators between two texts and the segment of the second: as the file frames a pair, or as its kind does."""
+    if vocabulary.lacks(("cls", "sep")):
+        return kind.separators, kind.second
     pair = rust.encode("a", "b")
     seps = pair.ids.count(vocabulary.sep)
     if pair.ids[:1] != [vocabulary.cls] or pair.ids[-1:] != [vocabulary.sep] or seps < 2:
@@ -203,11 +228,14 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
     rust.no_truncation()
     rust.no_padding()
     known = {token.content: token for token in rust.get_added_tokens_decoder().values() if token.special}
-    takes_space = {vocabulary.tokens[vocabulary.mask]} if kind.mask_takes_space else set()
+    takes_space = {vocabulary.roles.get("mask")} if kind.mask_takes_space else set()
     rust.add_special_tokens(
         [known.get(name) or special_token(name, lstrip=name in takes_space) for name in vocabulary.roles.values()]
     )
     rust.decoder = kind.decoder
+    if vocabulary.lacks(("cls", "sep")):
+        rust.post_processor = kind.trimmer or processors.Sequence([])  # nothing frames a text
+        return rust
     cls, sep = vocabulary.roles["cls"], vocabulary.roles["sep"]
     between = [f"{sep}:0"] * vocabulary.separators
     template = processors.TemplateProcessing(

@@ -15,9 +15,10 @@ from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.data.units.starts import word_starts
+from plmkit.data.vocabulary import ROLES
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, kind_of
 from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
@@ -89,7 +90,13 @@ def prepare(
     notes = tuple(note for corpus in corpora for note in corpus.notes)
     for note in notes:
         screen.say(note)
-    ready = load_tokenizer(tokenizer) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    needed = getattr(recipe.corruption[0], "needs", ROLES)
+    ready = load_tokenizer(tokenizer, needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    if lacking := ready.vocabulary.lacks(needed):
+        raise SettingError(
+            f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "
+            f"makes none for {', '.join(lacking)}. Choose another (--set tokenizer=ByteBPE has all)."
+        )
     store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
         held = tokens_of([opened[-1]], ready, segmenter, settings, screen)

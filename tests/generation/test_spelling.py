@@ -34,7 +34,7 @@ def test_pieces_joined_are_the_text_that_decoding_all_at_once_gives(kind):
     made = tokenizer(kind)
     text = " ".join(random.Random(0).choices(LINES, k=30))
     prompt, tokens = made.encode(PROMPT), made.encode(" " + text)
-    assert len(tokens) > 300
+    assert len(tokens) > 200
     whole = made.decode([*prompt, *tokens])
     assert made.decode(prompt) + "".join(pieces(made, tokens)) == whole
 

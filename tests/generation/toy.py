@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from plmkit.generation.generate import Generator, generator_of
+from plmkit.generation.author import Author, author_of
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -48,22 +48,22 @@ def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
     return (ByteBPE(size=size) if kind == "bytes" else WordPiece(size=size)).train(LINES * 5)
 
 
-def toy(kind: str = "bytes", longest: int | None = None) -> Generator:
+def toy(kind: str = "bytes", longest: int | None = None) -> Author:
     made = tokenizer(kind)
     model = Toy(len(made.vocabulary)).eval()
-    return generator_of(model, model.head, made, longest)
+    return author_of(model, model.head, made, longest)
 
 
 @torch.inference_mode()
-def greedy_by_hand(generator: Generator, prompt: str, tokens: int) -> list[int]:
+def greedy_by_hand(author: Author, prompt: str, tokens: int) -> list[int]:
     """Without a cache: everything is read again for each token."""
-    read = generator.tokenizer.encode(prompt)
+    read = author.tokenizer.encode(prompt)
     written: list[int] = []
     for _ in range(tokens):
-        cache = generator.writer.model.begin(1, 0)
-        hidden = generator.writer.model.extend(torch.tensor([read + written]), cache)[:, -1]
-        token = int(generator.writer.scores(hidden).argmax())
-        if token == getattr(generator.tokenizer.vocabulary, "end", -1):
+        cache = author.writer.model.begin(1, 0)
+        hidden = author.writer.model.extend(torch.tensor([read + written]), cache)[:, -1]
+        token = int(author.writer.scores(hidden).argmax())
+        if token == author.tokenizer.vocabulary.end:
             break
         written.append(token)
     return written

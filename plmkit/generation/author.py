@@ -15,12 +15,13 @@ from plmkit.tokenizers.tokenizer import Tokenizer
 ROWS_AT_ONCE = 32
 
 
-class Generator:
+class Author:
     """A left-to-right model with its tokenizer."""
 
     def __init__(self, writer: Writer, tokenizer: Tokenizer, longest: int | None) -> None:
         self.writer, self.tokenizer = writer, tokenizer
         self.longest = longest  # tokens that it reads; None: any number
+        self.end: int = tokenizer.vocabulary.end
 
     def generate(self, prompts: Sequence[str], writing: Writing) -> list[Text]:
         """`n` texts for each prompt, in order."""
@@ -77,8 +78,7 @@ class Generator:
         return tokens
 
     def or_a_new_text(self) -> str:
-        end = getattr(self.tokenizer.vocabulary, "end", -1)
-        return f", or {self.tokenizer.vocabulary.tokens[end]} to begin a new text" if end >= 0 else ""
+        return f", or {self.tokenizer.vocabulary.tokens[self.end]} to begin a new text" if self.end >= 0 else ""
 
     def row(self, prompt: str, tokens: list[int], writing: Writing, number: int, sample: int) -> Row:
         room = writing.tokens if self.longest is None else min(writing.tokens, self.longest - len(tokens))
@@ -96,9 +96,9 @@ def alike(rows: Sequence[Row], tokens: int) -> Iterator[list[Row]]:
     yield group
 
 
-def generator_of(model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None) -> Generator:
+def author_of(model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None) -> Author:
     """For a model with `begin` and `extend`, and its head over the vocabulary."""
     known = tokenizer.vocabulary
-    banned = sorted(known.special - {getattr(known, "end", -1)})
+    banned = sorted(known.special - {known.end})
     device = next(vocabulary.parameters()).device
-    return Generator(Writer(model, vocabulary, len(known), banned, device), tokenizer, longest)
+    return Author(Writer(model, vocabulary, len(known), banned, device), tokenizer, longest)

@@ -1,0 +1,164 @@
+"""The decoders of GPT-1, GPT-2 and GPT-3: every position reads itself and those before it."""
+
+import math
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import torch
+from torch import nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.attention import BandedAttention, CausalAttention
+from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
+from plmkit.layers.embedding import PlacedEmbedding
+from plmkit.layers.packing import Packing
+from plmkit.layers.start import start_normal
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftToRight:
+    """The numbers that all decoders have."""
+
+    layers: int
+    heads: int
+    width: int
+    inner: int  # width inside the feed-forward sublayer
+    longest: int = 1024
+    activation: str = "gelu_tanh"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    epsilon: float = 1e-5
+    writes: ClassVar = frozenset({"hidden"})
+    left_to_right: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads", "width", "inner", "longest"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        if self.width % self.heads:
+            raise SettingError(
+                f"architecture.width={self.width} cannot be shared out to architecture.heads={self.heads}: "
+                "choose a width that is a multiple of heads."
+            )
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise SettingError(f"There is no architecture.activation '{self.activation}'; there are {known}.")
+        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
+            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned."""
+        return replace(self, dropout=dropout, attention_dropout=dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder(LeftToRight):
+    """Causal Transformer, normalised before each sublayer and at the end (Radford et al., 2019, 2.3)."""
+
+    def build(self, vocabulary: Sized) -> "DecoderModel":
+        blocks = [pre_norm(self, causal_attention(self)) for _ in range(self.layers)]
+        return scaled(DecoderModel(self, len(vocabulary), blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandedDecoder(LeftToRight):
+    """GPT-2's network, its layers in turn dense and locally banded (Brown et al., 2020, 2.1)."""
+
+    longest: int = 2048
+    band: int = 256  # positions that a banded layer reads, itself among them; the paper does not say how many
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.band < 1:
+            raise SettingError(f"architecture.band must be 1 or more; found {self.band}.")
+
+    def build(self, vocabulary: Sized) -> "DecoderModel":
+        blocks = [
+            pre_norm(self, banded_attention(self) if layer % 2 else causal_attention(self))
+            for layer in range(self.layers)
+        ]
+        return scaled(DecoderModel(self, len(vocabulary), blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostNormDecoder(LeftToRight):
+    """Causal Transformer, normalised after each sublayer (Radford et al., 2018, 4.1)."""
+
+    longest: int = 512
+
+    def build(self, vocabulary: Sized) -> "DecoderModel":
+        blocks = [post_norm(self, causal_attention(self)) for _ in range(self.layers)]
+        return DecoderModel(self, len(vocabulary), blocks, nn.Identity())
+
+
+def causal_attention(settings: LeftToRight) -> CausalAttention:
+    return CausalAttention(settings.width, settings.heads, settings.attention_dropout)
+
+
+def banded_attention(settings: BandedDecoder) -> BandedAttention:
+    return BandedAttention(settings.width, settings.heads, settings.attention_dropout, settings.band)
+
+
+def feed_forward(settings: LeftToRight) -> FeedForward:
+    return FeedForward(settings.width, settings.inner, settings.activation)
+
+
+def pre_norm(settings: LeftToRight, attention: nn.Module) -> PreNormBlock:
+    return PreNormBlock(
+        attention,
+        feed_forward(settings),
+        width=settings.width,
+        dropout=settings.dropout,
+        epsilon=settings.epsilon,
+    )
+
+
+def post_norm(settings: LeftToRight, attention: nn.Module) -> PostNormBlock:
+    return PostNormBlock(
+        attention,
+        feed_forward(settings),
+        width=settings.width,
+        dropout=settings.dropout,
+        epsilon=settings.epsilon,
+    )
+
+
+class DecoderModel(nn.Module):
+    """Padding stands behind the text of a row, so that nothing reads it."""
+
+    def __init__(
+        self, settings: LeftToRight, vocabulary_size: int, blocks: Sequence[nn.Module], norm: nn.Module
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embed = PlacedEmbedding(
+            vocabulary=vocabulary_size, longest=settings.longest, width=settings.width, dropout=settings.dropout
+        )
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+        start_normal(self)
+
+    def forward(self, batch: Batch) -> States:
+        packing = Packing(batch.visible)
+        hidden = self.embed(packing.pack(batch.tokens), packing.positions())  # (T, width) real tokens only
+        for block in self.blocks:
+            hidden = block(hidden, packing)
+        hidden = self.norm(hidden)
+        return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last])
+
+
+def scaled(model: DecoderModel) -> DecoderModel:
+    """GPT-2's start: what layers add to the residual stream is smaller, the more there are (Radford et al., 2019, 2.3).
+
+    The released code has half the deviation for positions; two additions a layer is the common reading of the paper.
+    """
+    deviation = 0.02 / math.sqrt(2 * len(model.blocks))
+    with torch.no_grad():
+        model.embed.positions.weight.mul_(0.5)
+        for name, weight in model.blocks.named_parameters():
+            if name.endswith(("attention.output.weight", "feed_forward.contract.weight")):
+                nn.init.normal_(weight, std=deviation)
+    return model

@@ -1,0 +1,48 @@
+"""Cross entropy over a vocabulary, a few rows at a time: scores of all rows never stand in memory together."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+NUMBERS_AT_ONCE = 1 << 23  # scores in memory: 32 MB
+
+
+def chunked_cross_entropy(hidden: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+    """Mean of -log softmax(hidden table)[target] over N rows: hidden (N, width), table (vocabulary, width)."""
+    return ChunkedCrossEntropy.apply(hidden, table, targets)
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """Gradients are made with the loss, while the scores of a chunk are there: the largest product is done once."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+        wanted = any(ctx.needs_input_grad)
+        rows = max(16, NUMBERS_AT_ONCE // len(table))
+        total = hidden.new_zeros((), dtype=table.dtype)
+        to_hidden = torch.empty_like(hidden) if wanted else None
+        to_table = torch.zeros_like(table) if wanted else None
+        for start in range(0, len(hidden), rows):
+            part, asked = hidden[start : start + rows], targets[start : start + rows, None]
+            scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), from here on changed in place
+            scores -= scores.amax(1, keepdim=True)
+            total -= scores.gather(1, asked).sum()
+            sums = scores.exp_().sum(1, keepdim=True)
+            total += sums.log().sum()
+            if to_hidden is None or to_table is None:
+                continue
+            scores /= sums
+            scores.scatter_add_(1, asked, scores.new_full((), -1.0).expand(asked.shape))
+            to_hidden[start : start + rows] = scores @ table
+            to_table.addmm_(scores.T, part.to(table.dtype))
+        ctx.save_for_backward(to_hidden, to_table)
+        return total / len(hidden)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        to_hidden, to_table = ctx.saved_tensors
+        share = loss / len(to_hidden)
+        return to_hidden.mul_(share), to_table.mul_(share), None  # ours alone: nobody else reads them

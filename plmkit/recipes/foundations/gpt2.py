@@ -1,0 +1,82 @@
+"""GPT-2 (Radford et al., 2019; openai/gpt-2)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.decoder import Decoder
+from plmkit.corruption.stream import Stream
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.recipe import Recipe
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.byte_bpe import StreamByteBPE
+
+UNPUBLISHED = (
+    "Batch, rows, network and vocabulary are the paper's. Rate, warm-up, decay and steps were never published: "
+    "these are the ones of GPT-3's network of the same size (Brown et al., 2020, B)."
+)
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, vocabulary and size are set for minutes on a small machine, not the "
+    "paper's. Rows, network and what it learns by are the paper's otherwise."
+)
+
+
+def gpt2_small() -> Recipe:
+    """GPT-2: name the token that follows, in a network normalised before each sublayer (Radford et al., 2019)."""
+    return Recipe(
+        name="gpt2-small",
+        paper="Radford et al., 2019",
+        summary="Name the token that follows; byte-level tokens, rows of 1024.",
+        notes=UNPUBLISHED,
+        vocabulary=50_257,
+        tokenizer=StreamByteBPE(size=50_257),  # 2.2
+        corruption=(Stream(),),
+        architecture=Decoder(layers=12, heads=12, width=768, inner=3072),  # 2.3, table 2
+        objectives=(CausalLM(),),  # 2
+        schedule=Schedule(
+            steps=600_000,
+            batch=512,  # 2.3
+            lengths=((1.0, 1024),),  # 2.3
+            rate=6e-4,
+            warmup=0.002,
+            shape="cosine",
+            optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
+        ),
+    )
+
+
+def gpt2_medium() -> Recipe:
+    return sized("gpt2-medium", Decoder(layers=24, heads=16, width=1024, inner=4096), rate=3e-4)
+
+
+def gpt2_large() -> Recipe:
+    return sized("gpt2-large", Decoder(layers=36, heads=20, width=1280, inner=5120), rate=2.5e-4)
+
+
+def gpt2_xl() -> Recipe:
+    return sized("gpt2-xl", Decoder(layers=48, heads=25, width=1600, inner=6400), rate=2e-4)
+
+
+def sized(name: str, architecture: Decoder, rate: float) -> Recipe:
+    small = gpt2_small()
+    return replace(small, name=name, architecture=architecture, schedule=replace(small.schedule, rate=rate))
+
+
+def gpt2_mini() -> Recipe:
+    """The network of Radford et al., 2019, at the size of bert-mini, with settings for minutes."""
+    return replace(
+        gpt2_small(),
+        name="gpt2-mini",
+        notes=FOR_MINUTES,
+        tokenizer=StreamByteBPE(size=8_000),
+        architecture=Decoder(layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+        ),
+    )
+
+
+def gpt2_tiny() -> Recipe:
+    mini = gpt2_mini()
+    return replace(
+        mini, name="gpt2-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+    )

@@ -1,0 +1,151 @@
+"""Texts from a toy that reads with a cache: the same as without, alone or side by side."""
+
+import pytest
+import torch
+from toy import greedy_by_hand, toy
+
+from plmkit.errors import InputError
+from plmkit.generation.row import Text
+from plmkit.generation.writing import Writing
+
+PROMPTS = ["the cat", "a bird hears the moon, and", "我的狗", "the cat sees", "it"]
+GREEDY = Writing(tokens=30, temperature=0)
+
+
+def texts(found: list[Text]) -> list[str]:
+    return [text.text for text in found]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "words"])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_greedy_with_a_cache_is_greedy_without(kind, prompt):
+    author = toy(kind)
+    row = author.row(prompt, author.read(prompt), GREEDY, 0, 0)
+    list(author.written([row], GREEDY))
+    assert row.written == greedy_by_hand(author, prompt, 30)
+
+
+@pytest.mark.parametrize("writing", [GREEDY, Writing(tokens=30), Writing(tokens=30, temperature=1.0, top_k=20)])
+def test_prompts_of_different_length_side_by_side_give_what_each_gives_alone(writing):
+    author = toy()
+    together = author.generate(PROMPTS, writing)
+    for number, prompt in enumerate(PROMPTS):
+        row = author.row(prompt, author.read(prompt), writing, number, 0)
+        list(author.written([row], writing))
+        assert row.result() == together[number]
+
+
+def test_a_row_that_ends_leaves_the_others_as_they_were():
+    author = toy()
+    stop = texts(author.generate(PROMPTS, GREEDY))[0][3:6]
+    stopped = Writing(tokens=30, temperature=0, stop=(stop,))
+    found = author.generate(PROMPTS, stopped)
+    assert found[0].ended == "stop"
+    assert found == [author.generate([prompt], stopped)[0] for prompt in PROMPTS]
+
+
+def test_one_beam_is_greedy():
+    author = toy()
+    for prompt in PROMPTS:
+        one = author.generate([prompt], Writing(tokens=30, beams=1))[0]
+        other = author.generate([prompt], GREEDY)[0]
+        assert (one.text, one.tokens, one.ended) == (other.text, other.tokens, other.ended)
+
+
+@torch.inference_mode()
+def log_probability(author, prompt: str, text: Text, written: list[int]) -> float:
+    tokens = author.tokenizer.encode(prompt)
+    hidden = author.writer.model.extend(
+        torch.tensor([tokens + written]), author.writer.model.begin(1, 0)
+    )[0, len(tokens) - 1 : -1]  # fmt: skip
+    logs = author.writer.scores(hidden).log_softmax(-1)
+    return float(logs[torch.arange(len(written)), torch.tensor(written)].sum())
+
+
+def test_with_as_many_beams_as_there_are_beginnings_the_likeliest_text_is_found():
+    author = toy()
+    size = len(author.tokenizer.vocabulary)
+    found = author.generate(["the cat"], Writing(tokens=2, beams=size, length_penalty=0.0))[0]
+    tokens = author.tokenizer.encode("the cat")
+    with torch.inference_mode():
+        both = torch.tensor([[*tokens, first] for first in range(size)])
+        hidden = author.writer.model.extend(both, author.writer.model.begin(size, 0))
+        first = author.writer.scores(hidden[:1, -2]).log_softmax(-1)[0]
+        second = author.writer.scores(hidden[:, -1]).log_softmax(-1)
+    total = first[:, None] + second
+    end = author.tokenizer.vocabulary.end
+    total[end] = -torch.inf
+    alone = [first[end], *(first + second[:, end])]
+    total[:, end] = -torch.inf
+    assert found.score == pytest.approx(float(max(total.max(), *alone)), abs=1e-5)
+
+
+def test_more_beams_find_no_less_likely_texts_and_n_of_them_come_best_first():
+    author = toy()
+    found = author.generate(["the cat"], Writing(tokens=8, beams=6, n=4, length_penalty=0.0))
+    scores = [text.score for text in found]
+    assert len(found) == 4 and scores == sorted(scores, reverse=True)
+    greedy = author.generate(["the cat"], Writing(tokens=8, beams=1, length_penalty=0.0))[0]
+    assert scores[0] >= greedy.score
+
+
+def test_the_same_seed_gives_the_same_texts_and_another_others():
+    author = toy()
+    one = author.generate(PROMPTS, Writing(tokens=20, n=3, seed=1))
+    assert one == author.generate(PROMPTS, Writing(tokens=20, n=3, seed=1))
+    assert texts(one) != texts(author.generate(PROMPTS, Writing(tokens=20, n=3, seed=2)))
+    assert len(one) == 15
+    assert [text.prompt for text in one[:4]] == [*["the cat"] * 3, PROMPTS[1]]
+    assert len(set(texts(one[:3]))) == 3
+
+
+def test_a_stream_says_the_text_in_pieces_and_then_the_whole():
+    author = toy()
+    for writing in (GREEDY, Writing(tokens=30, seed=4), Writing(tokens=9, beams=3)):
+        *said, whole = author.stream("我的", writing)
+        assert whole == author.generate(["我的"], writing)[0]
+        assert "".join(said) == whole.text
+        assert "\ufffd" not in whole.text
+        assert writing.beams or len(said) > 1
+
+
+def test_special_tokens_are_never_written():
+    author, writing = toy("words"), Writing(tokens=100, temperature=5.0)
+    rows = [author.row("the cat", author.read("the cat"), writing, 0, sample) for sample in range(20)]
+    list(author.written(rows, writing))
+    written = [token for row in rows for token in row.written]
+    assert len(written) > 500
+    assert not author.tokenizer.vocabulary.special & set(written)
+
+
+def test_a_text_ends_where_the_model_ends_it():
+    author = toy("words")
+    found = author.generate(["the cat"] * 20, Writing(tokens=200, temperature=5.0))
+    ended = [text for text in found if text.ended == "end"]
+    assert ended and all(text.tokens < 200 for text in ended)
+    assert all(author.tokenizer.vocabulary.tokens[author.end] not in text.text for text in ended)
+
+
+def test_a_text_ends_where_the_context_is_full():
+    author = toy(longest=12)
+    prompt = "the cat"
+    room = 12 - len(author.tokenizer.encode(prompt))
+    (found,) = author.generate([prompt], GREEDY)
+    assert (found.tokens, found.ended) == (room, "context")
+    assert author.generate([prompt], Writing(tokens=2, temperature=0))[0].ended == "length"
+
+
+def test_a_prompt_that_is_empty_or_too_long_is_refused():
+    author = toy(longest=12)
+    with pytest.raises(InputError, match="The prompt is empty"):
+        author.generate(["the cat", ""], GREEDY)
+    with pytest.raises(InputError, match=r"The prompt has \d+ tokens, but this model reads 12 at most"):
+        list(author.stream("the cat sees a house and a bird hears the moon", GREEDY))
+
+
+def test_long_and_short_prompts_go_in_separate_groups():
+    from plmkit.generation.author import alike
+
+    author = toy()
+    rows = [author.row("", [1] * size, GREEDY, 0, 0) for size in (100, 3, 40, 9, 110, 2)]
+    assert [[len(row.prompt) for row in group] for group in alike(rows, 30)] == [[2, 3, 9], [40], [100, 110]]
