@@ -84,7 +84,7 @@ class TwoStreamModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.tokens))  # (B, L, width)
-        if batch.order is not None and batch.targets is not None:
+        if batch.reading is not None and batch.targets is not None:
             return self.answer(content, batch, batch.targets != IGNORE)
         view = View(batch, self.settings)
         view.waves = self.dropout(view.waves)
@@ -181,9 +181,9 @@ class View:
 def hidden_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
     padding = None if bool(batch.visible.all()) else ~batch.visible[:, None, :]
-    if batch.order is None:
+    if batch.reading is None:
         return padding
-    hidden = batch.order[:, :, None, 1] <= batch.order[:, None, :, 0]
+    hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]
     return hidden if padding is None else hidden | padding
 
 

@@ -27,7 +27,7 @@ class PermutedSpans:
     longest: int = 5  # pieces of a span; n of them with a probability like 1/n
     context: int = 6  # pieces left alone around a span, for each piece of it
     reuse: float = 0.5  # the first part of a row, which does not read the rest; each part has its own order
-    writes: ClassVar = frozenset({"targets", "order"})
+    writes: ClassVar = frozenset({"targets", "reading"})
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
@@ -63,7 +63,7 @@ class PermutedSpans:
                     )  # fmt: skip
                     asked[row, part] = chosen[::step]
             order[row, :length] = reading_order(ranks[row, :length], asked[row, :length], text[row, :length], border)
-        return replace(rows, targets=np.where(asked, rows.tokens, IGNORE), order=order)
+        return replace(rows, targets=np.where(asked, rows.tokens, IGNORE), reading=order)
 
     def choose(
         self, text: np.ndarray, starts: np.ndarray, wanted: int, sizes: list[float], lefts: list[float],

@@ -19,6 +19,7 @@ from plmkit.data.vocabulary import (
     MISSING,
     ROBERTA_NAMES,
     ROLES,
+    XLNET_NAMES,
     Vocabulary,
     find_names,
 )
@@ -128,6 +129,7 @@ class Tokenizer:
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_input_names": ["input_ids", *segments, "attention_mask"],
             **self.settings(),
+            **({"padding_side": "left"} if self.vocabulary.closes else {}),
             "clean_up_tokenization_spaces": False,
             **names,
         }
@@ -193,6 +195,8 @@ def vocabulary_of(
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
     tokens = sorted(numbers, key=numbers.__getitem__)
     vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark, needed=needed)
+    if closes(rust, vocabulary):
+        return replace(vocabulary, closes=True)
     separators, second = framing_of(rust, kind, vocabulary)
     return replace(vocabulary, separators=separators, second=second)
 
@@ -219,6 +223,14 @@ def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple
     return seps - 1, pair.type_ids[-1]
 
 
+def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
+    """Is it XLNet's, whose class token stands last? The file says so, or else the names of its special tokens."""
+    ids = rust.encode("a").ids
+    if not {vocabulary.cls, vocabulary.sep} & set(ids):
+        return tuple(vocabulary.roles.get(role) for role in ROLES) == XLNET_NAMES
+    return ids[-2:] == [vocabulary.sep, vocabulary.cls]
+
+
 def special_token(name: str, *, lstrip: bool) -> AddedToken:
     return AddedToken(name, special=True, normalized=False, lstrip=lstrip)
 
@@ -238,9 +250,13 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
         return rust
     cls, sep = vocabulary.roles["cls"], vocabulary.roles["sep"]
     between = [f"{sep}:0"] * vocabulary.separators
+    single = [f"{cls}:0", "$A:0", f"{sep}:0"]
+    pair = [f"{cls}:0", "$A:0", *between, f"$B:{vocabulary.second}", f"{sep}:{vocabulary.second}"]
+    if vocabulary.closes:
+        single, pair = [*single[1:], f"{cls}:2"], [*pair[1:], f"{cls}:2"]
     template = processors.TemplateProcessing(
-        single=[f"{cls}:0", "$A:0", f"{sep}:0"],
-        pair=[f"{cls}:0", "$A:0", *between, f"$B:{vocabulary.second}", f"{sep}:{vocabulary.second}"],
+        single=single,
+        pair=pair,
         special_tokens=[(cls, vocabulary.cls), (sep, vocabulary.sep)],
     )
     rust.post_processor = processors.Sequence([kind.trimmer, template]) if kind.trimmer else template

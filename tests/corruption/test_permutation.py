@@ -107,7 +107,7 @@ def test_no_token_is_changed_and_no_mask_is_shown():
 
 def test_an_order_is_new_in_every_epoch_and_one_for_each_row():
     rows = many(20, 64)
-    first, second = run(PermutedSpans(), rows)[0].order, run(PermutedSpans(), rows, epoch=1)[0].order
+    first, second = run(PermutedSpans(), rows)[0].reading, run(PermutedSpans(), rows, epoch=1)[0].reading
     assert first.shape == (20, 64, 2)
     assert (first != second).any(axis=(1, 2)).all()
     assert len({row.tobytes() for row in first}) == 20
@@ -117,7 +117,7 @@ def test_no_target_ever_reads_itself_and_no_other_text_reads_a_target():
     rows = many(50, 64, pieces=0.3)
     out, asked = run(PermutedSpans(), rows)
     text = ~np.isin(rows.tokens, (PIECES.cls, PIECES.sep))
-    for order, mine, words in zip(out.order, asked, text, strict=True):
+    for order, mine, words in zip(out.reading, asked, text, strict=True):
         hidden = hidden_by(order)
         assert hidden.diagonal()[mine].all()
         for half in (slice(0, 32), slice(32, 64)):
