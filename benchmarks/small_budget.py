@@ -5,7 +5,7 @@ python -m benchmarks.small_budget --corpus FILE... --tokenizer FOLDER --task NAM
 
 Each task's folder holds train.tsv and dev.tsv, and test.tsv if there is one, with the columns text (or text_a and
 text_b) and label. Without test.tsv, dev.tsv is the test, and a tenth of the training rows takes its place. The same
-command goes on where an earlier one was stopped.
+command goes on where an earlier one was stopped, also with the figures alone, on another machine.
 """
 
 import argparse
@@ -53,11 +53,11 @@ def main() -> None:
     except subprocess.CalledProcessError as error:
         sys.exit(f"small_budget: the command above ended with code {error.returncode}.")
     told = {"budget": " ".join(budget(asked)), "rows": asked.rows, "pretrained": pretrained, "tasks": scores}
-    write_json(asked.out / "small_budget.json", told)
+    write_json(asked.figures / "small_budget.json", told)
     print("".join(f"\n{pretrained_line(asked, name, result)}" for name, result in pretrained.items()) + "\n")
     if scores:
         print(scores_table(scores))
-    print(f"\nAll figures: {asked.out / 'small_budget.json'}")
+    print(f"\nAll figures: {asked.figures / 'small_budget.json'}")
 
 
 def pretrain(asked: argparse.Namespace, recipe: str) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def pretrain(asked: argparse.Namespace, recipe: str) -> dict[str, Any]:
         if getattr(asked, name):
             options += [f"--{name}", str(getattr(asked, name))]
     corpora = [str(path) for path in asked.corpus]
-    return finished(out) or plm("pretrain", recipe, *corpora, *options, *sets(asked.set))
+    figures = asked.figures / recipe / "pretrained.json"
+    return known(figures, out) or keep(figures, plm("pretrain", recipe, *corpora, *options, *sets(asked.set)))
 
 
 def budget(asked: argparse.Namespace) -> list[str]:
@@ -78,21 +79,22 @@ def budget(asked: argparse.Namespace) -> list[str]:
 
 def one_task(asked: argparse.Namespace, task: LabelledSet) -> dict[str, Any]:
     """Accuracy on the test rows: of the linear model, from a random start, and of each recipe."""
-    scores: dict[str, Any] = {LINEAR: linear_scores(asked.out / "linear" / f"{task.name}.json", task)}
+    scores: dict[str, Any] = {LINEAR: linear_scores(asked.figures / "linear" / f"{task.name}.json", task)}
     say(f"{task.name}: {LINEAR} {spread(scores[LINEAR]['test'])}")
     trials = {SCRATCH: (asked.recipe[0], ["task.scratch=true"])} | {recipe: (recipe, []) for recipe in asked.recipe}
     if asked.frozen:
         trials |= {f"{recipe}, {FROZEN}": (recipe, ["task.frozen=true"]) for recipe in asked.recipe}
     for name, (recipe, extra) in trials.items():
-        out = asked.out / recipe / "-".join([task.name, *name.removeprefix(recipe).replace(",", "").split()])
+        folder = "-".join([task.name, *name.removeprefix(recipe).replace(",", "").split()])
+        figures, out = asked.figures / recipe / f"{folder}.json", asked.out / recipe / folder
         options = ["--seed", str(asked.seed), "--seeds", str(asked.seeds), "--out", str(out)]
         if asked.epochs:
             options += ["--epochs", f"{asked.epochs:g}"]
         given = [text for part, path in task.files.items() for text in (f"--{part}", str(path))]
-        result = finished(out) or plm(
+        result = known(figures, out) or keep(figures, plm(
             "finetune", str(asked.out / recipe / "pretrained"), "--task", task.kind,
             *given, *options, *sets(asked.task_set), *sets(extra),
-        )  # fmt: skip
+        ))  # fmt: skip
         scores[name] = {part: [run[part]["accuracy"] for run in result["seeds"]] for part in ("dev", "test")}
         say(f"{task.name}: {name} {spread(scores[name]['test'])}")
     return scores
@@ -135,10 +137,23 @@ def plm(*arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+def known(figures: Path, folder: Path) -> dict[str, Any] | None:
+    """The result of a run that came to its end: its figures are kept even where its folder is gone."""
+    if figures.is_file():
+        return json.loads(figures.read_text(encoding="utf-8"))
+    result = finished(folder)
+    return None if result is None else keep(figures, result)
+
+
 def finished(folder: Path) -> dict[str, Any] | None:
     """The result of the run in the folder, if it came to its end."""
     about = read_run(folder)
     return about["result"] if about and about["state"] == "finished" else None
+
+
+def keep(figures: Path, result: dict[str, Any]) -> dict[str, Any]:
+    write_json(figures, result)
+    return result
 
 
 def sets(assignments: Sequence[str]) -> list[str]:
@@ -219,6 +234,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--corpus", nargs="+", type=Path, required=True, help="text to pretrain on")
     parser.add_argument("--out", type=Path, required=True, help="folder for all runs; finished ones are not repeated")
+    parser.add_argument("--figures", type=Path, help="folder for what each run came to; OUT/figures unless given")
     parser.add_argument("--task", action="append", default=[], metavar="NAME=FOLDER", help="labelled rows; repeatable")
     parser.add_argument("--tokenizer", type=Path, help="a vocabulary; without one, it is learnt from the corpus")
     parser.add_argument("--valid", type=Path, help="held-out text; without it, a part of the corpus")
@@ -233,6 +249,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], help="a setting of the pretraining, as for plm")
     parser.add_argument("--task-set", action="append", default=[], help="a setting of the fine-tuning, as for plm")
     asked = parser.parse_args()
+    asked.figures = asked.figures or asked.out / "figures"
     asked.recipe = list(dict.fromkeys(asked.recipe or ["bert-mini"]))
     asked.tasks = {}
     for task in asked.task:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, gpt2, xlnet
+from plmkit.recipes.foundations import bert, gpt2, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert
@@ -50,6 +50,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "gpt2-medium": gpt2.gpt2_medium,
     "gpt2-large": gpt2.gpt2_large,
     "gpt2-xl": gpt2.gpt2_xl,
+    "transformer-xl-tiny": transformer_xl.transformer_xl_tiny,
+    "transformer-xl-mini": transformer_xl.transformer_xl_mini,
+    "transformer-xl-enwik8": transformer_xl.transformer_xl_enwik8,
+    "transformer-xl-enwik8-large": transformer_xl.transformer_xl_enwik8_large,
     "xlnet-tiny": xlnet.xlnet_tiny,
     "xlnet-mini": xlnet.xlnet_mini,
     "xlnet-base": xlnet.xlnet_base,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from plmkit import __version__
-from plmkit.errors import PlmError, SettingError
+from plmkit.errors import PlmError, SettingError, is_out_of_memory
 
 if TYPE_CHECKING:
     from plmkit.training.progress import Screen
@@ -46,6 +46,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
+        if is_out_of_memory(error):
+            fail("The memory of this machine is used up. Give less at once, or take a smaller model.")
         if not hasattr(error, "format_message"):  # typer's own errors have it, whichever click they come from
             raise
         context = getattr(error, "ctx", None)

@@ -28,6 +28,13 @@ class CheckpointError(PlmError):
     """A checkpoint or weights file that is damaged, or of another model."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory could not be had, whoever asked for it: numpy, torch on a CPU, or torch on another device."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    refused = "can't allocate memory" in str(error) or "not enough memory" in str(error)
+    return "MemoryError" in names or "OutOfMemoryError" in names or (isinstance(error, RuntimeError) and refused)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` where a known name is close, otherwise nothing."""
     close = get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -6,8 +6,11 @@ from typing import Any
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.recurrent import Recurrent
+from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
+from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
@@ -16,7 +19,7 @@ from plmkit.corruption.permutation import PermutedSpans
 from plmkit.corruption.reuse import ReusedText
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.span import SpanMasking
-from plmkit.corruption.stream import Stream
+from plmkit.corruption.stream import ParallelStreams, Stream
 from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
@@ -24,6 +27,7 @@ from plmkit.data.units.choosing import SEGMENTERS
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
@@ -43,15 +47,18 @@ from plmkit.tokenizers.wordpiece import WordPiece
 TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, ClosingUnigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    Stream, ReusedText,
+    DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
 HIDINGS = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
-ARCHITECTURES = (Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder, TwoStream)
+ARCHITECTURES = (
+    Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
+    SegmentRecurrence, Recurrent, TwoStream,
+)  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    CausalLM, PermutedLM,
+    AdaptiveLM, CausalLM, PermutedLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb)

@@ -304,3 +304,17 @@ def test_a_dialogue_corpus_has_a_turn_on_each_line(plm, tmp_path):
     assert ran.code == 0, ran.err
     for _, whole in ran.json["preview"]:
         assert whole.count("[SEP]") == 3
+
+
+def test_dialogues_and_plain_text_are_read_in_turns(plm, corpus, tmp_path):
+    rng = random.Random(0)
+    turns = [[f"Did you see the {rng.choice(['cat', 'dog', 'king'])}? No." for _ in range(6)] for _ in range(30)]
+    (tmp_path / "talk.txt").write_text("\n\n".join(map("\n".join, turns)) + "\n", encoding="utf-8")
+    settings = (
+        "corruption=[DialogueAndText,TokenMasking]", "corruption.dialogues=[2]", "objectives=[MaskedLM,RealDialogue]",
+    )  # fmt: skip
+    given = [part for setting in (*settings, *TINY) for part in ("--set", setting)]
+    texts = (corpus, tmp_path / "talk.txt")
+    ran = plm("pretrain", "bert-tiny", *texts, "--out", tmp_path / "out", "--steps", 3, "--json", *given)
+    assert ran.code == 0, ran.err
+    assert {"valid/masked_lm"} <= set(ran.json)

@@ -1,9 +1,9 @@
 """Transformer-XL: a decoder that remembers the segments before."""
 
 import math
-from collections.abc import Sized
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from plmkit.errors import SettingError
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
+from plmkit.layers.recollection import Recollection
 from plmkit.layers.relative import distances_before, relative_shift, sinusoids
 
 
@@ -67,6 +68,10 @@ class SegmentRecurrence:
         """How many steps a token reads where text is read on and on, itself among them."""
         return self.memory or self.longest
 
+    def for_task(self, dropout: float) -> Self:
+        """The network that is fine-tuned."""
+        return replace(self, dropout=dropout, attention_dropout=dropout)
+
     def build(self, vocabulary: Sized) -> "SegmentRecurrenceModel":
         return SegmentRecurrenceModel(self, len(vocabulary))
 
@@ -82,10 +87,18 @@ class RelativeAttention(nn.Module):
         self.distance = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
-    def forward(self, hidden: Tensor, memory: Tensor | None, view: "View") -> Tensor:
-        context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
-        key, value = self.keys_values(context)
-        return self.read(hidden, key, value, self.distances(view.waves), view)
+    def forward(self, hidden: Tensor, past: "Past", sight: "Sight") -> Tensor:
+        """What a segment (B, L, width) makes of its past and itself."""
+        key, value, distances = past(self, hidden)
+        query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
+        query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
+        by_distance = (query + sight.position_bias[:, None]) @ distances
+        by_distance = relative_shift(by_distance, key.shape[2]) / math.sqrt(key.shape[-1])
+        if sight.hidden is not None:
+            by_distance = by_distance.masked_fill(sight.hidden, -torch.inf)
+        dropout = self.dropout if self.training else 0.0
+        mixed = mix(query + sight.content_bias[:, None], key, value, by_distance, dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))
 
     def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """(B, heads, K, head width) each."""
@@ -97,17 +110,6 @@ class RelativeAttention(nn.Module):
         """(heads, head width, C) what each distance answers."""
         return self.distance(waves).unflatten(-1, (self.heads, -1)).permute(1, 2, 0)
 
-    def read(self, hidden: Tensor, key: Tensor, value: Tensor, distances: Tensor, view: "View") -> Tensor:
-        query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
-        query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
-        by_distance = (query + view.position_bias[:, None]) @ distances
-        by_distance = relative_shift(by_distance, key.shape[2]) / math.sqrt(key.shape[-1])
-        if view.hidden is not None:
-            by_distance = by_distance.masked_fill(view.hidden, -torch.inf)
-        dropout = self.dropout if self.training else 0.0
-        mixed = mix(query + view.content_bias[:, None], key, value, by_distance, dropout)
-        return self.output(mixed.transpose(1, 2).flatten(2))
-
 
 def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float) -> Tensor:
     """softmax(query key / sqrt(width) + added) value."""
@@ -117,11 +119,32 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     return drop(scores.softmax(-1), dropout) @ value
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """What all layers share: the waves of the distances, which keys are out of sight, and the paper's u and v."""
+Past = Callable[[RelativeAttention, Tensor], tuple[Tensor, Tensor, Tensor]]  # keys, values and distances to them
 
-    waves: Tensor  # (C, width), from the farthest distance down to 0
+
+def remembered(memory: Tensor | None, waves: Tensor) -> Past:
+    """What the segments before left: keys and values are made of it anew, without gradient into it."""
+
+    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
+        return *attention.keys_values(context), attention.distances(waves)
+
+    return past
+
+
+def recollected(cache: Recollection, layer: int) -> Past:
+    """Keys and values of the steps before as they were made: for reading, not for learning."""
+
+    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return cache.put(layer, *attention.keys_values(hidden))
+
+    return past
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What all layers share: which keys are out of sight, and the paper's u and v."""
+
     hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
     content_bias: Tensor  # (heads, head width), u
     position_bias: Tensor  # (heads, head width), v
@@ -162,20 +185,53 @@ class SegmentRecurrenceModel(nn.Module):
     def forward(self, batch: Batch) -> States:
         memory = batch.memory  # (B, layers, M, width)
         hidden = self.dropout(self.embed(batch.tokens))  # (B, L, width)
-        view = self.view(hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2]))
+        queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
+        sight = self.sight(queries, keys, self.settings.memory if self.settings.same_length else keys)
+        waves = self.dropout(self.waves(keys))
         inputs = []
         for number, block in enumerate(self.blocks):
             inputs.append(hidden)
-            hidden = block(hidden, None if memory is None else memory[:, number], view)
-        return States(hidden=self.dropout(hidden), memory=self.remember(memory, inputs))
+            hidden = block(hidden, remembered(None if memory is None else memory[:, number], waves), sight)
+        hidden, last = self.dropout(hidden), batch.visible.sum(1) - 1
+        return States(
+            hidden=hidden,
+            pooled=hidden[torch.arange(len(last), device=last.device), last],
+            memory=self.remember(memory, inputs),
+        )
 
-    def view(self, queries: int, keys: int) -> View:
+    def begin(self, rows: int, longest: int) -> Recollection:
+        """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
+        settings = self.settings
+        cache = Recollection(
+            layers=settings.layers,
+            shape=(rows, settings.heads, settings.width // settings.heads),
+            longest=longest,
+            reach=settings.reach,
+            like=self.content_bias,
+        )
+        waves = self.waves(cache.room)
+        cache.distances = [cast(Any, block).attention.distances(waves) for block in self.blocks]
+        return cache
+
+    def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
+        """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
+        return torch.cat([self.advance(part, cache) for part in tokens.split(cache.most, dim=1)], dim=1)
+
+    def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
+        count = tokens.shape[1]
+        cache.make_room(count)
+        keys = count + min(cache.held, cache.reach - 1)
+        sight = self.sight(count, keys, cache.reach)
+        hidden = self.embed(tokens)
+        for number, block in enumerate(self.blocks):
+            hidden = block(hidden, recollected(cache, number), sight)
+        cache.advance(count)
+        return hidden
+
+    def sight(self, queries: int, keys: int, window: int) -> Sight:
         """Of so many keys, the last of which are the queries' own."""
-        device = self.content_bias.device
-        window = self.settings.memory if self.settings.same_length else keys
-        return View(
-            waves=self.dropout(self.waves(keys)),
-            hidden=out_of_sight(queries, keys, window, device),
+        return Sight(
+            hidden=out_of_sight(queries, keys, window, self.content_bias.device),
             content_bias=self.content_bias,
             position_bias=self.position_bias,
         )

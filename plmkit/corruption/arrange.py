@@ -32,7 +32,8 @@ class SentencePairs:
         if len(documents) < 2:
             raise InputError(
                 f"{where}: the corpus has {len(documents)} document to train on, and pairs need two or more.\n"
-                "Put a blank line between documents, or set run.layout=document-per-line."
+                "Put a blank line between documents, set run.layout=document-per-line, or do without pairs: "
+                "sentence_task=none."
             )
         check_sentences(store, documents, where, "none follows another")
 
@@ -70,8 +71,10 @@ def check_short(short: float) -> None:
 def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: str) -> None:
     if np.diff(store.documents)[documents].max() < 2:
         raise InputError(
-            f"{where}: none of the {len(documents):,} documents has two sentences, so {so}.\n"
-            "Put one document's sentences on lines of their own with blank lines only between documents."
+            f"{where}: none of the {len(documents):,} documents has two sentences, so {so}. The first begins there.\n"
+            "Put one document's sentences on lines of their own, with blank lines only between documents "
+            "(run.layout=blank-lines), take a whole file as one document "
+            "(run.layout=document-per-file), or do without pairs: sentence_task=none."
         )
 
 

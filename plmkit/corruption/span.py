@@ -3,11 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from plmkit.corruption.hiding import Units, check_settings, ordinary_token, runs_of, treat, units_of
+from plmkit.corruption.token import TokenMasking
+from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.units.choosing import AnySegmenter
@@ -36,9 +38,9 @@ class SpanMasking:
         if self.longest < 1:
             raise SettingError(f"corruption.longest is a number of words, 1 or more; found {self.longest}.")
 
-    def for_validation(self) -> Self:
-        """The paper's rate; single tokens would leave the edges of spans untested."""
-        return type(self)(segmenter=self.segmenter)
+    def for_validation(self) -> "EdgedTokens":
+        """As BERT's held-out text is hidden, so that losses compare; hidden tokens that touch are the spans."""
+        return EdgedTokens()
 
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
         length = rows.tokens.shape[1]
@@ -88,6 +90,18 @@ def hide(
             break
         del free[low:high]
     return hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgedTokens(TokenMasking):
+    """Single tokens hidden as by TokenMasking, with the edges of the runs that they form."""
+
+    writes: ClassVar = frozenset({"targets", "edges"})
+
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        treated = super().__call__(rows, vocabulary, draws)
+        assert treated.targets is not None
+        return replace(treated, edges=edges_of(runs_of(treated.targets != IGNORE), rows.visible))
 
 
 def edges_of(spans: Units, visible: np.ndarray) -> np.ndarray:

@@ -43,3 +43,16 @@ class Stream:
             visible=asked,
             targets=np.where(asked, tokens[:, 1 : longest + 1], IGNORE),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelStreams(Stream):
+    """The text in its own order, as many streams as a batch has rows, each read on from row to row (Dai et al., 2019).
+
+    Each row of a batch goes on where the same row of the batch before ended, so that a model can remember.
+    """
+
+    continues: ClassVar = True
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StreamPlan:
+        return StreamPlan(joined=Joined(store=store, documents=documents), length=length)

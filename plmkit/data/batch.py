@@ -21,7 +21,7 @@ class Batch:
     visible: Tensor  # (B, L) False on padding
     targets: Tensor | None = None  # (B, L) what it must say, IGNORE where nothing is asked
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
-    follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not belong so
+    follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
     reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning

@@ -13,7 +13,7 @@ class Plan:
     stretches: np.ndarray  # (N, 2 K) begin and end of each row's K stretches, empty ones last; with `rows`, (S, 2)
     rows: np.ndarray | None = None  # (N + 1,) stretch where each row begins, and the end, where not every row has K
     segments: np.ndarray | None = None  # (N, K) or (S,) of each stretch; None: 0, 1, ... in a row
-    follows: np.ndarray | None = None  # (N,) 0 where a row stands as in the text, 1 where something was changed
+    follows: np.ndarray | None = None  # (N,) 0 where a row stands as in the text, 1 where it was changed, or IGNORE
 
     def __len__(self) -> int:
         return len(self.stretches) if self.rows is None else len(self.rows) - 1

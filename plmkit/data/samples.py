@@ -68,6 +68,15 @@ class Samples:
         """Does each row of a batch go on where the same row of the batch before ended?"""
         return getattr(self.arrange, "continues", False)
 
+    def check(self, length: int) -> None:
+        """A model that reads on needs at least one whole row to read on from."""
+        tokens = int(self.store.document_tokens()[self.documents].sum())
+        if self.continues and tokens < length:
+            raise InputError(
+                f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
+                f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."
+            )
+
     def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
         _, order = self.plan(position.epoch, length, rows)

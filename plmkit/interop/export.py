@@ -1,5 +1,8 @@
 """Writing a model for other tools, and seeing that they compute the same."""
 
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,15 +10,18 @@ from typing import Any
 import torch
 
 from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
+from plmkit.files import explained, unfinished
+from plmkit.interop.families.family import Net
 from plmkit.interop.huggingface import (
     behind,
+    check_new,
     family_of,
     heads_of,
     hub_logits,
     transformers_installed,
     write_huggingface,
 )
-from plmkit.loading import model_of, read_parts
+from plmkit.loading import Parts, model_of, read_parts
 from plmkit.model import Model, Text
 from plmkit.training.progress import Screen
 
@@ -41,28 +47,52 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     for net in nets:
         for head in sorted(heads_of(behind(net.weights, family))):
             screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it stays behind.")
-    write_huggingface(
-        folder, parts.weights, parts.architecture, parts.tokenizer,
-        vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
-        classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
-    )  # fmt: skip
-    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": False}
-    if not transformers_installed():
+    with kept_if_sound(folder) as draft:
+        write_huggingface(
+            draft, parts.weights, parts.architecture, parts.tokenizer,
+            vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
+            classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
+        )  # fmt: skip
+        difference = compared(parts, nets, draft) if transformers_installed() else None
+        if difference is not None and not difference <= TOLERANCE:
+            raise CheckpointError(
+                f"{folder} is not written: transformers computes other logits with it: they differ by "
+                f"{difference:.2g}.\nPlease report this with the model's run.json."
+            )
+    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
+    if difference is None:
         screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")
         return told
-    # what is compared is the model itself, or the part of it that a folder holds
+    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
+    return {**told, "largest_difference": difference}
+
+
+@contextmanager
+def kept_if_sound(folder: Path) -> Iterator[Path]:
+    """A place to write to, which becomes the folder when all went well, and vanishes otherwise."""
+    check_new(folder)
+    draft, made = unfinished(folder), [path for path in folder.parents if not path.exists()]
+    try:
+        yield draft
+        with explained(folder.parent):
+            if folder.is_dir():
+                folder.rmdir()
+            draft.replace(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        for path in made:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def compared(parts: Parts, nets: Sequence[Net], folder: Path) -> float:
+    """The largest difference of any logit; what is compared is the model itself, or the part that a folder holds."""
     own = [replace(parts, architecture=net.architecture, weights=net.weights) if net.place else parts for net in nets]
-    difference = max(
+    return max(
         largest_difference(model_of(part, device="cpu"), folder / net.place)
         for part, net in zip(own, nets, strict=True)
     )
-    if not difference <= TOLERANCE:
-        raise CheckpointError(
-            f"{folder} was written, but transformers computes other logits with it: they differ by {difference:.2g}.\n"
-            "Do not use it; please report this with the model's run.json."
-        )
-    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
-    return {**told, "checked": True, "largest_difference": difference}
 
 
 def largest_difference(model: Model, folder: Path) -> float:

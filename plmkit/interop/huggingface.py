@@ -160,8 +160,7 @@ def write_huggingface(
     numeric: bool = False,
 ) -> None:
     """A folder that transformers opens, or one that holds several such; written whole or not at all."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
+    check_new(folder)
     family = family_of(architecture, model_type)
     vocabulary = tokenizer.vocabulary
     ready = []
@@ -182,6 +181,12 @@ def write_huggingface(
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
             tokenizer.save(place)
+
+
+def check_new(folder: Path) -> None:
+    """A folder to export to is new, or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
 
 
 def config_of(net: Net, family: Family) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LINES = 4096  # rows of scores over a vocabulary that stand in memory at once, at most
+from plmkit.layers.chunked import chunked_cross_entropy
 
 
 class AdaptiveEmbedding(nn.Module):
@@ -79,30 +79,38 @@ class AdaptiveSoftmax(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Log-probabilities of the frequent tokens, then of each cluster of rare ones."""
-        weight, bias = self._embedding[0].table(0), self.bias[: self.borders[1]]
-        if self.clusters is not None and self.cluster_bias is not None:
-            weight, bias = torch.cat([weight, self.clusters]), torch.cat([bias, self.cluster_bias])
-        if self.projection is not None:
-            hidden = hidden @ self.projection
-        return F.linear(hidden, weight, bias).log_softmax(-1)
+        return F.linear(*self.head_parts(hidden)).log_softmax(-1)
 
     def tail(self, hidden: Tensor, cluster: int) -> Tensor:
         """Log-probabilities of the tokens of a cluster, given that it is one of them."""
+        return F.linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
+
+    def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weight, bias = self._embedding[0].table(0), self.bias[: self.borders[1]]
+        if self.clusters is not None and self.cluster_bias is not None:
+            weight, bias = torch.cat([weight, self.clusters]), torch.cat([bias, self.cluster_bias])
+        return hidden if self.projection is None else hidden @ self.projection, weight, bias
+
+    def tail_parts(self, hidden: Tensor, cluster: int) -> tuple[Tensor, Tensor, Tensor]:
         embedding, (first, end) = self._embedding[0], self.borders[cluster : cluster + 2]
         if embedding.tables:
             hidden = hidden @ embedding.projections[cluster]
-        return F.linear(hidden, embedding.table(cluster), self.bias[first:end]).log_softmax(-1)
+        return hidden, embedding.table(cluster), self.bias[first:end]
 
-    def surprise(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """(N,) minus the log-probability of each target; a cluster is looked into only where the target is in it."""
-        head = self.head(hidden)
-        frequent = self.borders[1]
-        cluster = torch.bucketize(targets, torch.tensor(self.borders[1:-1], device=targets.device), right=True)
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions; a cluster is looked into only where the target is in it."""
+        frequent, rare = self.borders[1], torch.tensor(self.borders[1:-1], device=targets.device)
+        cluster = torch.bucketize(targets, rare, right=True)
         first = torch.where(cluster == 0, targets, frequent + cluster - 1)
-        found = head.gather(1, first[:, None])[:, 0]
+        total = len(targets) * biased_cross_entropy(*self.head_parts(hidden), first)
         for number in range(1, len(self.borders) - 1):
-            mine = (cluster == number).nonzero()[:, 0]
-            if len(mine):
-                inside = self.tail(hidden[mine], number).gather(1, (targets[mine] - self.borders[number])[:, None])
-                found = found.index_add(0, mine, inside[:, 0])
-        return -found
+            mine = cluster == number
+            if bool(mine.any()):
+                inside = targets[mine] - self.borders[number]
+                total = total + len(inside) * biased_cross_entropy(*self.tail_parts(hidden[mine], number), inside)
+        return total / len(targets)
+
+
+def biased_cross_entropy(hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """The bias as one more column of the table."""
+    return chunked_cross_entropy(F.pad(hidden, (0, 1), value=1.0), torch.cat([table, bias[:, None]], dim=1), targets)

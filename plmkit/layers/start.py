@@ -48,6 +48,8 @@ def start_at_neighbours(
     Where narrow vectors are projected to the width of the blocks, the projection begins by passing them on.
     Where positions are shared with a network of wider heads, `waves` is the width of those.
     """
+    if positions.weight.is_meta:  # counted, not made
+        return
     longest, embedding = positions.weight.shape
     width = cast(Any, blocks[0]).attention.output.in_features
     inside = width // heads

@@ -29,7 +29,11 @@ class AdaptiveLMHead(nn.Module):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
         asked = batch.targets != IGNORE
-        return self.vocabulary.surprise(states.hidden[asked], batch.targets[asked]).mean()
+        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, L, vocabulary) a score for every token at every position."""
+        return self.vocabulary(states.hidden)
 
     def scored(self, batch: Batch) -> int:
         """How many positions the mean is over."""

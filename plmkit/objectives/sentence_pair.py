@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.layers.start import start_weights
 
 
@@ -54,7 +54,7 @@ class SentencePairHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.follows is not None
-        return F.cross_entropy(self.answers(states, batch), batch.follows)
+        return F.cross_entropy(self.answers(states, batch), batch.follows, ignore_index=IGNORE)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, 2)."""
@@ -62,4 +62,4 @@ class SentencePairHead(nn.Module):
         return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.tokens)
+        return len(batch.tokens) if batch.follows is None else int((batch.follows != IGNORE).sum())

@@ -27,7 +27,9 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.pretrain import interruptible
 from plmkit.training.progress import Screen
+from plmkit.training.room import memory_explained
 
+LOWER = "task.batch or task.length"  # what makes a step smaller
 ORDER = 5  # the purpose of these random numbers
 
 
@@ -110,11 +112,12 @@ class Trial:
                 self.note(report, bar)
                 return not interrupted()
 
-            train(
-                self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
-                seed=self.seed, device=self.device, dtype=choose_dtype(self.device, exercise.machine.dtype),
-                rows_at_once=exercise.machine.rows_at_once,
-            )  # fmt: skip
+            with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
+                train(
+                    self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
+                    seed=self.seed, device=self.device, dtype=choose_dtype(self.device, exercise.machine.dtype),
+                    rows_at_once=exercise.machine.rows_at_once,
+                )  # fmt: skip
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()

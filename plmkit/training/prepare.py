@@ -11,6 +11,7 @@ import numpy as np
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
+from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
@@ -109,8 +110,9 @@ def prepare(
     else:
         held, parts = store, split(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    recipe.corruption[0].check(store, train_documents, f"{corpora[0].sources[0].path}, line 1")
+    recipe.corruption[0].check(store, train_documents, first_place(corpora[0]))
     samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    samples.check(recipe.schedule.longest)
     return Material(
         tokenizer=ready,
         store=store,
@@ -121,6 +123,12 @@ def prepare(
         notes=notes,
         names=tuple(paths) or ("documentation on this machine",),
     )
+
+
+def first_place(corpus: Corpus) -> str:
+    """File and line of the first document, as errors name it."""
+    document = next(corpus.documents())
+    return where(document.source, document.line)
 
 
 def embedded(screen: Screen) -> Corpus:

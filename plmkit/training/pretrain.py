@@ -14,6 +14,7 @@ from torch import Tensor
 
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
+from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, explained, flush, sweep, unfinished
@@ -28,9 +29,12 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
+from plmkit.training.room import check_batch, check_step, check_weights, memory_explained
 
 CHECKPOINTS = "checkpoints"
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
+TRIED = 4  # rows whose need of memory is measured before training
+LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
 DECIDING = ("layout", "column", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -88,8 +92,11 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             f"{order.out} holds a run on other text: the corpus has changed since it began.\n"
             "Give the same corpus to go on, or name another --out."
         )
-    tell(diagnose(material, order.settings.recipe), screen)
+    found = diagnose(material, order.settings.recipe)
+    tell(found, screen)
+    check_weights(order.settings.recipe, material.tokenizer.vocabulary, device)
     network = build(order, material, screen).to(device)
+    check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
     if about and "checksum" in about:  # a finished run goes on: its model stays usable until the new one is there
         wanted |= {"checksum": about["checksum"]}
@@ -104,6 +111,16 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
         write_run(order.out, PRETRAIN, finished)
     return finished
+
+
+def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
+    """See that a batch and a step have room, before anything is written."""
+    schedule = settings.recipe.schedule
+    rows, length = min(schedule.batch, examples), schedule.lengths[0][1]
+    check_batch(rows, schedule.longest, LOWER)
+    sample = material.samples.next(Position(), schedule.batch, length)[0].rows(slice(0, TRIED))
+    at_once = min(rows, settings.run.rows_at_once or rows)
+    check_step(network, sample, at_once, device, LOWER, longer=schedule.longest / length)
 
 
 def tell(found: Diagnosis, screen: Screen) -> None:
@@ -211,10 +228,11 @@ def run(
         network.model.compile()
     with Log(order.out, state.step) as log, interruptible() as interrupted, screen.training() as bar:
         watch = Watch(order, budget, network, optimizer, valid, device, dtype, log, bar, interrupted, state)
-        state = train(
-            network, material.samples, optimizer, recipe.schedule, budget, watch,
-            seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
-        )  # fmt: skip
+        with memory_explained(LOWER, lambda: f"The run is saved up to step {watch.saved:,}."):
+            state = train(
+                network, material.samples, optimizer, recipe.schedule, budget, watch,
+                seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
+            )  # fmt: skip
         watch.save(state)
         if interrupted():
             screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")

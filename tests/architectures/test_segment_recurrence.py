@@ -134,15 +134,12 @@ def test_memory_is_the_last_steps_of_what_each_layer_read(same_length):
 
 def test_a_segment_gives_as_many_states_as_it_has_tokens_and_reads_memory_and_itself():
     model, tokens = model_of(), random_tokens(2, 10)
-    seen = []
-    attention = model.blocks[0].attention
-    attention.read, read = (
-        lambda hidden, key, *rest: (seen.append((hidden.shape[1], key.shape[2])), read(hidden, key, *rest))[1],
-        attention.read,
-    )
+    seen, attention = [], model.blocks[0].attention
+    keys_values = attention.keys_values
+    attention.keys_values = lambda context: (seen.append(context.shape[1]), keys_values(context))[1]
     memory = model(batch_of(tokens[:, :6])).memory
     assert model(batch_of(tokens[:, 6:], memory)).hidden.shape == (2, 4, 8)
-    assert seen == [(6, 6), (4, 10)]
+    assert seen == [6, 10]
 
 
 def test_no_gradient_flows_into_the_segment_before():
@@ -227,7 +224,7 @@ def test_clusters_of_rare_tokens_give_probabilities_that_sum_to_one():
         assert logs.shape == (5, 11)
         torch.testing.assert_close(logs.exp().sum(-1), torch.ones(5, dtype=torch.float64))
         targets = torch.tensor([0, 3, 4, 8, 10])
-        torch.testing.assert_close(head.surprise(hidden, targets), -logs[torch.arange(5), targets])
+        torch.testing.assert_close(head.loss(hidden, targets), -logs[torch.arange(5), targets].mean())
 
 
 def test_without_clusters_the_output_is_a_softmax_by_the_input_table():
@@ -264,3 +261,56 @@ def test_narrow_tables_are_projected_to_the_width_and_all_are_scaled():
 def test_settings_that_cannot_be_are_refused(changes, said):
     with pytest.raises(SettingError, match=said):
         replace(TINY, **changes)
+
+
+def read_on(model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], longest: int | None = None) -> Tensor:
+    """The text read into a cache, so many tokens at a time."""
+    cache = model.begin(len(tokens), longest or tokens.shape[1])
+    with torch.inference_mode():
+        parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
+    assert cache.length == tokens.shape[1]
+    return torch.cat(parts, dim=1)
+
+
+@pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11], [3, 17]])
+def test_reading_on_with_a_cache_is_one_full_pass(steps):
+    model, tokens = model_of(), random_tokens(2, 20)
+    torch.testing.assert_close(read_on(model, tokens, steps), model(batch_of(tokens)).hidden, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"memory": 4}, {"memory": 1}, {"memory": 0, "longest": 5}, {"clamp": 2, "memory": 6}]
+)
+@pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
+def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, steps):
+    """Whatever is read at once: every token sees as many steps as `same_length` lets it see, token after token."""
+    settings = replace(TINY, **changes)
+    model, tokens = model_of(settings), random_tokens(2, 20)
+    alike = replace(settings, memory=settings.reach, same_length=True).build(range(11)).double().eval()
+    alike.load_state_dict(model.state_dict())
+    torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 1), atol=1e-8, rtol=0)
+
+
+def test_rows_of_a_cache_are_picked_and_repeated():
+    model, tokens = model_of(), random_tokens(3, 8)
+    cache = model.begin(1, 8)
+    with torch.inference_mode():
+        model.extend(tokens[:1, :4], cache)
+        cache.pick(torch.tensor([0, 0, 0]))
+        mixed = torch.cat([tokens[:1, :4].expand(3, 4), tokens[:, 4:]], dim=1)
+        found = model.extend(mixed[:, 4:6], cache)
+        torch.testing.assert_close(found, model(batch_of(mixed[:, :6])).hidden[:, 4:], atol=1e-8, rtol=0)
+        cache.pick(torch.tensor([2, 0]))
+        found = model.extend(mixed[[2, 0], 6:], cache)
+    torch.testing.assert_close(found, model(batch_of(mixed[[2, 0]])).hidden[:, 6:], atol=1e-8, rtol=0)
+
+
+def test_with_a_cache_every_token_goes_through_the_layers_once():
+    model, tokens = model_of(replace(TINY, memory=4)), random_tokens(1, 20)
+    seen = []
+    for block in model.blocks:
+        block.feed_forward.register_forward_hook(lambda module, given, made: seen.append(made.shape[1]))
+        keys_values = block.attention.keys_values
+        block.attention.keys_values = lambda context, of=keys_values: (seen.append(context.shape[1]), of(context))[1]
+    read_on(model, tokens, [5, 5, 5, 5])
+    assert sum(seen) == 2 * len(model.blocks) * 20

@@ -83,10 +83,35 @@ def test_a_weight_that_changed_on_the_way_fails_loudly(pretrained, plm, tmp_path
 
     exporting_write = exporting.write_huggingface
     monkeypatch.setattr(exporting, "write_huggingface", spoilt)
-    ran = plm("export", pretrained, tmp_path / "out", "--json")
+    ran = plm("export", pretrained, tmp_path / "deep" / "out", "--json")
     assert ran.code == 2
     assert ran.out == ""
     assert "transformers computes other logits with it: they differ by" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_fails_leaves_an_empty_folder_as_it_was(pretrained, plm, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr("plmkit.interop.huggingface.save_tensors", fails)
+    ran = plm("export", pretrained, tmp_path / "out")
+    assert ran.code == 2
+    assert "No space left on device" in ran.err
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+
+
+def test_an_export_that_is_interrupted_while_it_compares_leaves_nothing(pretrained, tmp_path, monkeypatch):
+    from plmkit.training.progress import Screen
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exporting, "largest_difference", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        exporting.export(pretrained, tmp_path / "out", "huggingface", Screen())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_transformers_the_folder_is_written_and_says_that_it_was_not_checked(

@@ -446,9 +446,16 @@ def test_a_start_that_is_another_network(refused, here, pretrained, tiny_setting
 
 
 def test_a_corpus_without_sentence_pairs(refused, here):
-    (here / "corpus.txt").write_text("One.\n\nTwo.\n\nThree.\n")
-    said = refused(*train(here, "--set", "run.layout=blank-lines"))
-    assert "has two sentences" in said
+    (here / "corpus.txt").write_text("\n\nOne.\n\nTwo.\n\nThree.\n")
+    for recipe, so in (("bert-tiny", "none follows another"), ("albert-mini", "there is no order to learn")):
+        said = refused(*train(here, "--set", "run.layout=blank-lines", recipe=recipe))
+        assert f"{here / 'corpus.txt'}, line 3: none of the " in said
+        assert f" documents has two sentences, so {so}. The first begins there.\n" in said
+        assert said.endswith(
+            "Put one document's sentences on lines of their own, with blank lines only between documents "
+            "(run.layout=blank-lines), take a whole file as one document "
+            "(run.layout=document-per-file), or do without pairs: sentence_task=none.\n"
+        )
 
 
 def test_a_corpus_that_is_a_table_without_a_text_column(refused, here):
@@ -531,3 +538,10 @@ def test_json_given_as_jsonl(refused, here, pretrained):
 def test_commas_in_a_tsv(refused, here, pretrained):
     (here / "train.tsv").write_text("text,label\nthe cat,good\n")
     assert "Is the separator right?" in refused(*tune(pretrained, here))
+
+
+def test_a_network_that_no_memory_holds(refused, here):
+    huge = ("architecture.width=200000", "architecture.heads=10", "architecture.inner=800000")
+    said = refused(*train(here, *(part for setting in huge for part in ("--set", setting))))
+    assert "weights: they, their gradients and the optimizer need" in said
+    assert "Lower architecture.layers or architecture.width" in said

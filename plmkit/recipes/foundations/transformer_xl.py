@@ -1,0 +1,78 @@
+"""Transformer-XL (Dai et al., 2019; kimiyoung/transformer-xl)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.segment_recurrence import SegmentRecurrence
+from plmkit.corruption.stream import ParallelStreams
+from plmkit.objectives.adaptive_lm import AdaptiveLM
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.byte_bpe import StreamByteBPE
+
+BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
+ADAM = AdamW(decay=0.0)
+
+
+def transformer_xl_enwik8() -> Recipe:
+    """Transformer-XL: a decoder that remembers the segments before (Dai et al., 2019)."""
+    return Recipe(
+        name="transformer-xl-enwik8",
+        paper="arXiv:1901.02860",
+        summary="Name the token that follows, with what the layers made of the segments before.",
+        notes=BYTES,
+        vocabulary=204,
+        tokenizer=StreamByteBPE(size=257),
+        corruption=(ParallelStreams(),),  # 3.2
+        architecture=SegmentRecurrence(layers=12, heads=8, width=512, inner=2048, memory=512),  # the scripts' own
+        objectives=(AdaptiveLM(),),
+        schedule=Schedule(
+            steps=400_000,
+            batch=22,
+            lengths=((1.0, 512),),
+            rate=2.5e-4,
+            warmup=0.0,
+            shape="cosine",
+            clip=0.25,
+            optimizer=ADAM,
+        ),
+    )
+
+
+def transformer_xl_enwik8_large() -> Recipe:
+    base = transformer_xl_enwik8()
+    return replace(
+        base,
+        name="transformer-xl-enwik8-large",
+        architecture=SegmentRecurrence(
+            layers=24, heads=8, width=1024, inner=3072, memory=768, longest=768, dropout=0.15, attention_dropout=0.15
+        ),
+        schedule=replace(base.schedule, batch=64, lengths=((1.0, 768),), warmup=0.01),
+    )
+
+
+def transformer_xl_mini() -> Recipe:
+    """The network of Dai et al., 2019, at the size of bert-mini, with settings for minutes."""
+    return replace(
+        transformer_xl_enwik8(),
+        name="transformer-xl-mini",
+        notes=FOR_MINUTES,
+        vocabulary=8_000,
+        tokenizer=StreamByteBPE(size=8_000),
+        architecture=SegmentRecurrence(
+            layers=4, heads=4, width=256, inner=1024, memory=128, longest=128, dropout=0.0, attention_dropout=0.0
+        ),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+        ),
+    )
+
+
+def transformer_xl_tiny() -> Recipe:
+    mini = transformer_xl_mini()
+    return replace(
+        mini,
+        name="transformer-xl-tiny",
+        architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512),
+    )
