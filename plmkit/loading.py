@@ -24,6 +24,7 @@ from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, put_weig
 from plmkit.training.device import choose_device
 
 TABLE = "model.embed.tokens.weight"
+CLUSTERS = "model.embed.tables."  # in its place, where rare tokens have narrower vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class Parts:
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
-        return len(self.weights[TABLE])
+        return sum(len(weight) for name, weight in self.weights.items() if name == TABLE or name.startswith(CLUSTERS))
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
@@ -102,7 +103,7 @@ def read_parts(folder: str | Path) -> Parts:
         parts = from_hub(folder)
     else:
         raise FolderError(f"{folder} is not a model: it holds neither run.json nor config.json with model.safetensors.")
-    if TABLE not in parts.weights:
+    if not parts.vocabulary_size:
         raise CheckpointError(f"{folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
@@ -152,20 +153,21 @@ def from_hub(folder: Path) -> Parts:
     weights = read_weights(folder, family, architecture)
     task = None
     if "heads.label.classify.weight" in weights:
-        check_classifier(folder, config, weights)
+        check_classifier(folder, config, weights, hasattr(architecture, "pooler"))
         outputs = len(weights["heads.label.classify.weight"])
         labels = config.get("id2label", {})
         numeric = outputs == 1 or config.get("problem_type") == "regression"
         kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
         classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
         task = Task(kind=kind, classes=classes, pooling="first", length=architecture.longest)
+    tokenizer = load_tokenizer(folder, getattr(architecture, "needs", None))
     return Parts(
-        folder=folder, architecture=architecture, tokenizer=load_tokenizer(folder), weights=weights, task=task,
+        folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task,
         model_type=family.MODEL_TYPE,
     )  # fmt: skip
 
 
-def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
+def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Tensor], pooled: bool) -> None:
     """A head called `classifier` may judge tokens, or choices, or several labels at once: ours judges whole texts."""
     said = next(iter(config.get("architectures") or ["?ForSequenceClassification"]))
     if not said.endswith("ForSequenceClassification") or config.get("problem_type") == "multi_label_classification":
@@ -174,29 +176,29 @@ def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Te
             f"{folder} holds a {found}, which cannot be used here; classifiers of one label a text can.\n"
             "To begin from its encoder, save it without its head."
         )
-    if not any(name.startswith("model.pooler") for name in weights):
+    if pooled and not any(name.startswith("model.pooler") for name in weights):
         raise CheckpointError(f"{folder / WEIGHTS} has a classifier but not the pooler that it reads. Save it whole.")
 
 
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
     model = parts.architecture.build(range(parts.vocabulary_size))
-    goes_on = getattr(parts.architecture, "left_to_right", False)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
         objective.name: objective.build(model)
         for objective in known.values()
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
-        or (goes_on and getattr(objective, "weightless", False))
+        or objective.name in getattr(parts.architecture, "weightless", ())
     }
     if parts.task:
-        heads["label"] = label_head(parts.architecture.width, parts.task)
+        heads["label"] = label_head(parts.architecture, parts.task)
     return Network(model, heads, dict.fromkeys(heads, 1.0))
 
 
-def label_head(width: int, task: Task, dropout: float = 0.1) -> LabelHead:
+def label_head(architecture: Architecture, task: Task, dropout: float = 0.1) -> LabelHead:
     return LabelHead(
-        width=width,
+        width=architecture.width,
+        bias=getattr(architecture, "head_bias", True),
         outputs=1 if task.kind.numeric else len(task.classes),
         numeric=task.kind.numeric,
         pooling=task.pooling,

@@ -206,6 +206,11 @@ class Model:
                 f"{self.folder} is pretrained only, it cannot {verb}.\n"
                 f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
             )
+        if getattr(self.architecture, "left_to_right", False):
+            raise PlmError(
+                f"{self.folder} reads from left to right, so it cannot {verb}.\n"
+                f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'
+            )
         raise PlmError(
             f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
         )

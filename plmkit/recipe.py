@@ -37,14 +37,15 @@ from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
+from plmkit.tokenizers.counted import Characters, Words
 from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, ClosingUnigram)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
@@ -61,7 +62,7 @@ OBJECTIVES = (
     AdaptiveLM, CausalLM, PermutedLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
-OPTIMIZERS = (AdamW, BertAdam, Lamb)
+OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *HIDINGS),

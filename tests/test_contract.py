@@ -51,8 +51,12 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
-    answers = plmkit.load(out, device="cpu").fill("the cat [MASK] a house.", top=3)
-    assert len(answers[0]) == 3
+    if getattr(find(name).architecture, "left_to_right", False):
+        ran = plm("fill", out, "the cat [MASK] a house.")
+        assert (ran.code, "from left to right" in ran.err) == (2, True)
+    else:
+        answers = plmkit.load(out, device="cpu").fill("the cat [MASK] a house.", top=3)
+        assert len(answers[0]) == 3
     vectors = plmkit.load(out, device="cpu").embed(["the cat sees a house.", "我的狗很可爱。"])
     assert vectors.shape == (2, 32)
     assert np.isfinite(vectors).all()

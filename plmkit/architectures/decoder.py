@@ -33,6 +33,9 @@ class LeftToRight:
     epsilon: float = 1e-5
     writes: ClassVar = frozenset({"hidden"})
     left_to_right: ClassVar[bool] = True
+    weightless: ClassVar = ("causal_lm",)  # heads that it has without any weight of theirs
+    needs: ClassVar = ()  # special tokens, all of which it can do without
+    head_bias: ClassVar = False  # of the layer that judges rows (Radford et al., 2018, 3.2)
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "width", "inner", "longest"):

@@ -11,15 +11,18 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
+from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.files import new_folder, write_json
-from plmkit.interop.families import albert, bert, electra, ernie, roberta, xlnet
+from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FAMILIES: tuple[Family, ...] = (bert, roberta, ernie, albert, electra, xlnet)  # the first that can write a network does
+FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
+    bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
+)  # fmt: skip
 
 
 def is_huggingface(folder: Path) -> bool:
@@ -43,7 +46,8 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
     if chosen is None:
         raise CheckpointError(
             f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported: "
-            "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width."
+            "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width.\n"
+            "GPT-2 has no bands, and GPT-1 is four times as wide inside."
         )
     return chosen
 
@@ -165,7 +169,11 @@ def write_huggingface(
     vocabulary = tokenizer.vocabulary
     ready = []
     for net in family.networks(architecture, weights, vocabulary):
-        config = {**config_of(net, family), "vocab_size": vocabulary_size, "pad_token_id": vocabulary.pad}
+        config = {
+            **config_of(net, family),
+            "vocab_size": vocabulary_size,
+            **token_ids(vocabulary, bool(classes or numeric)),
+        }
         if classes and not numeric:
             config["id2label"] = {str(number): name for number, name in enumerate(classes)}
             config["label2id"] = {name: number for number, name in enumerate(classes)}
@@ -181,6 +189,15 @@ def write_huggingface(
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
             tokenizer.save(place)
+
+
+def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
+    """Their numbers of special tokens; a left-to-right classifier finds the end of a row by what is not padding."""
+    if vocabulary.pad != MISSING and not vocabulary.lacks(("cls", "mask")):
+        return {"pad_token_id": vocabulary.pad}
+    end = None if vocabulary.end == MISSING else vocabulary.end
+    pad = vocabulary.filler if judges or vocabulary.pad != MISSING else None
+    return {"pad_token_id": pad, "bos_token_id": end, "eos_token_id": end}
 
 
 def check_new(folder: Path) -> None:
@@ -202,6 +219,7 @@ def config_of(net: Net, family: Family) -> dict[str, Any]:
 def class_of(weights: dict[str, Tensor], family: Family) -> str:
     """The class of theirs that has these heads."""
     heads = heads_of(weights) & family.HEADS.keys()
+    heads = heads or frozenset(head for head, names in family.HEADS.items() if not names)  # one without a weight
     for name, outputs in family.CLASSES.items():
         if outputs.keys() == heads:
             return name
@@ -226,6 +244,7 @@ def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     known = getattr(config, "type_vocab_size", None)  # XLNet tells any number of segments apart
     segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
     with torch.no_grad():
-        out = model(input_ids=batch.tokens, token_type_ids=segments, attention_mask=batch.visible.long())
+        told = {"token_type_ids": segments} if getattr(family, "SEGMENTS", True) else {}
+        out = model(input_ids=batch.tokens, attention_mask=batch.visible.long(), **told)
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}
     return {head: getattr(out, output) for head, output in outputs.items()}

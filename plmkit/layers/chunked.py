@@ -9,16 +9,21 @@ from torch.autograd.function import once_differentiable
 NUMBERS_AT_ONCE = 1 << 23  # scores in memory: 32 MB
 
 
-def chunked_cross_entropy(hidden: Tensor, table: Tensor, targets: Tensor) -> Tensor:
-    """Mean of -log softmax(hidden table)[target] over N rows: hidden (N, width), table (vocabulary, width)."""
-    return ChunkedCrossEntropy.apply(hidden, table, targets)
+def chunked_cross_entropy(hidden: Tensor, table: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
+    """Mean of -log softmax(hidden table)[target] over N rows: hidden (N, width), table (vocabulary, width).
+
+    With shares (N,) it is their sum, each times its share.
+    """
+    if shares is None:
+        shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
+    return ChunkedCrossEntropy.apply(hidden, table, targets, shares)
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
     """Gradients are made with the loss, while the scores of a chunk are there: the largest product is done once."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         wanted = any(ctx.needs_input_grad)
         rows = max(16, NUMBERS_AT_ONCE // len(table))
         total = hidden.new_zeros((), dtype=table.dtype)
@@ -26,23 +31,23 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         to_table = torch.zeros_like(table) if wanted else None
         for start in range(0, len(hidden), rows):
             part, asked = hidden[start : start + rows], targets[start : start + rows, None]
+            share = shares[start : start + rows, None]
             scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), from here on changed in place
             scores -= scores.amax(1, keepdim=True)
-            total -= scores.gather(1, asked).sum()
+            right = scores.gather(1, asked)
             sums = scores.exp_().sum(1, keepdim=True)
-            total += sums.log().sum()
+            total += ((sums.log() - right) * share).sum()
             if to_hidden is None or to_table is None:
                 continue
-            scores /= sums
-            scores.scatter_add_(1, asked, scores.new_full((), -1.0).expand(asked.shape))
+            scores *= share / sums
+            scores.scatter_add_(1, asked, -share)
             to_hidden[start : start + rows] = scores @ table
             to_table.addmm_(scores.T, part.to(table.dtype))
         ctx.save_for_backward(to_hidden, to_table)
-        return total / len(hidden)
+        return total
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_table = ctx.saved_tensors
-        share = loss / len(to_hidden)
-        return to_hidden.mul_(share), to_table.mul_(share), None  # ours alone: nobody else reads them
+        return to_hidden.mul_(loss), to_table.mul_(loss), None, None  # ours alone: nobody else reads them

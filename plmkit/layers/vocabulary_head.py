@@ -22,9 +22,9 @@ class TiedHead(nn.Module):
         """(..., width) to (..., vocabulary)."""
         return F.linear(hidden, self._table[0].weight)
 
-    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross entropy at N positions."""
-        return chunked_cross_entropy(hidden, self._table[0].weight, targets)
+    def loss(self, hidden: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
+        """Mean cross entropy at N positions, or its sum with these shares (N,)."""
+        return chunked_cross_entropy(hidden, self._table[0].weight, targets, shares)
 
 
 class TableHead(nn.Module):

@@ -16,7 +16,6 @@ class CausalLM:
     weight: float = 1.0
     name: ClassVar = "causal_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
-    weightless: ClassVar = True  # its head has no weights of its own: any network with a token table has it
 
     def build(self, model: Any) -> "CausalLMHead":
         return CausalLMHead(model.embed.tokens)

@@ -13,6 +13,7 @@ from plmkit.loading import Parts, Task, read_parts, without_generator
 from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
 from plmkit.tasks.framing import Framed, frame_all
+from plmkit.tasks.going_on import with_task_tokens
 from plmkit.tasks.judging import spreads
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows
@@ -47,7 +48,7 @@ class Order:
 
 def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
-    parts = without_generator(read_parts(order.model))
+    parts = with_task_tokens(without_generator(read_parts(order.model)))
     train_rows, dev_rows, test_rows = read_files(order)
     classes = () if order.kind.numeric else classes_of(train_rows)
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):

@@ -17,7 +17,7 @@ class LabelHead(nn.Module):
 
     def __init__(
         self, *, width: int, outputs: int, numeric: bool, pooling: str = "first", dropout: float = 0.1,
-        length: int | None = None,
+        length: int | None = None, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in POOLINGS:
@@ -27,7 +27,7 @@ class LabelHead(nn.Module):
         self.numeric, self.pooling, self.length = numeric, pooling, length
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
-        self.classify = nn.Linear(inputs, outputs)
+        self.classify = nn.Linear(inputs, outputs, bias=bias)
         start_weights(self)
 
     def pool(self, states: States, batch: Batch) -> Tensor:

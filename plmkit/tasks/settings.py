@@ -28,13 +28,14 @@ class TaskSettings:
     layer_decay: float = 1.0  # each layer below learns this much slower than the one above
     frozen: bool = False  # train the last layer only
     scratch: bool = False  # start from random weights, as contrast
+    lm_weight: float = 0.5  # of the language model on the rows themselves; left-to-right models only
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "layer_decay", "rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise SettingError(f"task.{name} must be a finite number above 0; found {value:g}.")
-        for name in ("decay", "clip"):
+        for name in ("decay", "clip", "lm_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise SettingError(f"task.{name} must be a finite number, 0 or more; found {getattr(self, name):g}.")
         if self.pooling not in POOLINGS:

@@ -18,6 +18,7 @@ from plmkit.run import Machine
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks.framing import Framed, batch_of
+from plmkit.tasks.going_on import RowLM, next_tokens
 from plmkit.tasks.judging import evaluate_rows
 from plmkit.tasks.rows import Row
 from plmkit.tasks.settings import TaskSettings, rate_for
@@ -71,7 +72,8 @@ class LabelledRows:
         chosen = order[position.index : position.index + rows]
         batch = batch_of([self.rows[number] for number in chosen], self.vocabulary, self.length)
         after = replace(position, index=position.index + len(chosen))
-        return replace(batch, labels=self.labels[torch.from_numpy(chosen)]), after
+        labels = self.labels[torch.from_numpy(chosen)]
+        return replace(batch, labels=labels, targets=next_tokens(batch)), after
 
 
 class Trial:
@@ -125,7 +127,7 @@ class Trial:
     def note(self, report: Report, bar: Any) -> None:
         """After a step: a line in the log now and then, a score after each epoch."""
         step = report.state.step
-        self.losses.append(report.losses["label"])
+        self.losses.append(sum(report.losses.values()))
         if step % self.exercise.machine.log_steps == 0 or step == self.steps:
             recent = sum(self.losses) / len(self.losses)
             self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "rate": report.rate})
@@ -164,7 +166,10 @@ def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Networ
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(range(parts.vocabulary_size))
-    network = Network(model, {"label": label_head(architecture.width, task, settings.dropout)}, {"label": 1.0})
+    heads: dict[str, Any] = {"label": label_head(architecture, task, settings.dropout)}
+    if settings.lm_weight and not settings.frozen and RowLM.name in getattr(architecture, "weightless", ()):
+        heads[RowLM.name] = RowLM(model.embed.tokens)
+    network = Network(model, heads, {"label": 1.0, RowLM.name: settings.lm_weight})
     if not settings.scratch:
         own = network.state_dict()
         mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
@@ -207,4 +212,6 @@ def depth_below(name: str, layers: int) -> int:
         return 0
     if name.startswith(("model.embed", "model.project")):
         return layers + 2
+    if not name.startswith("model.blocks."):
+        return 2  # a norm behind the last block goes with it
     return layers + 1 - int(name.split(".")[2])

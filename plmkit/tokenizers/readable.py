@@ -73,6 +73,11 @@ def join_bytes(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
     return text + waiting.decode("utf-8", "replace")
 
 
+def join_characters(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
+    """The text itself; special tokens stand for themselves."""
+    return "".join(tokens)
+
+
 def settled_bytes(tokens: Sequence[str]) -> int:
     """How many of these tokens end with a whole character: a Chinese one has three bytes, in up to three tokens."""
     return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)

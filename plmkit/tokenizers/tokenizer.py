@@ -32,7 +32,7 @@ from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
-    """Text to tokens and back, by the rules of WordPiece, byte-level BPE or Unigram."""
+    """Text to tokens and back, by the rules of its kind."""
 
     def __init__(
         self, rust: RustTokenizer, named: Mapping[str, str] | None = None, needed: Iterable[str] | None = None
@@ -81,7 +81,7 @@ class Tokenizer:
 
     def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
         """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
-        if self.kind is not BYTE_PIECES:
+        if not self.kind.spaced:
             return list(sentences)
         spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
         return [*sentences[:1], *spaced[1:]] if first else spaced
@@ -142,6 +142,12 @@ class Tokenizer:
         except OSError as error:
             raise FolderError(f"The tokenizer cannot be written to {folder}: {error.strerror}.") from error
 
+    def with_tokens(self, names: Mapping[str, str]) -> "Tokenizer":
+        """The same with further special tokens, by what they are for, behind its last token."""
+        rust = RustTokenizer.from_str(self._rust.to_str())
+        rust.add_special_tokens([special_token(name, lstrip=False) for name in names.values()])
+        return Tokenizer(rust, self.vocabulary.roles | dict(names), tuple(names))
+
     def settings(self) -> dict[str, Any]:
         """The rules by the names that Hugging Face's classes have for them."""
         if self.vocabulary.mark == BYTE_SPACE:
@@ -152,6 +158,8 @@ class Tokenizer:
                 "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
                 "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
             }
+        if not self.vocabulary.mark:
+            return {}
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
@@ -216,6 +224,8 @@ def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple
     """Separators between two texts and the segment of the second: as the file frames a pair, or as its kind does."""
     if vocabulary.lacks(("cls", "sep")):
         return kind.separators, kind.second
+    if vocabulary.extract != MISSING:
+        return 1, 0
     pair = rust.encode("a", "b")
     seps = pair.ids.count(vocabulary.sep)
     if pair.ids[:1] != [vocabulary.cls] or pair.ids[-1:] != [vocabulary.sep] or seps < 2:
@@ -248,16 +258,20 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
     if vocabulary.lacks(("cls", "sep")):
         rust.post_processor = kind.trimmer or processors.Sequence([])  # nothing frames a text
         return rust
-    cls, sep = vocabulary.roles["cls"], vocabulary.roles["sep"]
-    between = [f"{sep}:0"] * vocabulary.separators
-    single = [f"{cls}:0", "$A:0", f"{sep}:0"]
-    pair = [f"{cls}:0", "$A:0", *between, f"$B:{vocabulary.second}", f"{sep}:{vocabulary.second}"]
-    if vocabulary.closes:
-        single, pair = [*single[1:], f"{cls}:2"], [*pair[1:], f"{cls}:2"]
+    before, between, after = (vocabulary.names(part) for part in vocabulary.frame(2))
+    last = [[f"{name}:{segment}" for name in after] for segment in (0, vocabulary.second)]
+    if vocabulary.closes:  # the class token lies in a segment of its own
+        last = [[*names[:-1], f"{after[-1]}:2"] for names in last]
     template = processors.TemplateProcessing(
-        single=single,
-        pair=pair,
-        special_tokens=[(cls, vocabulary.cls), (sep, vocabulary.sep)],
+        single=[*(f"{name}:0" for name in before), "$A:0", *last[0]],
+        pair=[
+            *(f"{name}:0" for name in before),
+            "$A:0",
+            *(f"{name}:0" for name in between),
+            f"$B:{vocabulary.second}",
+            *last[1],
+        ],
+        special_tokens=[(name, vocabulary.tokens.index(name)) for name in {*before, *between, *after}],
     )
     rust.post_processor = processors.Sequence([kind.trimmer, template]) if kind.trimmer else template
     return rust

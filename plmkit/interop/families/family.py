@@ -28,7 +28,8 @@ class Family(Protocol):
     Writing:  the first family that `writes` the architecture -> `networks`, mostly one; for each, HEADS and
               CLASSES name the class of theirs with these heads, `config` its settings, `pairs` its weights.
     Shapes:   where theirs are not ours, `as_ours` and `as_theirs` (name of theirs, weight, architecture) turn them.
-    Checking: that class computes, and CLASSES says which of its outputs is which head of ours.
+    Checking: that class computes, and CLASSES says which of its outputs is which head of ours; SEGMENTS = False
+              where it must not be told of segments.
     """
 
     MODEL_TYPE: str  # as config.json has it

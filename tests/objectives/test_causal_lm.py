@@ -1,0 +1,75 @@
+"""The token that follows, scored a few rows at a time."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from plmkit.architectures.decoder import Decoder
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.layers import chunked
+from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.objectives.causal_lm import CausalLM
+
+
+@pytest.mark.parametrize("rows", [1, 16, 50])
+def test_chunks_change_neither_loss_nor_gradient(rows, monkeypatch):
+    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 23 * rows)  # 16 rows are the least
+    torch.manual_seed(0)
+    hidden, table = torch.randn(50, 8, dtype=torch.double), torch.randn(23, 8, dtype=torch.double)
+    targets = torch.randint(23, (50,))
+    both = []
+    for loss in (lambda h, t: F.cross_entropy(h @ t.T, targets), lambda h, t: chunked_cross_entropy(h, t, targets)):
+        given = hidden.clone().requires_grad_(), table.clone().requires_grad_()
+        value = loss(*given)
+        (3 * value).backward()
+        both.append((value.detach(), given[0].grad, given[1].grad))
+    for plain, ours in zip(*both, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-12, rtol=1e-12)
+
+
+def test_large_scores_stay_finite():
+    hidden, table = torch.full((2, 1), 1e4, requires_grad=True), torch.tensor([[1.0], [-1.0]])
+    loss = chunked_cross_entropy(hidden, table, torch.tensor([0, 0]))
+    loss.backward()
+    assert loss.item() == 0
+    assert torch.isfinite(hidden.grad).all()
+
+
+def test_without_gradients_only_the_loss_is_made():
+    table = nn.Parameter(torch.randn(7, 4))
+    with torch.no_grad():
+        assert not chunked_cross_entropy(torch.randn(3, 4), table, torch.tensor([1, 2, 3])).requires_grad
+
+
+def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
+    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 16 * 1000)
+    largest = []
+
+    class Watching(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            largest.extend(tensor.numel() for tensor in [out] if isinstance(tensor, torch.Tensor))
+            return out
+
+    hidden, table = torch.randn(512, 4, requires_grad=True), torch.randn(1000, 4, requires_grad=True)
+    with Watching():
+        chunked_cross_entropy(hidden, table, torch.zeros(512, dtype=torch.long)).backward()
+    assert max(largest) == 16 * 1000  # not 512 * 1000
+
+
+def test_only_what_is_asked_is_scored():
+    torch.manual_seed(0)
+    model = Decoder(layers=1, heads=1, width=8, inner=16, longest=8, dropout=0.0, attention_dropout=0.0).build(range(9))
+    head = CausalLM().build(model)
+    tokens = torch.randint(9, (2, 4))
+    targets = torch.tensor([[3, IGNORE, 5, IGNORE], [IGNORE, 1, 2, 7]])
+    batch = Batch(
+        tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool(), targets=targets
+    )
+    states = model(batch)
+    logits = states.hidden @ model.embed.tokens.weight.T
+    wanted = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+    torch.testing.assert_close(head(states, batch), wanted)
+    assert head.scored(batch) == 5
+    assert head(states, batch) >= 0
