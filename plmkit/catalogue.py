@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, char_transformer, gpt2, lstm, transformer_xl
+from plmkit.recipes.foundations import bert, char_transformer, gpt2, lstm, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert
@@ -66,6 +66,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "lstm-mini": lstm.lstm_mini,
     "lstm-medium": lstm.lstm_medium,
     "lstm-large": lstm.lstm_large,
+    "xlnet-tiny": xlnet.xlnet_tiny,
+    "xlnet-mini": xlnet.xlnet_mini,
+    "xlnet-base": xlnet.xlnet_base,
+    "xlnet-large": xlnet.xlnet_large,
 }
 
 
