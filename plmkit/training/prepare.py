@@ -51,6 +51,8 @@ class Material:
         if self.valid_store is self.store:
             for document in self.valid_documents.tolist():
                 counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
+        if "end" in getattr(self.samples.arrange, "needs", ()):  # which the arrangement puts behind every document
+            counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
 
     def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
