@@ -14,7 +14,7 @@ from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.relative import distances_around, relative_shift, sinusoids
-from plmkit.layers.start import start_normal
+from plmkit.layers.start import start_at_distances, start_normal
 
 HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
 
@@ -35,8 +35,8 @@ class TwoStream:
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
     pooler: bool = False  # one more layer on the last position, for judging the row as a whole
+    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
     left_to_right: ClassVar[bool] = True
-    reads_last: ClassVar[bool] = True  # rows are judged by their last position
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "width", "inner", "longest"):
@@ -81,6 +81,9 @@ class TwoStreamModel(nn.Module):
         self.blocks = nn.ModuleList(TwoStreamBlock(settings) for _ in range(settings.layers))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         start_normal(self)
+        if settings.neighbours:
+            start_at_distances(list(self.blocks), settings.heads)
+            nn.init.zeros_(self.query)  # so that what the first block reads is not drowned
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.tokens))  # (B, L, width)
