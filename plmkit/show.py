@@ -177,6 +177,8 @@ def scores(found: dict[str, Any]) -> None:
         if isinstance(value, int | float):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
+    if "reading" in found:
+        console.print(f"Read with {found['reading']}.", markup=False)
     if "confusion" in found:
         grid = Table("true \\ predicted", *map(escape, found["classes"]), box=None)
         for name, row in zip(found["classes"], found["confusion"], strict=True):
