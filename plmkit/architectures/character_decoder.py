@@ -24,7 +24,7 @@ class CharacterDecoder(LeftToRight):
     activation: str = "relu"
     dropout: float = 0.55
     attention_dropout: float = 0.55
-    weightless: ClassVar = ()  # its table is not its head
+    weightless: ClassVar[tuple[str, ...]] = ()  # its table is not its head
     writes: ClassVar = frozenset({"hidden", "inner"})
 
     def build(self, vocabulary: Sized) -> "CharacterDecoderModel":
