@@ -38,9 +38,10 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.unigram import Unigram
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams,

@@ -14,8 +14,12 @@ PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SE
 ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, ROBERTA_NAMES)
+WORD_END = "</w>"  # at a piece that ends a word: GPT-1
 END_OF_TEXT = "<|endoftext|>"
-OTHER_NAMES = {"end": (END_OF_TEXT, "<eos>", "\n</w>"), "extract": ("_classify_",)}  # GPT-1 parts texts by a line break
+OTHER_NAMES = {
+    "end": (END_OF_TEXT, "<eos>", f"\n{WORD_END}"),
+    "extract": ("_classify_",),
+}  # GPT-1 parts texts by a line break
 MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
 
 CONTINUATION = "##"  # at a piece that goes on with a word: BERT
@@ -125,6 +129,10 @@ class Vocabulary:
         """
         if self.mark == CONTINUATION:
             return np.array([token.startswith(CONTINUATION) and token != CONTINUATION for token in self.tokens])
+        if self.mark == WORD_END:
+            raise InputError(
+                "Tokens that bear the end of a word do not show where one begins. Choose another tokenizer."
+            )
         return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
 
     @cached_property

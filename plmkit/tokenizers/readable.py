@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken
 
-from plmkit.data.vocabulary import CONTINUATION, META_SPACE
+from plmkit.data.vocabulary import CONTINUATION, META_SPACE, WORD_END
 
 # Chinese and Japanese write no spaces: ideographs, kana, and the wide punctuation between them.
 WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0002fa1f“”‘’…—]")
@@ -93,3 +93,19 @@ def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
         is_special = token in added and added[token].special
         text += f" {token}" if is_special else token.replace(META_SPACE, " ")
     return re.sub(" +", " ", text).strip()
+
+
+def join_word_ends(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
+    """Join pieces up to the one that ends its word, and punctuation to what it belongs to."""
+    words, word = [], ""
+    for token in tokens:
+        if token in added and not token.endswith(WORD_END):
+            words += [word, token] if word else [token]
+            word = ""
+        elif token.endswith(WORD_END):
+            words.append(word + token.removesuffix(WORD_END))
+            word = ""
+        else:
+            word += token
+    text = join([*words, *([word] if word else [])], added)
+    return re.sub(" ?\n ?", "\n", text)

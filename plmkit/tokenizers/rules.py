@@ -1,4 +1,4 @@
-"""The rules of the three kinds of tokenizer, each as the Rust library applies them."""
+"""The rules of the kinds of tokenizer, each as the Rust library applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN, WORD_END
 from plmkit.errors import InputError
-from plmkit.tokenizers.readable import join, join_bytes, join_marked, settled_bytes, settled_words
+from plmkit.tokenizers.readable import join, join_bytes, join_marked, join_word_ends, settled_bytes, settled_words
 
 LONGEST_WORD = 200  # characters, as in BERT's released code; the Rust library's own default is 100
 BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())  # the 256 characters that stand for bytes
@@ -43,11 +43,14 @@ BYTE_PIECES = Kind(
     mask_takes_space=True,
     open=True,
 )
+WORD_ENDS = Kind(
+    mark=WORD_END, join=join_word_ends, decoder=decoders.BPEDecoder(suffix=WORD_END), second=0, open=True, needs=()
+)
 MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
 
 
 def kind_of(rust: RustTokenizer) -> Kind:
-    """Which of the three it is, seen by what it does; others are refused."""
+    """Which of these it is, seen by what it does; others are refused."""
     name = type(rust.model).__name__
     if name == "WordPiece":
         return WORD_PIECES
@@ -56,11 +59,13 @@ def kind_of(rust: RustTokenizer) -> Kind:
         if lost:
             raise InputError(f"{len(lost)} of the 256 bytes have no token, so some text could not be told apart.")
         return BYTE_PIECES
+    if name == "BPE" and rust.model.end_of_word_suffix == WORD_END:
+        return WORD_ENDS
     if name == "Unigram" and first_piece(rust, "a").startswith(META_SPACE):
         return MARKED_PIECES
     raise InputError(
-        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE and"
-        f" Unigram with {META_SPACE} before words can."
+        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with {WORD_END}"
+        f" behind words and Unigram with {META_SPACE} before words can."
     )
 
 
@@ -94,6 +99,16 @@ def byte_rules(
     """GPT-2's rules: bytes as 256 characters, cut by its pattern, then merged in order."""
     rust = RustTokenizer(models.BPE(numbers, list(merges)))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    return rust
+
+
+def word_end_rules(numbers: dict[str, int], merges: Sequence[tuple[str, str]], *, unknown: str) -> RustTokenizer:
+    """GPT-1's rules: words in lower case whose last piece says so, cut as BERT cuts them (without spaCy and ftfy)."""
+    rust = RustTokenizer(
+        models.BPE(numbers, list(merges), unk_token=unknown, end_of_word_suffix=WORD_END, continuing_subword_prefix="")
+    )
+    rust.normalizer = bert_normalizer(lowercase=True)
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return rust
 
 

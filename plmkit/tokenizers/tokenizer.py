@@ -19,6 +19,7 @@ from plmkit.data.vocabulary import (
     MISSING,
     ROBERTA_NAMES,
     ROLES,
+    WORD_END,
     Vocabulary,
     find_names,
 )
@@ -156,6 +157,8 @@ class Tokenizer:
                 "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
                 "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
             }
+        if self.vocabulary.mark == WORD_END:
+            return {"do_lower_case": self.lowercase}
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
