@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, gpt1, gpt2, transformer_xl
+from plmkit.recipes.foundations import bert, gpt1, gpt2, lstm, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert, gpt3
@@ -67,6 +67,18 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "transformer-xl-mini": transformer_xl.transformer_xl_mini,
     "transformer-xl-enwik8": transformer_xl.transformer_xl_enwik8,
     "transformer-xl-enwik8-large": transformer_xl.transformer_xl_enwik8_large,
+    "transformer-xl-text8": transformer_xl.transformer_xl_text8,
+    "transformer-xl-text8-large": transformer_xl.transformer_xl_text8_large,
+    "transformer-xl-wt103": transformer_xl.transformer_xl_wt103,
+    "transformer-xl-wt103-large": transformer_xl.transformer_xl_wt103_large,
+    "lstm-tiny": lstm.lstm_tiny,
+    "lstm-mini": lstm.lstm_mini,
+    "lstm-medium": lstm.lstm_medium,
+    "lstm-large": lstm.lstm_large,
+    "xlnet-tiny": xlnet.xlnet_tiny,
+    "xlnet-mini": xlnet.xlnet_mini,
+    "xlnet-base": xlnet.xlnet_base,
+    "xlnet-large": xlnet.xlnet_large,
 }
 
 

@@ -24,6 +24,7 @@ from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, put_weig
 from plmkit.training.device import choose_device
 
 TABLE = "model.embed.tokens.weight"
+CLUSTERS = "model.embed.tables."  # in its place, where rare tokens have narrower vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class Parts:
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
-        return len(self.weights[TABLE])
+        return sum(len(weight) for name, weight in self.weights.items() if name == TABLE or name.startswith(CLUSTERS))
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
@@ -102,7 +103,7 @@ def read_parts(folder: str | Path) -> Parts:
         parts = from_hub(folder)
     else:
         raise FolderError(f"{folder} is not a model: it holds neither run.json nor config.json with model.safetensors.")
-    if TABLE not in parts.weights:
+    if not parts.vocabulary_size:
         raise CheckpointError(f"{folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(

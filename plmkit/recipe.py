@@ -9,11 +9,14 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
 from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.permutation import PermutedSpans
+from plmkit.corruption.reuse import ReusedText
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.span import SpanMasking
 from plmkit.corruption.stream import ParallelStreams, Stream
@@ -30,33 +33,37 @@ from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
-from plmkit.tokenizers.unigram import Unigram
+from plmkit.tokenizers.counted import Characters, Words
+from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    DialogueAndText, Stream, ParallelStreams,
+    DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
-HIDINGS = (TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking)
+HIDINGS = (
+    TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
+)  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, Recurrent,
+    SegmentRecurrence, Recurrent, TwoStream,
 )  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, CausalLM,
+    AdaptiveLM, CausalLM, PermutedLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
-OPTIMIZERS = (AdamW, BertAdam, Lamb)
+OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *HIDINGS),
@@ -114,6 +121,10 @@ def check_fit(recipe: Recipe) -> None:
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
+    shares = {kind_of(part): part.reuse for part in (*recipe.corruption, recipe.architecture) if hasattr(part, "reuse")}
+    if len(set(shares.values())) > 1:
+        told = ", ".join(f"{name} has {share}" for name, share in shares.items())
+        raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
     for step in recipe.corruption:
         stages, lengths = getattr(step, "stages", 1), len(recipe.schedule.lengths)
         if stages not in (1, lengths):

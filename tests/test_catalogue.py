@@ -67,6 +67,18 @@ COUNTS = {
     "transformer-xl-mini": (5_465_600, 5_473_600),
     "transformer-xl-enwik8": (41_055_232, 41_055_436),
     "transformer-xl-enwik8-large": (277_231_616, 277_231_820),
+    "transformer-xl-text8": (40_964_608, 40_964_635),
+    "transformer-xl-text8-large": (277_050_368, 277_050_395),
+    "transformer-xl-wt103": (150_838_570, 151_107_538),
+    "transformer-xl-wt103-large": (283_851_120, 285_170_506),
+    "lstm-tiny": (1_288_192, 1_288_192),
+    "lstm-mini": (8_298_496, 8_298_496),
+    "lstm-medium": (13_270_400, 13_270_400),
+    "lstm-large": (51_024_000, 51_024_000),
+    "xlnet-tiny": (4_525_696, 4_557_696),
+    "xlnet-mini": (11_614_464, 11_646_464),
+    "xlnet-base": (116_718_336, 116_750_336),
+    "xlnet-large": (360_268_800, 360_300_800),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
 STATED = {
@@ -75,6 +87,7 @@ STATED = {
     "targets",
     "follows",
     "order",
+    "reading",
     "real",
     "edges",
     "guesses",
@@ -145,6 +158,31 @@ def test_alberts_parameters_follow_the_closed_form_for_any_vocabulary(name, voca
     heads = (width * narrow + narrow) + 2 * narrow + vocabulary + (2 * width + 2)
     assert encoder_parameters(find(name), vocabulary) == encoder
     assert parameters(find(name), vocabulary) == encoder + heads
+
+
+@pytest.mark.parametrize("name", ["xlnet-tiny", "xlnet-mini", "xlnet-base"])
+@pytest.mark.parametrize("vocabulary", [100, 8000])
+def test_xlnets_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
+    shape = find(name).architecture
+    width, inner = shape.width, shape.inner
+    attention = 5 * width**2 + 3 * width + 2 * width + 2 * width  # five matrices; u, v, b; two segments; norm
+    block = attention + (width * inner + inner) + (inner * width + width) + 2 * width
+    encoder = vocabulary * width + width + shape.layers * block
+    assert encoder_parameters(find(name), vocabulary) == encoder
+    assert parameters(find(name), vocabulary) == encoder + vocabulary
+
+
+def test_xlnet_large_keeps_the_papers_settings():
+    recipe = find("xlnet-large")
+    schedule, (arrangement, orders), shape = recipe.schedule, recipe.corruption, recipe.architecture
+    assert not recipe.notes
+    assert (schedule.steps, schedule.batch, schedule.rate, schedule.lengths) == (500_000, 8192, 4e-4, ((1.0, 512),))
+    assert schedule.warmup * schedule.steps == 40_000
+    assert (schedule.optimizer.epsilon, schedule.optimizer.decay) == (1e-6, 0.01)
+    assert (shape.memory, shape.dropout, shape.attention_dropout) == (384, 0.1, 0.1)
+    assert arrangement.reuse == orders.reuse == shape.reuse == 0.5
+    assert arrangement.backward and (orders.longest, orders.context) == (5, 6)
+    assert int(512 * orders.rate) == 85
 
 
 @pytest.mark.parametrize("name", SHAPES)

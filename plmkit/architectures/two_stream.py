@@ -29,7 +29,7 @@ class TwoStream:
     inner: int  # width inside the feed-forward sublayer
     longest: int = 512
     memory: int = 384  # positions of earlier rows of the same text that each layer may read; 0: none
-    reuse: int = 256  # positions at the beginning of each row that go into the memory; the next row begins behind them
+    reuse: float = 0.5  # the first part of each row, which goes into the memory; the next row begins behind it
     activation: str = "gelu_tanh"
     dropout: float = 0.1
     attention_dropout: float = 0.1
@@ -42,9 +42,9 @@ class TwoStream:
         for name in ("layers", "heads", "width", "inner", "longest"):
             if getattr(self, name) < 1:
                 raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
-        if self.memory < 0 or not 0 <= self.reuse <= self.longest:
+        if self.memory < 0 or not 0 < self.reuse <= 1:
             raise SettingError(
-                "architecture.memory is 0 or more, architecture.reuse from 0 to architecture.longest; "
+                "architecture.memory is 0 or more, architecture.reuse a share of the row, above 0 up to 1; "
                 f"found {self.memory} and {self.reuse}."
             )
         if self.width % self.heads or self.width % 2:
@@ -84,7 +84,7 @@ class TwoStreamModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.tokens))  # (B, L, width)
-        if batch.order is not None and batch.targets is not None:
+        if batch.reading is not None and batch.targets is not None:
             return self.answer(content, batch, batch.targets != IGNORE)
         view = View(batch, self.settings)
         view.waves = self.dropout(view.waves)
@@ -116,7 +116,8 @@ class TwoStreamModel(nn.Module):
         """(B, layers, M, width) what each block read first of this row, behind what it remembers."""
         if not self.settings.memory:
             return None
-        new = torch.stack([one.detach()[:, : self.settings.reuse or None] for one in inputs], dim=1)
+        kept = round(self.settings.reuse * inputs[0].shape[1])
+        new = torch.stack([one.detach()[:, :kept] for one in inputs], dim=1)
         joined = new if before is None else torch.cat([before.to(new.dtype), new], dim=2)
         return joined[:, :, -self.settings.memory :]
 
@@ -180,9 +181,9 @@ class View:
 def hidden_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
     padding = None if bool(batch.visible.all()) else ~batch.visible[:, None, :]
-    if batch.order is None:
+    if batch.reading is None:
         return padding
-    hidden = batch.order[:, :, None, 1] <= batch.order[:, None, :, 0]
+    hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]
     return hidden if padding is None else hidden | padding
 
 

@@ -23,7 +23,7 @@ class Batch:
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
-    order: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
+    reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
     continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before

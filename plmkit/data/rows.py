@@ -77,3 +77,5 @@ class Rows:
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
+    reading: np.ndarray | None = None  # (B, L, 2) a position is read by those whose second number is above its first
+    backward: np.ndarray | None = None  # (B,) True where a row runs from its end to its beginning

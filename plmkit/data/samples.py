@@ -120,13 +120,20 @@ class Samples:
                     "`plm doctor` shows what the corpus holds."
                 )
             rng = generator(self.seed, ORDER, epoch, length)
-            order = side_by_side(len(plan), rows) if self.continues else rng.permutation(len(plan))
+            directions = getattr(plan, "directions", 1)
+            order = side_by_side(len(plan), rows, directions) if self.continues else rng.permutation(len(plan))
             self.planned = key, plan, order
         return self.planned[1], self.planned[2]
 
 
-def side_by_side(count: int, streams: int) -> np.ndarray:
-    """Numbers below `count` cut into streams of equal length, read abreast: 0 4 8, 1 5 9, ...; the rest is left out."""
+def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
+    """Numbers below `count` cut into streams of equal length, read abreast: 0 4 8, 1 5 9, ...; the rest is left out.
+
+    Where the first half of the numbers reads forward and the second backward, so does each half of the streams.
+    """
+    if directions > 1 and streams % directions == 0 and count >= streams:
+        one = side_by_side(count // directions, streams // directions).reshape(-1, streams // directions)
+        return np.hstack([one + number * (count // directions) for number in range(directions)]).ravel()
     streams = min(streams, count)
     return np.arange(count // streams * streams).reshape(streams, -1).T.ravel()
 
@@ -190,6 +197,8 @@ def as_batch(rows: Rows) -> Batch:
         targets=tensor(rows.targets),
         edges=tensor(rows.edges),
         follows=tensor(rows.follows),
+        reading=tensor(rows.reading),
+        backward=tensor(rows.backward),
     )
 
 

@@ -37,6 +37,14 @@ class Joined:
         at_end = places == self.borders[document + 1] - 1
         return document, self.begins[document] + inside - at_end, at_end
 
+    def sentence_starts(self) -> np.ndarray:
+        """(S,) the places in the stream where sentences begin."""
+        first, last = self.store.documents[self.documents], self.store.documents[self.documents + 1]
+        counts = np.asarray(last - first)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.asarray(self.store.sentences)[np.repeat(np.asarray(first), counts) + number]
+        return starts - np.repeat(self.begins - self.borders[:-1], counts)
+
     def tokens(self, places: np.ndarray, end: int) -> np.ndarray:
         """The tokens at places of the stream; the shape of `places`."""
         _, place, at_end = self.whereabouts(places)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +14,14 @@ OTHER_ROLES = ("end", "extract")
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's names
 ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, ROBERTA_NAMES)
+XLNET_NAMES = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>")
+KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES)  # XLNet's has <s> and </s> too, without use
 WORD_END = "</w>"  # at a piece that ends a word: GPT-1
 END_OF_TEXT = "<|endoftext|>"
-OTHER_NAMES = {
-    "end": (END_OF_TEXT, "<eos>", f"\n{WORD_END}"),
+OTHER_NAMES = {  # GPT-1 parts texts by a line break
+    "end": (END_OF_TEXT, "<eos>", "<eod>", f"\n{WORD_END}"),
     "extract": ("_classify_",),
-}  # GPT-1 parts texts by a line break
+}
 MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
 
 CONTINUATION = "##"  # at a piece that goes on with a word: BERT
@@ -43,6 +45,7 @@ class Vocabulary:
     mark: str = CONTINUATION  # how a token shows whether it begins a word
     separators: int = 1  # between the two texts of a pair
     second: int = 1  # the segment of the second text
+    closes: bool = False  # [CLS] stands last, in a segment of its own, and padding first (Yang et al., 2019)
 
     @classmethod
     def from_tokens(
@@ -77,7 +80,8 @@ class Vocabulary:
         if len(set(apart)) < len(apart):
             raise InputError(f"The special tokens are {' '.join(names.values())}: each needs a name of its own.")
         special = frozenset({*roles.values(), *also_special})
-        return cls(tokens=tokens, special=special, mark=mark, **{"end": roles.get("sep", MISSING), **roles})
+        numbers: dict[str, Any] = {"end": roles.get("sep", MISSING), **roles}
+        return cls(tokens=tokens, special=special, mark=mark, **numbers)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -106,6 +110,8 @@ class Vocabulary:
         before = self.end if self.cls == MISSING else self.cls
         after = self.sep if self.extract == MISSING else self.extract
         between = [self.sep] * self.separators if texts == 2 else []
+        if self.closes:
+            return [], known(between), known([self.sep, self.cls])
         return known([before]), known(between), known([after])
 
     def specials(self, texts: int) -> int:

@@ -30,6 +30,17 @@ class AdamW:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Momentum:
+    """Gradient descent with momentum (Polyak, 1964), without it at 0."""
+
+    momentum: float = 0.99
+    decay: float = 0.0
+
+    def build(self, parameters: Named, rate: float) -> Optimizer:
+        return torch.optim.SGD(by_decay(parameters, rate, self.decay), lr=rate, momentum=self.momentum)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BertAdam:
     """Adam as BERT's released code has it: no bias correction, decay inside the step."""
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from plmkit.errors import SettingError
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 
-Optimizers = AdamW | BertAdam | Lamb
+Optimizers = AdamW | BertAdam | Lamb | Momentum
+BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf}
 
 SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
 
@@ -85,9 +86,9 @@ class Schedule:
                 raise SettingError(f"schedule.{name} must be above 0; found {getattr(self, name)}.")
         if not 0 <= self.warmup < 1:
             raise SettingError(f"schedule.warmup is a share of the run, from 0 to below 1; found {self.warmup}.")
-        for name, below in (("beta1", 1), ("beta2", 1), ("epsilon", math.inf), ("decay", math.inf)):
-            if not 0 <= (value := getattr(self.optimizer, name)) < below:
-                raise SettingError(f"schedule.optimizer.{name} lies from 0 to below {below}; found {value}.")
+        for name, value in vars(self.optimizer).items():
+            if not 0 <= value < BELOW[name]:
+                raise SettingError(f"schedule.optimizer.{name} lies from 0 to below {BELOW[name]}; found {value}.")
         if self.clip < 0:
             raise SettingError(f"schedule.clip is the longest gradient allowed, or 0 for any; found {self.clip}.")
         until = [0.0, *(share for share, _ in self.lengths)]

@@ -11,12 +11,13 @@ from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.tokenizers.tokenizer import Tokenizer
 
+CLOSING = 2  # the segment of a [CLS] that stands last
 TOKENS_AT_ONCE = 4096  # in a batch for inference; more gains nothing on a CPU and costs memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Framed:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers; with two separators between, where it is RoBERTa's."""
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers, or as the vocabulary frames texts otherwise."""
 
     tokens: np.ndarray  # (L,)
     second: int  # where the second text begins; L where there is none
@@ -54,12 +55,15 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
     tokens = np.full((len(rows), width), vocabulary.filler, dtype=np.int64)
     segments = np.zeros_like(tokens)
     for number, row in enumerate(rows):
-        tokens[number, : len(row.tokens)] = row.tokens
-        segments[number, row.second : len(row.tokens)] = vocabulary.second
+        begin = width - len(row.tokens) if vocabulary.closes else 0
+        tokens[number, begin : begin + len(row.tokens)] = row.tokens
+        segments[number, begin + row.second : begin + len(row.tokens)] = vocabulary.second
+    visible = np.arange(width) < lengths[:, None]
+    if vocabulary.closes:
+        segments[:, -1] = CLOSING
+        visible = visible[:, ::-1].copy()
     return Batch(
-        tokens=torch.from_numpy(tokens),
-        segments=torch.from_numpy(segments),
-        visible=torch.from_numpy(np.arange(width) < lengths[:, None]),
+        tokens=torch.from_numpy(tokens), segments=torch.from_numpy(segments), visible=torch.from_numpy(visible)
     )
 
 

@@ -73,6 +73,11 @@ def join_bytes(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
     return text + waiting.decode("utf-8", "replace")
 
 
+def join_characters(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
+    """The text itself; special tokens stand for themselves."""
+    return "".join(tokens)
+
+
 def settled_bytes(tokens: Sequence[str]) -> int:
     """How many of these tokens end with a whole character: a Chinese one has three bytes, in up to three tokens."""
     return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)
@@ -97,15 +102,27 @@ def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
 
 def join_word_ends(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
     """Join pieces up to the one that ends its word, and punctuation to what it belongs to."""
-    words, word = [], ""
-    for token in tokens:
-        if token in added and not token.endswith(WORD_END):
-            words += [word, token] if word else [token]
+    text = join([word for word, _ in ended_words(tokens)], added)
+    return re.sub(" ?\n ?", "\n", text)
+
+
+def ended_words(tokens: Iterable[str]) -> list[tuple[str, int]]:
+    """Words, and how many tokens there are up to the end of each; a special token is a word, the last may go on."""
+    words, word, count = [], "", 0
+    for count, token in enumerate(tokens, start=1):
+        if token.startswith("<") and token.endswith(">") and not token.endswith(WORD_END):
+            words += [(word, count - 1), (token, count)] if word else [(token, count)]
             word = ""
         elif token.endswith(WORD_END):
-            words.append(word + token.removesuffix(WORD_END))
+            words.append((word + token.removesuffix(WORD_END), count))
             word = ""
         else:
             word += token
-    text = join([*words, *([word] if word else [])], added)
-    return re.sub(" ?\n ?", "\n", text)
+    return [*words, (word, count)] if word else words
+
+
+def settled_word_ends(tokens: Sequence[str]) -> int:
+    """How many of these tokens `join_word_ends` reads the same whatever follows."""
+    words = ended_words(tokens)
+    count = settled_words([word for word, _ in words])
+    return words[count - 1][1] if count else 0

@@ -1,4 +1,4 @@
-"""The rules of the kinds of tokenizer, each as the Rust library applies them."""
+"""The rules of each kind of tokenizer, as the Rust library applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,18 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN, WORD_END
 from plmkit.errors import InputError
-from plmkit.tokenizers.readable import join, join_bytes, join_marked, join_word_ends, settled_bytes, settled_words
+from plmkit.tokenizers.readable import (
+    join,
+    join_bytes,
+    join_characters,
+    join_marked,
+    join_word_ends,
+    settled_bytes,
+    settled_word_ends,
+    settled_words,
+)
 
+UNKNOWN_WORD = "<unk>"  # in vocabularies of whole words or characters
 LONGEST_WORD = 200  # characters, as in BERT's released code; the Rust library's own default is 100
 BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())  # the 256 characters that stand for bytes
 
@@ -27,6 +37,7 @@ class Kind:
     second: int = 1  # the segment of the second text, likewise
     trimmer: Any = None  # takes the space that a token bears off its place in the text
     mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
+    spaced: bool = False  # tokens bear the spaces of the text
     open: bool = False  # may do without some special tokens, and takes those that it lacks
     needs: tuple[str, ...] = ROLES  # special tokens that it must have or takes, where nobody says otherwise
 
@@ -41,16 +52,34 @@ BYTE_PIECES = Kind(
     second=0,
     trimmer=processors.ByteLevel(add_prefix_space=False, trim_offsets=True),
     mask_takes_space=True,
+    spaced=True,
     open=True,
 )
 WORD_ENDS = Kind(
-    mark=WORD_END, join=join_word_ends, decoder=decoders.BPEDecoder(suffix=WORD_END), second=0, open=True, needs=()
+    mark=WORD_END,
+    join=join_word_ends,
+    decoder=decoders.BPEDecoder(suffix=WORD_END),
+    settled=settled_word_ends,
+    second=0,
+    open=True,
+    needs=(),
 )
 MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
+CHARACTERS = Kind(
+    mark="", join=join_characters, decoder=decoders.Fuse(), spaced=True, open=True, needs=("unknown", "end")
+)
+WORDS = Kind(
+    mark="",
+    join=join,
+    decoder=decoders.WordPiece(prefix=""),
+    settled=settled_words,
+    open=True,
+    needs=("unknown", "end"),
+)
 
 
 def kind_of(rust: RustTokenizer) -> Kind:
-    """Which of these it is, seen by what it does; others are refused."""
+    """Which of them it is, seen by what it does; others are refused."""
     name = type(rust.model).__name__
     if name == "WordPiece":
         return WORD_PIECES
@@ -63,9 +92,11 @@ def kind_of(rust: RustTokenizer) -> Kind:
         return WORD_ENDS
     if name == "Unigram" and first_piece(rust, "a").startswith(META_SPACE):
         return MARKED_PIECES
+    if name == "WordLevel":
+        return CHARACTERS if first_piece(rust, "ab") == "a" else WORDS
     raise InputError(
         f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with {WORD_END}"
-        f" behind words and Unigram with {META_SPACE} before words can."
+        f" behind words, whole words or characters and Unigram with {META_SPACE} before words can."
     )
 
 

@@ -20,6 +20,7 @@ from plmkit.data.vocabulary import (
     ROBERTA_NAMES,
     ROLES,
     WORD_END,
+    XLNET_NAMES,
     Vocabulary,
     find_names,
 )
@@ -32,7 +33,7 @@ from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
-    """Text to tokens and back, by the rules of WordPiece, byte-level BPE or Unigram."""
+    """Text to tokens and back, by the rules of its kind."""
 
     def __init__(
         self, rust: RustTokenizer, named: Mapping[str, str] | None = None, needed: Iterable[str] | None = None
@@ -81,7 +82,7 @@ class Tokenizer:
 
     def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
         """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
-        if self.kind is not BYTE_PIECES:
+        if not self.kind.spaced:
             return list(sentences)
         spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
         return [*sentences[:1], *spaced[1:]] if first else spaced
@@ -129,6 +130,7 @@ class Tokenizer:
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_input_names": ["input_ids", *segments, "attention_mask"],
             **self.settings(),
+            **({"padding_side": "left"} if self.vocabulary.closes else {}),
             "clean_up_tokenization_spaces": False,
             **names,
         }
@@ -159,6 +161,8 @@ class Tokenizer:
             }
         if self.vocabulary.mark == WORD_END:
             return {"do_lower_case": self.lowercase}
+        if not self.vocabulary.mark:
+            return {}
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
@@ -202,6 +206,8 @@ def vocabulary_of(
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
     tokens = sorted(numbers, key=numbers.__getitem__)
     vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark, needed=needed)
+    if closes(rust, vocabulary):
+        return replace(vocabulary, closes=True)
     separators, second = framing_of(rust, kind, vocabulary)
     return replace(vocabulary, separators=separators, second=second)
 
@@ -230,6 +236,14 @@ def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple
     return seps - 1, pair.type_ids[-1]
 
 
+def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
+    """Is it XLNet's, whose class token stands last? The file says so, or else the names of its special tokens."""
+    ids = rust.encode("a").ids
+    if not {vocabulary.cls, vocabulary.sep} & set(ids):
+        return tuple(vocabulary.roles.get(role) for role in ROLES) == XLNET_NAMES
+    return ids[-2:] == [vocabulary.sep, vocabulary.cls]
+
+
 def special_token(name: str, *, lstrip: bool) -> AddedToken:
     return AddedToken(name, special=True, normalized=False, lstrip=lstrip)
 
@@ -248,14 +262,17 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
         rust.post_processor = kind.trimmer or processors.Sequence([])  # nothing frames a text
         return rust
     before, between, after = (vocabulary.names(part) for part in vocabulary.frame(2))
+    last = [[f"{name}:{segment}" for name in after] for segment in (0, vocabulary.second)]
+    if vocabulary.closes:  # the class token lies in a segment of its own
+        last = [[*names[:-1], f"{after[-1]}:2"] for names in last]
     template = processors.TemplateProcessing(
-        single=[*(f"{name}:0" for name in before), "$A:0", *(f"{name}:0" for name in after)],
+        single=[*(f"{name}:0" for name in before), "$A:0", *last[0]],
         pair=[
             *(f"{name}:0" for name in before),
             "$A:0",
             *(f"{name}:0" for name in between),
             f"$B:{vocabulary.second}",
-            *(f"{name}:{vocabulary.second}" for name in after),
+            *last[1],
         ],
         special_tokens=[(name, vocabulary.tokens.index(name)) for name in {*before, *between, *after}],
     )

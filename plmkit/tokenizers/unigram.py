@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import models, pre_tokenizers, trainers
@@ -15,7 +16,7 @@ from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import albert_normalizer, unigram_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-UNKNOWN = ALBERT_NAMES.index("<unk>")
+UNKNOWN = "<unk>"
 MOST_CHARACTERS = 2_000_000  # of distinct words to learn from, the most frequent; the trainer's time grows with them
 MOST_WORDS = 500_000  # distinct ones held while counting; past this the rarer half is forgotten
 LONGEST_PIECE = 16  # characters
@@ -38,13 +39,15 @@ class Unigram:
     size: int = 30000
     lowercase: bool = True  # accents go where case goes
     coverage: float = 0.99995  # share of the characters that have a token; the rarest are unknown
+    names: ClassVar[tuple[str, ...]] = ALBERT_NAMES  # of the special tokens, in order
+    keeps_accents_with_case: ClassVar = True
 
     def __post_init__(self) -> None:
-        fewest = len(ALBERT_NAMES) + 1
+        fewest = len(self.names) + 1
         if self.size <= fewest:
             raise SettingError(
                 f"tokenizer.size is {self.size}, but the special tokens and the space alone are {fewest}."
-                " Choose more: 8000 suits a small corpus, 30000 is ALBERT's."
+                " Choose more: 8000 suits a small corpus, 30000 is ALBERT's, 32000 XLNet's."
             )
         if not 0 < self.coverage <= 1:
             raise SettingError(f"tokenizer.coverage is {self.coverage}; it is a share above 0, up to 1.")
@@ -55,14 +58,20 @@ class Unigram:
         alphabet = self.alphabet(words)
         if not alphabet - {META_SPACE}:
             raise InputError("There is no text to learn a vocabulary from. Give more text.")
-        learnt = in_order(self.learn(words, alphabet), room=self.size - len(ALBERT_NAMES))
-        pieces = [*((name, 0.0) for name in ALBERT_NAMES), *learnt]
-        normalizer = albert_normalizer(lowercase=self.lowercase, keep_accents=not self.lowercase)
-        return Tokenizer(unigram_rules(pieces, unknown=UNKNOWN, normalizer=normalizer))
+        learnt = in_order(self.learn(words, alphabet), room=self.size - len(self.names))
+        pieces = [*((name, 0.0) for name in self.names), *learnt]
+        rules = unigram_rules(pieces, unknown=self.names.index(UNKNOWN), normalizer=self.normalizer())
+        rules.add_special_tokens(list(self.names))
+        return Tokenizer(rules)
+
+    def normalizer(self) -> Any:
+        return albert_normalizer(
+            lowercase=self.lowercase, keep_accents=self.keeps_accents_with_case and not self.lowercase
+        )
 
     def count_words(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> Counter[str]:
         """How often each part of a word occurs, in one pass and bounded memory."""
-        normalizer = albert_normalizer(lowercase=self.lowercase, keep_accents=not self.lowercase)
+        normalizer = self.normalizer()
         words: Counter[str] = Counter()
         read = 0
         for group in groups(texts):
@@ -85,7 +94,7 @@ class Unigram:
         wanted, covered = self.coverage * characters.total(), 0
         kept: set[str] = {META_SPACE}
         for character, count in sorted(characters.items(), key=lambda item: (-item[1], item[0])):
-            if covered >= wanted or len(kept) >= self.size - len(ALBERT_NAMES):
+            if covered >= wanted or len(kept) >= self.size - len(self.names):
                 break
             kept.add(character)
             covered += count
@@ -94,9 +103,9 @@ class Unigram:
     def learn(self, words: Counter[str], alphabet: set[str]) -> dict[str, float]:
         """Pieces and their log probabilities, by expectation maximisation and pruning."""
         trainer = trainers.UnigramTrainer(
-            vocab_size=self.size - len(ALBERT_NAMES) + 2,  # two are taken out again
-            special_tokens=["<unk>"],
-            unk_token="<unk>",
+            vocab_size=self.size - len(self.names) + 2,  # two are taken out again
+            special_tokens=[UNKNOWN],
+            unk_token=UNKNOWN,
             initial_alphabet=sorted(alphabet),
             max_piece_length=LONGEST_PIECE,
             show_progress=False,
@@ -106,7 +115,17 @@ class Unigram:
         rust.train_from_iterator(repeated(words, alphabet), trainer)
         found = json.loads(rust.to_str())["model"]["vocab"]
         # the trainer divides by nothing, and has no score, where there is room for characters alone
-        return {piece: score or 0.0 for piece, score in found if piece not in ("<unk>", ENDING)}
+        return {piece: score or 0.0 for piece, score in found if piece not in (UNKNOWN, ENDING)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosingUnigram(Unigram):
+    """SentencePiece unigram with case, whose rows close with the class token (Yang et al., 2019; released code)."""
+
+    size: int = 32000
+    lowercase: bool = False
+    names: ClassVar[tuple[str, ...]] = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+    keeps_accents_with_case: ClassVar = False
 
 
 def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:

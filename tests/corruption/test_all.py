@@ -8,6 +8,7 @@ import pytest
 from making import PIECES, WORDS, many, rows_of, words_in
 
 from plmkit.corruption.ngram import NgramMasking
+from plmkit.corruption.permutation import PermutedSpans
 from plmkit.corruption.span import SpanMasking
 from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.unit import UnitMasking
@@ -33,6 +34,7 @@ WAYS = [
     SpanMasking(),
     BY_WORD,
     MIXED,
+    PermutedSpans(),
 ]
 WHOLE = [WordMasking(), NgramMasking(), BY_WORD]
 BUDGETED = [TokenMasking(), ReplacedMasking(), WordMasking(), NgramMasking()]  # Span's is another, Unit has none
@@ -130,7 +132,7 @@ def test_no_row_hides_more_than_the_most(step):
     assert hidden.sum(axis=1).max() == 4
 
 
-@pytest.mark.parametrize("step", [s for s in WAYS if not isinstance(s, ReplacedMasking)], ids=name)
+@pytest.mark.parametrize("step", [s for s in WAYS if not isinstance(s, ReplacedMasking | PermutedSpans)], ids=name)
 def test_fifteen_percent_are_hidden_and_treated_80_10_10(step):
     rows = many(12_000, 128, pieces=0.2)
     out, hidden = run(step, rows)
@@ -209,7 +211,11 @@ def test_static_masks_are_as_many_as_the_copies_and_used_in_turn(step):
         assert len(set(mine)) == 3
 
 
-@pytest.mark.parametrize("step", WAYS, ids=name)
+def test_held_out_orders_ask_as_often_as_the_paper():
+    assert PermutedSpans(rate=0.4, longest=2).for_validation() == PermutedSpans()
+
+
+@pytest.mark.parametrize("step", [step for step in WAYS if not isinstance(step, PermutedSpans)], ids=name)
 def test_held_out_text_is_hidden_by_the_standard_so_that_losses_compare(step):
     """Token by token at BERT's rate, to the same draws, whatever training hides."""
     rows = many(200, 40)

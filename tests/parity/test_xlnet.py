@@ -35,6 +35,8 @@ def theirs_with(kind=XLNetLMHeadModel, **settings):
 
 def ours_from(theirs) -> Network:
     settings = xlnet.architecture(theirs.config.to_dict(), where=None)
+    assert settings.reuse == 5 / 512
+    settings = replace(settings, reuse=5 / LENGTH)  # of the rows that stand here
     model = settings.build(range(VOCABULARY))
     heads = {task.name: task.build(model) for task in (PermutedLM(),)}
     network = Network(model, heads, dict.fromkeys(heads, 1.0))
@@ -61,7 +63,7 @@ def permuted_batch() -> Batch:
     read, reads = torch.where(asked, rank, -1), torch.where(asked, rank, 0)
     targets = torch.where(asked, given.tokens, IGNORE)
     return replace(
-        given, visible=torch.ones_like(asked), targets=targets, order=torch.stack([read, reads], dim=-1)
+        given, visible=torch.ones_like(asked), targets=targets, reading=torch.stack([read, reads], dim=-1)
     )  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def memory() -> torch.Tensor:
 
 def run_theirs(network, given: Batch):
     mems = None if given.memory is None else list(given.memory.permute(1, 2, 0, 3))
-    if given.order is None:
+    if given.reading is None:
         return network.transformer(
             input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.float(), mems=mems
         )
@@ -82,7 +84,7 @@ def run_theirs(network, given: Batch):
             mapping[row, number, place] = 1.0
             labels[row, number] = given.tokens[row, place]
         mapping[row, asked.sum() :, 0] = 1.0  # a query that nobody asks for
-    hidden = given.order[:, :, None, 1] <= given.order[:, None, :, 0]
+    hidden = given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]
     return network(
         input_ids=given.tokens, token_type_ids=given.segments, perm_mask=hidden.float(), target_mapping=mapping,
         labels=labels, mems=mems,

@@ -136,3 +136,14 @@ def test_task_tokens_frame_a_row_behind_the_last_token():
     assert grown.vocabulary.frame(1) == ([size], [], [size + 2])
     assert grown.vocabulary.end == ours.vocabulary.end
     assert pickle.loads(pickle.dumps(grown)).vocabulary == grown.vocabulary
+
+
+def test_what_is_settled_reads_the_same_whatever_follows(tokenizer):
+    text = "the cat sat - don't stop! newest-new, the <|endoftext|> cat's mat."
+    names = tokenizer.vocabulary.names(tokenizer.encode(text))
+    whole = tokenizer.kind.join(names, {})
+    for count in range(len(names) + 1):
+        settled = tokenizer.kind.settled(names[:count])
+        assert settled <= count
+        assert whole.startswith(tokenizer.kind.join(names[:settled], {})), names[:settled]
+    assert tokenizer.kind.settled(names) >= len(names) - 3

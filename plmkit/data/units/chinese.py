@@ -1,7 +1,7 @@
 """Chinese words, phrases and entities by jieba."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -64,8 +64,11 @@ class JiebaSegmenter:
     def __init__(self, settings: Jieba) -> None:
         self.settings = settings
         own = read_dictionary(settings.dictionary, DICTIONARY) if settings.dictionary else []
-        self.cutter, self.tags = jieba_dictionary() if not own else extended(own)
+        self.cutter, tags = jieba_dictionary() if not own else extended(own)
         self.names = Names(settings.lexicon)
+        if settings.level != "word":
+            self.tags = Tags([*tags, *tagger().tags, LATIN, NUMERAL, UNTAGGED])
+            self.of_entry = self.tags.numbers(tags)  # the tag of each word of the dictionary
 
     def spans(self, texts: Sequence[str]) -> Spans:
         text = "\n".join(texts)
@@ -75,34 +78,64 @@ class JiebaSegmenter:
         lone = lone_runs(codes, starts, kinds, found) if self.settings.unlisted else no_spans()
         if self.settings.level == "word":
             return Spans(words=spans_of(starts & guesser().starts(codes, lone), kinds))
-        tags = self.tagged(text, starts, number, lone)
+        tagged = self.tagged(text, starts, number, lone)
         words = spans_of(starts, kinds)
-        of_words = [tags.get(begin, UNTAGGED) for begin in words[:, 0].tolist()]
-        for place in np.flatnonzero(number[words[:, 0]] < 0).tolist():
-            begin = int(words[place, 0])
-            if begin not in tags and kinds[begin] == LETTER:
-                of_words[place] = NUMERAL if text[begin].isdigit() else LATIN
-        phrases = list(noun_phrases(words.tolist(), of_words))
+        begins = words[:, 0]
+        letters = (tagged[begins] < 0) & (number[begins] < 0) & (kinds[begins] == LETTER)
+        for begin in begins[letters].tolist():
+            tagged[begin] = self.tags.number[NUMERAL if text[begin].isdigit() else LATIN]
+        of_words = np.where(tagged[begins] < 0, self.tags.number[UNTAGGED], tagged[begins])
+        phrases = list(noun_phrases(words, self.tags.noun[of_words], self.tags.modifier[of_words]))
         if self.settings.level == "phrase":
             return Spans(words=words, phrases=without_overlaps(phrases))
         entities = without_overlaps(
             list(self.names.find(codes, plain, kinds)),
             [match.span(1) for match in TITLE.finditer(text)],
             [match.span() for match in DATE.finditer(text)],
-            list(tagged_entities(text, words.tolist(), of_words)),
+            list(tagged_entities(text, words, self.tags.name[of_words], self.tags.person[of_words])),
         )
         return Spans(words=words, phrases=without_overlaps(phrases), entities=entities)
 
-    def tagged(self, text: str, starts: np.ndarray, number: np.ndarray, lone: np.ndarray) -> dict[int, str]:
-        """The tag of the word that begins in each place; words of lone characters are found, and marked, on the way."""
+    def tagged(self, text: str, starts: np.ndarray, number: np.ndarray, lone: np.ndarray) -> np.ndarray:
+        """(N,) the tag of the word that begins in each place, or -1; words of lone characters are marked on the way."""
+        tags = np.full(len(starts), -1, dtype=np.int64)
         listed = np.flatnonzero(starts & (number >= 0))
-        tags = dict(zip(listed.tolist(), map(self.tags.__getitem__, number[listed].tolist()), strict=True))
+        tags[listed] = self.of_entry[number[listed]]
+        places, names = [], []
+        words, of_name = tagger().words, self.tags.number
         for begin, end in lone.tolist():
-            starts[begin:end] = False
-            for place, tag in tagger().words(text[begin:end]):
-                starts[begin + place] = True
-                tags[begin + place] = tag
+            for place, tag in words(text[begin:end]):
+                places.append(begin + place)
+                names.append(of_name[tag])
+        starts[within(lone, len(starts))] = False
+        starts[places] = True
+        tags[places] = names
         return tags
+
+
+class Tags:
+    """Parts of speech by number, and what each is good for."""
+
+    def __init__(self, tags: Iterable[str]) -> None:
+        self.number = {tag: number for number, tag in enumerate(dict.fromkeys(tags))}
+        self.noun = self.flags(lambda tag: tag in HEAD_TAGS or tag.startswith("n"))
+        self.modifier = self.flags(lambda tag: tag in MODIFIER_TAGS)
+        self.name = self.flags(lambda tag: tag.startswith(ENTITY_TAGS[:4]) or tag == "t")
+        self.person = self.flags(lambda tag: tag.startswith(PERSON))
+
+    def flags(self, has: Callable[[str], bool]) -> np.ndarray:
+        return np.array([has(tag) for tag in self.number], dtype=bool)
+
+    def numbers(self, tags: Sequence[str]) -> np.ndarray:
+        return np.fromiter(map(self.number.__getitem__, tags), dtype=np.int64, count=len(tags))
+
+
+def within(runs: np.ndarray, length: int) -> np.ndarray:
+    """(N,) True inside the runs (R, 2)."""
+    steps = np.zeros(length + 1, dtype=np.int8)
+    steps[runs[:, 0]] = 1
+    steps[runs[:, 1]] -= 1
+    return np.cumsum(steps[:-1], dtype=np.int8) > 0
 
 
 def lone_runs(codes: np.ndarray, starts: np.ndarray, kinds: np.ndarray, found: Found) -> np.ndarray:
@@ -116,41 +149,34 @@ def lone_runs(codes: np.ndarray, starts: np.ndarray, kinds: np.ndarray, found: F
     return runs[sizes[runs[:, 0]] > 1]
 
 
-def noun_phrases(words: list[list[int]], tags: list[str]) -> Iterator[tuple[int, int]]:
+def noun_phrases(words: np.ndarray, noun: np.ndarray, modifier: np.ndarray) -> Iterator[tuple[int, int]]:
     """Two to four words that touch, adjectives and nouns, ending in a noun: 自然 语言 处理 is one, 我 的 书 is none."""
-    run: list[int] = []
-    for place in range(len(words) + 1):
-        touches = place < len(words) and bool(run) and words[run[-1]][1] == words[place][0]
-        fits = place < len(words) and (is_noun(tags[place]) or tags[place] in MODIFIER_TAGS)
-        if run and not (fits and touches and len(run) < LONGEST_PHRASE):
-            while run and not is_noun(tags[run[-1]]):
-                run.pop()
-            if len(run) > 1:
-                yield words[run[0]][0], words[run[-1]][1]
-            run = []
-        if fits:
-            run.append(place)
+    fits = noun | modifier
+    goes_on = np.zeros(len(words) + 1, dtype=bool)  # together with the word before
+    goes_on[1:-1] = fits[1:] & fits[:-1] & (words[1:, 0] == words[:-1, 1])
+    for first, last in (runs_of(goes_on) - [1, 0]).tolist():  # a run begins with the word before
+        for begin in range(first, last, LONGEST_PHRASE):
+            end = min(begin + LONGEST_PHRASE, last)
+            while end > begin and not noun[end - 1]:
+                end -= 1
+            if end - begin > 1:
+                yield int(words[begin, 0]), int(words[end - 1, 1])
 
 
-def is_noun(tag: str) -> bool:
-    return tag in HEAD_TAGS or tag.startswith("n")
-
-
-def tagged_entities(text: str, words: list[list[int]], tags: list[str]) -> Iterator[tuple[int, int]]:
+def tagged_entities(text: str, words: np.ndarray, name: np.ndarray, person: np.ndarray) -> Iterator[tuple[int, int]]:
     """Words of two or more characters with the tag of a name; 乔治·华盛顿 is one, so are persons' that touch."""
-    place = 0
-    while place < len(words):
-        (begin, end), tag = words[place], tags[place]
-        place += 1
-        if not (tag.startswith(ENTITY_TAGS[:4]) or tag == "t"):
+    spans, place = words.tolist(), 0
+    for first in np.flatnonzero(name).tolist():
+        if first < place:  # part of the name before
             continue
-        person = tag.startswith(PERSON)
-        while place < len(words) and words[place][0] == end:
-            dotted = text[end] in "·•" and words[place + 1 : place + 2] and words[place + 1][0] == end + 1
-            if not dotted and not (person and tags[place].startswith(PERSON)):
+        begin, end = spans[first]
+        place = first + 1
+        while place < len(spans) and spans[place][0] == end:
+            dotted = text[end] in "·•" and spans[place + 1 : place + 2] and spans[place + 1][0] == end + 1
+            if not dotted and not (person[first] and person[place]):
                 break
             place += 1 + bool(dotted)
-            end = words[place - 1][1]
+            end = spans[place - 1][1]
         if end - begin > 1:
             yield begin, end
 

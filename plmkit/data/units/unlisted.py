@@ -91,7 +91,12 @@ class Tagger:
             letter: np.array(sorted(number[name] for name in names)) for letter, names in model.char_state_tab_P.items()
         }
         self.all = np.arange(len(self.names))
+        self.of_letter: dict[str, np.ndarray] = {}  # how likely each state shows the letter
         self.known: dict[str, tuple[tuple[int, str], ...]] = {}
+
+    @property
+    def tags(self) -> list[str]:
+        return [tag for _, tag in self.names]
 
     def words(self, run: str) -> tuple[tuple[int, str], ...]:
         """Where in the run each word begins, and its tag."""
@@ -112,7 +117,7 @@ class Tagger:
             now = now[expected[now]]
             if not len(now):
                 now = np.flatnonzero(expected) if expected.any() else self.all
-            ways = score[:, None] + self.step[np.ix_(states, now)] + self.emit(now, letter)
+            ways = score[:, None] + self.step[states[:, None], now] + self.emit(now, letter)
             best = ways.argmax(axis=0)
             score = ways[best, np.arange(len(now))]
             back.append(best)
@@ -128,7 +133,11 @@ class Tagger:
         return tuple(words_on(path))
 
     def emit(self, states: np.ndarray, letter: str) -> np.ndarray:
-        return np.array([self.emissions[state].get(letter, NEVER) for state in states.tolist()])
+        known = self.of_letter.get(letter)
+        if known is None:
+            known = np.array([seen.get(letter, NEVER) for seen in self.emissions])
+            self.of_letter[letter] = known
+        return known[states]
 
 
 def words_on(path: list[tuple[str, str]]) -> Iterable[tuple[int, str]]:

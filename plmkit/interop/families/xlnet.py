@@ -80,7 +80,7 @@ def architecture(config: dict[str, Any], where: Path) -> TwoStream:
             inner=said["d_inner"],
             longest=LONGEST,
             memory=said["mem_len"] or 0,
-            reuse=said["reuse_len"] or 0,
+            reuse=(said["reuse_len"] or LONGEST) / LONGEST,
             activation=ACTIVATIONS[said["ff_activation"]],
             dropout=said["dropout"],
             attention_dropout=said["dropout"],
@@ -101,7 +101,7 @@ def config(architecture: Any) -> dict[str, Any]:
         "dropout": architecture.dropout,
         "layer_norm_eps": architecture.epsilon,
         "mem_len": architecture.memory or None,
-        "reuse_len": architecture.reuse or None,
+        "reuse_len": None if architecture.reuse == 1 else round(architecture.reuse * architecture.longest),
         "initializer_range": 0.02,
         **ONLY,
     }

@@ -10,6 +10,7 @@ from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
+from plmkit.tokenizers.counted import Characters, Words
 
 BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
 ADAM = AdamW(decay=0.0)
@@ -49,6 +50,60 @@ def transformer_xl_enwik8_large() -> Recipe:
             layers=24, heads=8, width=1024, inner=3072, memory=768, longest=768, dropout=0.15, attention_dropout=0.15
         ),
         schedule=replace(base.schedule, batch=64, lengths=((1.0, 768),), warmup=0.01),
+    )
+
+
+def transformer_xl_text8() -> Recipe:
+    """The letters a to z and the space."""
+    return replace(
+        transformer_xl_enwik8(), name="transformer-xl-text8", notes="", vocabulary=27, tokenizer=Characters(size=29)
+    )
+
+
+def transformer_xl_text8_large() -> Recipe:
+    return replace(
+        transformer_xl_enwik8_large(),
+        name="transformer-xl-text8-large",
+        notes="",
+        vocabulary=27,
+        tokenizer=Characters(size=29),
+    )
+
+
+def transformer_xl_wt103() -> Recipe:
+    """WikiText-103: whole words, the rare ones in clusters."""
+    base = transformer_xl_enwik8()
+    return replace(
+        base,
+        name="transformer-xl-wt103",
+        notes="",
+        vocabulary=267_735,
+        tokenizer=Words(size=267_735, punctuation=False),
+        architecture=SegmentRecurrence(
+            layers=16, heads=10, width=410, inner=2100, memory=150, longest=150, cutoffs=(20_000, 40_000, 200_000)
+        ),
+        schedule=replace(base.schedule, steps=200_000, batch=60, lengths=((1.0, 150),)),
+    )
+
+
+def transformer_xl_wt103_large() -> Recipe:
+    base = transformer_xl_wt103()
+    return replace(
+        base,
+        name="transformer-xl-wt103-large",
+        architecture=SegmentRecurrence(
+            layers=18,
+            heads=16,
+            width=1024,
+            inner=4096,
+            memory=384,
+            longest=384,
+            cutoffs=(20_000, 40_000, 200_000),
+            shrink=4,
+            dropout=0.2,
+            attention_dropout=0.2,
+        ),
+        schedule=replace(base.schedule, steps=4_000_000, batch=128, lengths=((1.0, 384),), warmup=0.004),
     )
 
 

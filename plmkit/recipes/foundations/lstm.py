@@ -1,0 +1,73 @@
+"""LSTM language models (Zaremba et al., 2014), tied as Press and Wolf, 2017: the baseline."""
+
+from dataclasses import replace
+
+from plmkit.architectures.recurrent import Recurrent
+from plmkit.corruption.stream import ParallelStreams
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
+from plmkit.schedules.optimizers import AdamW, Momentum
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.byte_bpe import StreamByteBPE
+from plmkit.tokenizers.counted import Words
+
+TIED = (
+    "The output table is the input's (Press and Wolf, 2017), and the rate falls along a cosine; in the paper the "
+    "tables are apart, and the rate is cut after every epoch from the seventh on."
+)
+
+
+def lstm_medium() -> Recipe:
+    """LSTM: name the word that follows, with what the cells hold of all before (Zaremba et al., 2014)."""
+    return Recipe(
+        name="lstm-medium",
+        paper="arXiv:1409.2329",
+        summary="Name the token that follows, with what two layers of cells hold of all before.",
+        notes=TIED,
+        vocabulary=10_000,
+        tokenizer=Words(size=10_000, punctuation=False),  # 4.1: Penn Treebank
+        corruption=(ParallelStreams(),),
+        architecture=Recurrent(layers=2, width=650, dropout=0.5, spread=0.05),  # 4.1
+        objectives=(CausalLM(),),
+        schedule=Schedule(
+            steps=51_753,  # 39 epochs of 1327 steps
+            batch=20,
+            lengths=((1.0, 35),),
+            rate=1.0,
+            warmup=0.0,
+            shape="cosine",
+            clip=5.0,
+            optimizer=Momentum(momentum=0.0),
+        ),
+    )
+
+
+def lstm_large() -> Recipe:
+    medium = lstm_medium()
+    return replace(
+        medium,
+        name="lstm-large",
+        architecture=Recurrent(layers=2, width=1500, dropout=0.65, spread=0.04),  # 4.1
+        schedule=replace(medium.schedule, steps=72_985, clip=10.0),  # 55 epochs
+    )
+
+
+def lstm_mini() -> Recipe:
+    """Two layers with settings for minutes; any tokenizer will do: words, pieces or characters."""
+    return replace(
+        lstm_medium(),
+        name="lstm-mini",
+        notes=FOR_MINUTES,
+        vocabulary=8_000,
+        tokenizer=StreamByteBPE(size=8_000),
+        architecture=Recurrent(layers=2, width=512, longest=128, dropout=0.0, spread=0.05),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=2e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+        ),
+    )
+
+
+def lstm_tiny() -> Recipe:
+    mini = lstm_mini()
+    return replace(mini, name="lstm-tiny", architecture=replace(mini.architecture, width=128))

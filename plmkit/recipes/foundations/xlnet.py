@@ -1,0 +1,75 @@
+"""XLNet (Yang et al., 2019; zihangdai/xlnet)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.two_stream import TwoStream
+from plmkit.corruption.permutation import PermutedSpans
+from plmkit.corruption.reuse import ReusedText
+from plmkit.objectives.permuted_lm import PermutedLM
+from plmkit.recipe import Recipe
+from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.unigram import ClosingUnigram
+
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, memory, vocabulary and size are set for minutes on a small machine, not "
+    "the paper's. Rows, orders, both streams and what is learnt are the paper's."
+)
+
+
+def xlnet_large() -> Recipe:
+    """XLNet: name tokens in a random order, each from those before it in that order (Yang et al., 2019)."""
+    return Recipe(
+        name="xlnet-large",
+        paper="arXiv:1906.08237",
+        summary="Name tokens in a random order of the text, with a memory of what came before.",
+        vocabulary=32_000,
+        tokenizer=ClosingUnigram(size=32_000),
+        corruption=(ReusedText(), PermutedSpans()),  # 2.5, 3.1, A.4
+        architecture=TwoStream(layers=24, heads=16, width=1024, inner=4096),  # 3.1, A.4
+        objectives=(PermutedLM(),),  # 2.2
+        schedule=Schedule(  # A.4
+            steps=500_000,
+            batch=8192,
+            lengths=((1.0, 512),),
+            rate=4e-4,
+            warmup=0.08,
+            shape="linear_after_warmup",
+            optimizer=BertAdam(),
+        ),
+    )
+
+
+def xlnet_base() -> Recipe:
+    return replace(
+        xlnet_large(),
+        name="xlnet-base",
+        notes="The paper gives no schedule for this size; it is that of xlnet-large.",
+        architecture=TwoStream(layers=12, heads=12, width=768, inner=3072),
+    )
+
+
+def xlnet_mini() -> Recipe:
+    """At the size of bert-mini, with settings for minutes."""
+    return replace(
+        xlnet_large(),
+        name="xlnet-mini",
+        notes=FOR_MINUTES,
+        tokenizer=ClosingUnigram(size=8_000),
+        corruption=(ReusedText(), PermutedSpans(rate=0.3)),
+        architecture=TwoStream(
+            layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0
+        ),
+        objectives=(PermutedLM(frequency_bias=True),),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, shape="linear_after_warmup",
+            optimizer=AdamW(),
+        ),
+    )  # fmt: skip
+
+
+def xlnet_tiny() -> Recipe:
+    mini = xlnet_mini()
+    return replace(
+        mini, name="xlnet-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+    )
