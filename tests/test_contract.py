@@ -15,7 +15,7 @@ SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name i
 OURS_ALONE = ("gpt3-tiny",)
 SHRUNK = {
     "architecture.longest": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
-    "architecture.inner": 64, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
+    "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
     "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 
