@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, gpt1, gpt2, lstm, transformer_xl, xlnet
+from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert, gpt3
@@ -71,6 +71,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "transformer-xl-text8-large": transformer_xl.transformer_xl_text8_large,
     "transformer-xl-wt103": transformer_xl.transformer_xl_wt103,
     "transformer-xl-wt103-large": transformer_xl.transformer_xl_wt103_large,
+    "char-transformer-tiny": char_transformer.char_transformer_tiny,
+    "char-transformer-mini": char_transformer.char_transformer_mini,
+    "char-transformer-12l": char_transformer.char_transformer_12l,
+    "char-transformer-64l": char_transformer.char_transformer_64l,
     "lstm-tiny": lstm.lstm_tiny,
     "lstm-mini": lstm.lstm_mini,
     "lstm-medium": lstm.lstm_medium,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -29,6 +30,7 @@ from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
@@ -56,11 +58,11 @@ HIDINGS = (
 )  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, Recurrent, TwoStream,
+    SegmentRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, CausalLM, PermutedLM,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.dropout import Dropout
+from plmkit.layers.embedding import TokenEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +81,6 @@ class RecurrentModel(nn.Module):
         hidden, cache.state = self.cells(self.embed(tokens), cache.state)
         cache.length += tokens.shape[1]
         return hidden
-
-
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocabulary: int, width: int) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(vocabulary, width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.tokens(tokens)
 
 
 class CellState:
