@@ -19,6 +19,7 @@ from plmkit.data.vocabulary import (
     MISSING,
     ROBERTA_NAMES,
     ROLES,
+    WORD_END,
     XLNET_NAMES,
     Vocabulary,
     find_names,
@@ -155,6 +156,8 @@ class Tokenizer:
                 "strip_accents": getattr(self._rust.normalizer, "strip_accents", None),
                 "tokenize_chinese_chars": getattr(self._rust.normalizer, "handle_chinese_chars", True),
             }
+        if self.vocabulary.mark == WORD_END:
+            return {"do_lower_case": self.lowercase}
         if not self.vocabulary.mark:
             return {}
         normalizer = self._rust.normalizer
