@@ -1,9 +1,10 @@
-"""A trained model, ready to use: fill blanks, embed, predict, score."""
+"""A trained model, ready to use: fill blanks, embed, predict, generate, score."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,6 +14,10 @@ from plmkit.arguments import count, many_texts, one_text, text_or_pair
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.generation.author import Author, author_of
+from plmkit.generation.likelihood import Likelihood, likelihood
+from plmkit.generation.row import Text as Written
+from plmkit.generation.writing import writing_of
 from plmkit.network import Network
 from plmkit.tasks.framing import Framed, batch_of, by_length, frame, frame_all
 from plmkit.tasks.kinds import Kind
@@ -150,12 +155,47 @@ class Model:
         best = max(probabilities, key=probabilities.__getitem__)
         return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
 
+    def generate(self, prompts: str | Sequence[str], **asked: Any) -> list[Written]:
+        """`n` texts for each prompt: tokens, temperature, top_k, top_p, beams, length_penalty, stop, n and seed."""
+        texts = [prompts] if isinstance(prompts, str) else many_texts(prompts)
+        return self.author.generate([one_text(text, "model.generate") for text in texts], writing_of(asked))
+
+    def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
+        """One text in pieces, each as soon as it can be said; takes what `generate` takes, but for n."""
+        writing = writing_of(asked)
+        if writing.n != 1:
+            raise SettingError(f"A stream is one text; found n={writing.n}. Use model.generate.")
+        pieces = self.author.stream(one_text(prompt, "model.stream"), writing)
+        return (piece for piece in pieces if isinstance(piece, str))
+
+    @cached_property
+    def author(self) -> Author:
+        """What goes on with texts; a model that cannot is refused with a word on what can."""
+        if not getattr(self.architecture, "left_to_right", False):
+            raise PlmError(
+                f"{self.folder} was trained to read both ways, not to go on with a text, so it cannot generate.\n"
+                f'Let it fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a model that reads '
+                "from left to right: plm pretrain gpt2-mini CORPUS --out DIR"
+            )
+        head = next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
+        if head is None:
+            raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
+        longest = self.architecture.longest if getattr(self.architecture, "bounded", False) else None
+        return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
+
     @torch.inference_mode()
-    def score(self, text: str) -> Score:
-        """Pseudo-likelihood: hide each token in turn and ask for it (Salazar et al., 2020)."""
+    def score(self, text: str) -> Score | Likelihood:
+        """The log-probability of a text; of a masked model the pseudo-likelihood, each token hidden in turn."""
         one_text(text, "model.score")
+        if getattr(self.architecture, "left_to_right", False):
+            return likelihood(self.author, text)
+        return self.pseudo_score(text)
+
+    @torch.inference_mode()
+    def pseudo_score(self, text: str) -> Score:
+        """Hide each token in turn and ask for it (Salazar et al., 2020)."""
         if self.generator is not None:
-            return self.generator.score(text)
+            return self.generator.pseudo_score(text)
         head = self.needs("masked_lm", "score a text")
         row = self.rows([text])[0]
         places = np.arange(1, len(row.tokens) - 1)

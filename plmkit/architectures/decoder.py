@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import BandedAttention, CausalAttention
 from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
+from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.embedding import PlacedEmbedding
 from plmkit.layers.packing import Packing
 from plmkit.layers.start import start_normal
@@ -33,7 +34,8 @@ class LeftToRight:
     epsilon: float = 1e-5
     writes: ClassVar = frozenset({"hidden"})
     left_to_right: ClassVar[bool] = True
-    weightless: ClassVar = ("causal_lm",)  # heads that it has without any weight of theirs
+    bounded: ClassVar[bool] = True  # it has no position behind the last of its table
+    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
     needs: ClassVar = ()  # special tokens, all of which it can do without
     head_bias: ClassVar = False  # of the layer that judges rows (Radford et al., 2018, 3.2)
 
@@ -151,6 +153,28 @@ class DecoderModel(nn.Module):
             hidden = block(hidden, packing)
         hidden = self.norm(hidden)
         return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last])
+
+    def begin(self, rows: int, longest: int) -> KeyValueCache:
+        """Room for so many rows of up to so many tokens, all of which are read from the left."""
+        settings = self.settings
+        return KeyValueCache(
+            layers=settings.layers,
+            rows=rows,
+            heads=settings.heads,
+            longest=min(longest, settings.longest),
+            inside=settings.width // settings.heads,
+            like=self.embed.tokens.weight,
+        )
+
+    def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
+        """(B, n) further tokens to (B, n, width)."""
+        rows, count = tokens.shape
+        places = torch.arange(cache.length, cache.length + count, device=tokens.device)
+        hidden = self.embed(tokens.flatten(), places.repeat(rows))
+        for number, block in enumerate(self.blocks):
+            hidden = block(hidden, cache.layer(number, count))
+        cache.length += count
+        return self.norm(hidden).view(rows, count, -1)
 
 
 def scaled(model: DecoderModel) -> DecoderModel:

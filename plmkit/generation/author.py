@@ -96,9 +96,10 @@ def alike(rows: Sequence[Row], tokens: int) -> Iterator[list[Row]]:
     yield group
 
 
-def author_of(model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None) -> Author:
+def author_of(
+    model: Any, vocabulary: torch.nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
+) -> Author:
     """For a model with `begin` and `extend`, and its head over the vocabulary."""
     known = tokenizer.vocabulary
     banned = sorted(known.special - {known.end})
-    device = next(vocabulary.parameters()).device
     return Author(Writer(model, vocabulary, len(known), banned, device), tokenizer, longest)

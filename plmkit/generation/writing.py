@@ -1,9 +1,11 @@
 """How a text is to go on: how long, how freely, until what."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
-from plmkit.errors import SettingError
+from plmkit.errors import SettingError, nearest
 
 TEMPERATURE, TOP_P = 0.8, 0.95  # of a text for people: varied, and rarely off the track
 
@@ -87,3 +89,22 @@ class Writing:
 def at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise SettingError(f"{name} is a whole number, {least} or more; found {value}.")
+
+
+def writing_of(asked: Mapping[str, Any]) -> Writing:
+    """What a caller from Python asks for; one stop string may stand alone."""
+    known = {field.name: field.default for field in fields(Writing)}
+    for name, value in asked.items():
+        if name not in known:
+            raise SettingError(
+                f"There is no setting '{name}'.{nearest(name, known)} Known: {', '.join(sorted(known))}."
+            )
+        if name == "stop":
+            wrong = not isinstance(value, str | list | tuple) or not all(isinstance(part, str) for part in value)
+        else:
+            kinds = int if name in ("tokens", "top_k", "beams", "n", "seed") else int | float
+            wrong = value is not known[name] and (isinstance(value, bool) or not isinstance(value, kinds))
+        if wrong:
+            raise SettingError(f"{name} cannot be {value!r}.")
+    stop = asked.get("stop", ())
+    return Writing(**{**asked, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})

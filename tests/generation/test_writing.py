@@ -3,7 +3,7 @@
 import pytest
 
 from plmkit.errors import SettingError
-from plmkit.generation.writing import Writing
+from plmkit.generation.writing import Writing, writing_of
 
 
 @pytest.mark.parametrize("top_p", [0.0, -0.1, 1.0001, float("nan")])
@@ -38,3 +38,26 @@ def test_what_is_not_told_is_drawn_at_a_mild_temperature_and_what_is_told_stands
     assert (Writing().heat, Writing().share) == (0.8, 0.95)
     assert (Writing(temperature=1.0).heat, Writing(temperature=1.0).share) == (1.0, 1.0)
     assert (Writing(top_k=5).heat, Writing(top_k=5).share) == (0.8, 1.0)
+
+
+def test_callers_from_python_may_give_one_stop_string_and_leave_things_out():
+    assert writing_of({"stop": "END", "top_k": None, "tokens": 3}) == Writing(stop=("END",), tokens=3)
+    assert writing_of({"stop": ["a", "b"], "temperature": 1}) == Writing(stop=("a", "b"), temperature=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"temprature": 1.0}, "There is no setting 'temprature'. Did you mean 'temperature'?"),
+        ({"tokens": "many"}, "tokens cannot be 'many'"),
+        ({"tokens": 2.5}, "tokens cannot be 2.5"),
+        ({"seed": None}, "seed cannot be None"),
+        ({"n": True}, "n cannot be True"),
+        ({"stop": 3}, "stop cannot be 3"),
+        ({"stop": [3]}, "stop cannot be"),
+    ],
+)
+def test_callers_from_python_are_told_what_cannot_be(asked, said):
+    with pytest.raises(SettingError) as error:
+        writing_of(asked)
+    assert said in str(error.value)

@@ -51,7 +51,7 @@ def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
 def toy(kind: str = "bytes", longest: int | None = None) -> Author:
     made = tokenizer(kind)
     model = Toy(len(made.vocabulary)).eval()
-    return author_of(model, model.head, made, longest)
+    return author_of(model, model.head, made, longest, torch.device("cpu"))
 
 
 @torch.inference_mode()

@@ -1,0 +1,70 @@
+"""A decoder that reads in steps says what it says when it reads all at once."""
+
+import pytest
+import torch
+
+from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
+from plmkit.data.batch import Batch
+
+SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "longest": 24}
+SETTINGS = [
+    Decoder(**SIZE), PostNormDecoder(**SIZE), BandedDecoder(**SIZE, band=5), BandedDecoder(**SIZE, band=1),
+    BandedDecoder(**SIZE, band=99),
+]  # fmt: skip
+
+
+@pytest.fixture(params=SETTINGS, ids=lambda settings: f"{type(settings).__name__}")
+def model(request):
+    torch.manual_seed(0)
+    made = request.param.build(range(50)).eval()
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+@pytest.fixture
+def tokens() -> torch.Tensor:
+    return torch.randint(50, (3, 20), generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def whole(model, tokens) -> torch.Tensor:
+    return model(Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool())).hidden
+
+
+@pytest.mark.parametrize("steps", [[20], [1] * 20, [7, 1, 1, 6, 5], [1, 19], [19, 1]])
+@torch.inference_mode()
+def test_any_steps_give_what_one_pass_gives(model, tokens, steps):
+    cache = model.begin(3, 20)
+    found = torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
+    assert cache.length == 20
+    torch.testing.assert_close(found, whole(model, tokens), rtol=1e-5, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_picked_rows_go_on_as_those_they_came_from(model, tokens):
+    cache = model.begin(3, 20)
+    model.extend(tokens[:, :9], cache)
+    rows = torch.tensor([2, 0, 2, 2])
+    cache.pick(rows)
+    torch.testing.assert_close(
+        model.extend(tokens[rows, 9:], cache), whole(model, tokens)[rows, 9:], rtol=1e-5, atol=1e-5
+    )
+
+
+@torch.inference_mode()
+def test_what_is_cut_off_is_forgotten(model, tokens):
+    cache = model.begin(3, 20)
+    model.extend(tokens[:, :9], cache)
+    model.extend(tokens[:, :5], cache)
+    cache.cut(9)
+    torch.testing.assert_close(model.extend(tokens[:, 9:], cache), whole(model, tokens)[:, 9:], rtol=1e-5, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_reading_on_takes_no_new_room(model, tokens):
+    cache = model.begin(3, 20)
+    places = cache.keys.data_ptr(), cache.values.data_ptr()
+    for part in tokens.split(1, dim=1):
+        model.extend(part, cache)
+    assert (cache.keys.data_ptr(), cache.values.data_ptr()) == places
