@@ -45,9 +45,10 @@ from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, ClosingUnigram, Characters, Words)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,

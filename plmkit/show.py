@@ -18,6 +18,7 @@ from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe
 from plmkit.settings import snake, to_json
+from plmkit.training.prepare import asks_next
 
 HIGHLIGHTS = ("yellow", "cyan")
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
@@ -135,7 +136,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
     for number, ((seen, whole), hidden) in enumerate(zip(found.preview, found.hidden, strict=True), start=1):
         console.print(f"\n[bold]example {number}[/], as the model sees it")
         console.print(Text(seen))
-        console.print("[dim]and as it was[/]")
+        console.print("[dim]and what follows at each place[/]" if asks_next(recipe) else "[dim]and as it was[/]")
         console.print(highlighted(whole, hidden))
 
 
@@ -187,6 +188,8 @@ def scores(found: dict[str, Any]) -> None:
         if isinstance(value, int | float):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
+    if "reading" in found:
+        console.print(f"Read with {found['reading']}.", markup=False)
     if "confusion" in found:
         grid = Table("true \\ predicted", *map(escape, found["classes"]), box=None)
         for name, row in zip(found["classes"], found["confusion"], strict=True):
