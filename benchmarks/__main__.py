@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the three speeds, side by side."""
+"""`python -m benchmarks`: speeds side by side, and memory."""
 
 import argparse
 import json
@@ -9,13 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import prediction_speed, preparation_speed, pretraining_speed
+from benchmarks import prediction_speed, preparation_speed, pretraining_speed, recipe_speed, resident
 from benchmarks.shared import Options, lines_table, say
 
 BENCHMARKS = {
     "pretraining_speed": pretraining_speed,
     "preparation_speed": preparation_speed,
     "prediction_speed": prediction_speed,
+    "recipe_speed": recipe_speed,
+    "resident": resident,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, gpt2, lstm, transformer_xl, xlnet
+from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
-from plmkit.recipes.scaling import albert
+from plmkit.recipes.scaling import albert, gpt3
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "bert-tiny": bert.bert_tiny,
@@ -44,12 +44,25 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "electra-small": electra.electra_small,
     "electra-base": electra.electra_base,
     "electra-large": electra.electra_large,
+    "gpt1-tiny": gpt1.gpt1_tiny,
+    "gpt1-mini": gpt1.gpt1_mini,
+    "gpt1": gpt1.gpt1,
     "gpt2-tiny": gpt2.gpt2_tiny,
     "gpt2-mini": gpt2.gpt2_mini,
     "gpt2-small": gpt2.gpt2_small,
     "gpt2-medium": gpt2.gpt2_medium,
     "gpt2-large": gpt2.gpt2_large,
     "gpt2-xl": gpt2.gpt2_xl,
+    "gpt3-tiny": gpt3.gpt3_tiny,
+    "gpt3-mini": gpt3.gpt3_mini,
+    "gpt3-125m": gpt3.gpt3_125m,
+    "gpt3-350m": gpt3.gpt3_350m,
+    "gpt3-760m": gpt3.gpt3_760m,
+    "gpt3-1.3b": gpt3.gpt3_1_3b,
+    "gpt3-2.7b": gpt3.gpt3_2_7b,
+    "gpt3-6.7b": gpt3.gpt3_6_7b,
+    "gpt3-13b": gpt3.gpt3_13b,
+    "gpt3-175b": gpt3.gpt3_175b,
     "transformer-xl-tiny": transformer_xl.transformer_xl_tiny,
     "transformer-xl-mini": transformer_xl.transformer_xl_mini,
     "transformer-xl-enwik8": transformer_xl.transformer_xl_enwik8,
@@ -58,6 +71,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "transformer-xl-text8-large": transformer_xl.transformer_xl_text8_large,
     "transformer-xl-wt103": transformer_xl.transformer_xl_wt103,
     "transformer-xl-wt103-large": transformer_xl.transformer_xl_wt103_large,
+    "char-transformer-tiny": char_transformer.char_transformer_tiny,
+    "char-transformer-mini": char_transformer.char_transformer_mini,
+    "char-transformer-12l": char_transformer.char_transformer_12l,
+    "char-transformer-64l": char_transformer.char_transformer_64l,
     "lstm-tiny": lstm.lstm_tiny,
     "lstm-mini": lstm.lstm_mini,
     "lstm-medium": lstm.lstm_medium,

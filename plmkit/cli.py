@@ -200,14 +200,30 @@ def finetune(
         show.finetuned(order.out, about)
 
 
-@app.command(epilog="Example: plm evaluate runs/mine-reviews test.tsv --json")
-def evaluate(model: ModelDir, file: RowsFile, as_json: Json = False) -> None:
-    """Score a fine-tuned model on labelled rows."""
+@app.command(epilog="Example: plm evaluate runs/mine-reviews test.tsv --json     Or: plm evaluate runs/gpt text.txt")
+def evaluate(
+    model: ModelDir,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled rows; plain text for a model that goes on.")],
+    stride: Annotated[
+        int | None,
+        typer.Option(help="Plain text: how far each window lies behind the last; half a window unless told."),
+    ] = None,
+    memory: Annotated[int | None, typer.Option(help="Plain text: steps that a Transformer-XL keeps.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
     from plmkit import show
+    from plmkit.evaluation import can_be_read, evaluate_text
     from plmkit.loading import load
     from plmkit.tasks.use import evaluate_file
 
-    scores = evaluate_file(load(model), file, screen())
+    loaded = load(model)
+    if can_be_read(loaded):
+        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory))
+    elif stride is not None or memory is not None:
+        raise SettingError(f"--stride and --memory are for plain text; {model} does not say text from left to right.")
+    else:
+        scores = evaluate_file(loaded, file, screen())
     if as_json:
         print_json(scores)
     else:

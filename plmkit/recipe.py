@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -29,6 +30,7 @@ from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
@@ -43,9 +45,10 @@ from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, Unigram, ClosingUnigram, Characters, Words)
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
     SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
@@ -55,11 +58,11 @@ HIDINGS = (
 )  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, Recurrent, TwoStream,
+    SegmentRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, CausalLM, PermutedLM,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
 )  # fmt: skip
 WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)

@@ -40,7 +40,8 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "lines"), [("pretraining_speed", 2), ("preparation_speed", 2), ("prediction_speed", 1)]
+    ("name", "lines"),
+    [("pretraining_speed", 2), ("preparation_speed", 2), ("prediction_speed", 1), ("recipe_speed", 3), ("resident", 1)],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):
     done = bench("benchmarks", "--quick", "--only", name, "--json", str(tmp_path / "told.json"))
@@ -54,7 +55,6 @@ def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: 
         assert line["met"] == (line["ratio"] >= line["target"])
 
 
-@pytest.mark.slow
 def write_task(folder: Path, parts: dict[str, int], pairs: bool) -> Path:
     folder.mkdir()
     rng = random.Random(0)
@@ -68,6 +68,7 @@ def write_task(folder: Path, parts: dict[str, int], pairs: bool) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
     single = write_task(tmp_path / "single", {"train": 80, "dev": 20, "test": 20}, pairs=False)
     pairs = write_task(tmp_path / "pairs", {"train": 80, "dev": 20}, pairs=True)
@@ -114,6 +115,25 @@ def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_
     assert again.stdout == first.stdout
 
 
+@pytest.mark.slow
+def test_each_way_of_sharing_prints_its_loss_beside_its_parameters(corpus: Path, tmp_path: Path):
+    held = tmp_path / "held.txt"
+    held.write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    shape = ("architecture.layers=3", "architecture.heads=2", "architecture.width=16", "architecture.inner=32")
+    more = ("architecture.embedding=8", "schedule.lengths=[[1.0, 32]]", "schedule.batch=2", "tokenizer.size=200")
+    command = (
+        "benchmarks.sharing", "--corpus", str(corpus), "--valid", str(held), "--steps", "1",
+        "--out", str(tmp_path / "out"), *(part for setting in (*shape, *more) for part in ("--set", setting)),
+    )  # fmt: skip
+    lines = [line.split("|") for line in bench(*command).stdout.splitlines() if line.startswith("| ")][2:]
+    counts = {line[1].strip(): int(line[2].replace(",", "")) for line in lines}
+    attention, feed_forward, norms = 4 * (16 * 16 + 16), 2 * 16 * 32 + 32 + 16, 2 * 2 * 16
+    assert counts["attention"] == counts["all"] + 2 * (feed_forward + norms)  # two more layers
+    assert counts["feed_forward"] == counts["all"] + 2 * (attention + norms)
+    assert counts["none"] == counts["all"] + 2 * (attention + feed_forward + norms)
+    assert all(float(line[5]) > 0 for line in lines)
+
+
 def test_the_work_of_a_forward_pass_is_what_torch_counts():
     from benchmarks.pretraining_speed import Case, forward_work, shape_of
 
@@ -152,6 +172,27 @@ def test_made_text_has_the_size_asked_for_and_depends_on_the_seed_alone():
         assert "\n\n" in text
         assert text == make_text(name, 0.05, seed=3)
         assert text != make_text(name, 0.05, seed=4)
+
+
+def test_memory_counts_a_command_and_its_children():
+    from benchmarks.resident import family, resident
+
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        while len(family(process.pid)) < 2:
+            assert process.poll() is None
+        assert all(resident(number) > 1_000_000 for number in family(process.pid))
+        process.communicate(b"\n")
+    assert family(process.pid) == [process.pid]
+    assert resident(process.pid) == 0
+
+
+def test_a_made_corpus_has_the_size_asked_for(tmp_path: Path):
+    from benchmarks.resident import write_corpus
+
+    text = write_corpus(tmp_path / "a.txt", 0.2, seed=0).read_text(encoding="utf-8")
+    assert len(text) == pytest.approx(200_000, rel=0.1)
+    assert "\n\n\n" not in text
 
 
 def test_a_ratio_is_the_median_over_rounds():

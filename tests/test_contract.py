@@ -12,9 +12,10 @@ from plmkit.catalogue import CATALOGUE, find
 
 FAMILIES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in FAMILIES]
+OURS_ALONE = ("gpt3-tiny",)
 SHRUNK = {
     "architecture.longest": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
-    "architecture.inner": 64, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
+    "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
     "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 
@@ -67,9 +68,12 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
     assert ran.code == 0, ran.err
     assert plmkit.load(task, device="cpu").predict(["the cat sees a house."])[0].label in ("good", "bad")
 
-    ran = plm("export", out, tmp_path / "hub", "--json")  # transformers computes the same
-    assert ran.code == 0, ran.err
-    assert ran.json["checked"]
+    ran = plm("export", out, tmp_path / "hub", "--json")
+    if name in OURS_ALONE:  # transformers has no such network, which is said
+        assert (ran.code, "cannot be exported" in ran.err, (tmp_path / "hub").exists()) == (2, True, False)
+    else:  # transformers computes the same
+        assert ran.code == 0, ran.err
+        assert ran.json["checked"]
 
 
 def stop_at(step: int, plm, command: list) -> None:

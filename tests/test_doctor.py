@@ -136,3 +136,14 @@ def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, c
         assert "corpus.txt" in message
         assert len(message.splitlines()) <= 3
     assert not (tmp_path / "out").exists()
+
+
+def test_rows_from_left_to_right_are_shown_with_what_follows(small, plm):
+    chosen = ("--recipe", "gpt2-tiny", "--set", "schedule.lengths=[[1.0,16]]")
+    found = plm("doctor", small, *chosen, "--json").json
+    for (seen, asked), units in zip(found["preview"], found["hidden"], strict=True):
+        assert seen != asked
+        assert seen[-5:-1] in asked  # the same text, one token on
+        assert units == []
+    assert any("<|endoftext|>" in seen for seen, _ in found["preview"])
+    assert "and what follows at each place" in plm("doctor", small, *chosen).out

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.dropout import Dropout
+from plmkit.layers.embedding import TokenEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class Recurrent:
     dropout: float = 0.5
     spread: float = 0.05  # weights begin between minus this and this
     left_to_right: ClassVar[bool] = True
+    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
     writes: ClassVar = frozenset({"hidden"})
 
     def __post_init__(self) -> None:
@@ -80,15 +82,6 @@ class RecurrentModel(nn.Module):
         hidden, cache.state = self.cells(self.embed(tokens), cache.state)
         cache.length += tokens.shape[1]
         return hidden
-
-
-class TokenEmbedding(nn.Module):
-    def __init__(self, vocabulary: int, width: int) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(vocabulary, width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.tokens(tokens)
 
 
 class CellState:

@@ -60,4 +60,5 @@ class States:
     guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
     replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden
+    inner: tuple[Tensor, ...] | None = None  # (B, L, width) each: what the layers before the last made, in training
     memory: Tensor | None = None  # (B, K, M, width) what the next rows of the same streams may read, without gradient

@@ -16,9 +16,10 @@ ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 XLNET_NAMES = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>")
 KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES)  # XLNet's has <s> and </s> too, without use
+WORD_END = "</w>"  # at a piece that ends a word: GPT-1
 END_OF_TEXT = "<|endoftext|>"
 OTHER_NAMES = {  # GPT-1 parts texts by a line break
-    "end": (END_OF_TEXT, "<eos>", "<eod>", "\n</w>"),
+    "end": (END_OF_TEXT, "<eos>", "<eod>", f"\n{WORD_END}"),
     "extract": ("_classify_",),
 }
 MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
@@ -134,6 +135,10 @@ class Vocabulary:
         """
         if self.mark == CONTINUATION:
             return np.array([token.startswith(CONTINUATION) and token != CONTINUATION for token in self.tokens])
+        if self.mark == WORD_END:
+            raise InputError(
+                "Tokens that bear the end of a word do not show where one begins. Choose another tokenizer."
+            )
         return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
 
     @cached_property

@@ -40,3 +40,14 @@ class PlacedEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         return self.dropout(self.tokens(tokens) + self.positions(positions))
+
+
+class TokenEmbedding(nn.Module):
+    """Token vectors alone, for models that know places otherwise."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.tokens(tokens)

@@ -10,9 +10,9 @@ from typing import Any
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import normalizers
 
-from plmkit.data.vocabulary import END_OF_TEXT, Vocabulary
+from plmkit.data.vocabulary import END_OF_TEXT, WORD_END, Vocabulary
 from plmkit.errors import InputError
-from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules
+from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
 
 TOKENIZER_FILE, CONFIG_FILE, SPECIAL_FILE = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
@@ -131,12 +131,14 @@ def has_capitals(tokens: Iterable[str]) -> bool:
 
 
 def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
-    """A vocabulary and its merges, which lie beside each other."""
+    """A vocabulary and its merges, which lie beside each other: GPT-2's bytes, or GPT-1's words with their ends."""
     folder = path.parent
     vocabulary = path if path.name in BYTE_FILES else beside(folder, BYTE_FILES)
     merges = read_merges(path if path.name in MERGES_FILES else beside(folder, MERGES_FILES))
     numbers = read_numbers(vocabulary)
     try:
+        if any(token.endswith(WORD_END) for token in numbers):
+            return word_end_rules(numbers, merges, unknown=config.named.get("unknown", "<unk>"))
         rust = byte_rules(numbers, merges, add_prefix_space=config.rules.get("add_prefix_space", False))
     except Exception as error:  # the Rust library raises nothing narrower
         raise InputError(f"the merges do not fit the vocabulary: {error}.") from error

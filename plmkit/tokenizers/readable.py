@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken
 
-from plmkit.data.vocabulary import CONTINUATION, META_SPACE
+from plmkit.data.vocabulary import CONTINUATION, META_SPACE, WORD_END
 
 # Chinese and Japanese write no spaces: ideographs, kana, and the wide punctuation between them.
 WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0002fa1f“”‘’…—]")
@@ -98,3 +98,31 @@ def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
         is_special = token in added and added[token].special
         text += f" {token}" if is_special else token.replace(META_SPACE, " ")
     return re.sub(" +", " ", text).strip()
+
+
+def join_word_ends(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
+    """Join pieces up to the one that ends its word, and punctuation to what it belongs to."""
+    text = join([word for word, _ in ended_words(tokens)], added)
+    return re.sub(" ?\n ?", "\n", text)
+
+
+def ended_words(tokens: Iterable[str]) -> list[tuple[str, int]]:
+    """Words, and how many tokens there are up to the end of each; a special token is a word, the last may go on."""
+    words, word, count = [], "", 0
+    for count, token in enumerate(tokens, start=1):
+        if token.startswith("<") and token.endswith(">") and not token.endswith(WORD_END):
+            words += [(word, count - 1), (token, count)] if word else [(token, count)]
+            word = ""
+        elif token.endswith(WORD_END):
+            words.append((word + token.removesuffix(WORD_END), count))
+            word = ""
+        else:
+            word += token
+    return [*words, (word, count)] if word else words
+
+
+def settled_word_ends(tokens: Sequence[str]) -> int:
+    """How many of these tokens `join_word_ends` reads the same whatever follows."""
+    words = ended_words(tokens)
+    count = settled_words([word for word, _ in words])
+    return words[count - 1][1] if count else 0

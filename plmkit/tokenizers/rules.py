@@ -7,9 +7,18 @@ from typing import Any
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
-from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN
+from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN, WORD_END
 from plmkit.errors import InputError
-from plmkit.tokenizers.readable import join, join_bytes, join_characters, join_marked, settled_bytes, settled_words
+from plmkit.tokenizers.readable import (
+    join,
+    join_bytes,
+    join_characters,
+    join_marked,
+    join_word_ends,
+    settled_bytes,
+    settled_word_ends,
+    settled_words,
+)
 
 UNKNOWN_WORD = "<unk>"  # in vocabularies of whole words or characters
 LONGEST_WORD = 200  # characters, as in BERT's released code; the Rust library's own default is 100
@@ -46,6 +55,15 @@ BYTE_PIECES = Kind(
     spaced=True,
     open=True,
 )
+WORD_ENDS = Kind(
+    mark=WORD_END,
+    join=join_word_ends,
+    decoder=decoders.BPEDecoder(suffix=WORD_END),
+    settled=settled_word_ends,
+    second=0,
+    open=True,
+    needs=(),
+)
 MARKED_PIECES = Kind(mark=META_SPACE, join=join_marked, decoder=decoders.Metaspace(), mask_takes_space=True)
 CHARACTERS = Kind(
     mark="", join=join_characters, decoder=decoders.Fuse(), spaced=True, open=True, needs=("unknown", "end")
@@ -70,13 +88,15 @@ def kind_of(rust: RustTokenizer) -> Kind:
         if lost:
             raise InputError(f"{len(lost)} of the 256 bytes have no token, so some text could not be told apart.")
         return BYTE_PIECES
+    if name == "BPE" and rust.model.end_of_word_suffix == WORD_END:
+        return WORD_ENDS
     if name == "Unigram" and first_piece(rust, "a").startswith(META_SPACE):
         return MARKED_PIECES
     if name == "WordLevel":
         return CHARACTERS if first_piece(rust, "ab") == "a" else WORDS
     raise InputError(
-        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, whole words or"
-        f" characters and Unigram with {META_SPACE} before words can."
+        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with {WORD_END}"
+        f" behind words, whole words or characters and Unigram with {META_SPACE} before words can."
     )
 
 
@@ -110,6 +130,16 @@ def byte_rules(
     """GPT-2's rules: bytes as 256 characters, cut by its pattern, then merged in order."""
     rust = RustTokenizer(models.BPE(numbers, list(merges)))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    return rust
+
+
+def word_end_rules(numbers: dict[str, int], merges: Sequence[tuple[str, str]], *, unknown: str) -> RustTokenizer:
+    """GPT-1's rules: words in lower case whose last piece says so, cut as BERT cuts them (without spaCy and ftfy)."""
+    rust = RustTokenizer(
+        models.BPE(numbers, list(merges), unk_token=unknown, end_of_word_suffix=WORD_END, continuing_subword_prefix="")
+    )
+    rust.normalizer = bert_normalizer(lowercase=True)
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return rust
 
 

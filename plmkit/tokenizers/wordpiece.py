@@ -37,7 +37,7 @@ class WordPiece:
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
-        words = self.words(count_pieces(texts, on_progress))
+        words = words_of(count_pieces(texts, on_progress), lowercase=self.lowercase)
         alphabet = self.alphabet(words)
         if not alphabet:
             raise InputError(
@@ -45,16 +45,6 @@ class WordPiece:
                 " Give more text."
             )
         return bert_tokenizer(self.merge(words, alphabet), lowercase=self.lowercase)
-
-    def words(self, pieces: Counter[str]) -> Counter[str]:
-        """Pieces as the tokenizer will see them: cleaned, in its case, cut at every punctuation mark."""
-        normalizer, splitter = bert_normalizer(lowercase=self.lowercase), pre_tokenizers.BertPreTokenizer()
-        words: Counter[str] = Counter()
-        for piece, count in pieces.items():
-            for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(piece)):
-                if len(word) <= LONGEST_WORD:  # a longer one is unknown, whatever is learnt
-                    words[word] += count
-        return words
 
     def alphabet(self, words: Counter[str]) -> list[str]:
         """Characters that occur often enough, alone and as continuations; the rarest give way to `size`."""
@@ -83,7 +73,12 @@ class WordPiece:
         )
         rust = RustTokenizer(models.WordPiece(unk_token=UNKNOWN))
         rust.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        rust.train_from_iterator(repeated(words, set(alphabet)), trainer)
+        known = frozenset(alphabet)
+
+        def can_be_spelt(word: str) -> bool:
+            return word[0] in known and all(CONTINUATION + letter in known for letter in word[1:])
+
+        rust.train_from_iterator(repeated(words, can_be_spelt), trainer)
         numbers = rust.get_vocab()
         return sorted(numbers, key=numbers.__getitem__)
 
@@ -105,10 +100,20 @@ def count_pieces(texts: Iterable[str], on_progress: Callable[[int], None] | None
     return pieces
 
 
-def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
+def words_of(pieces: Counter[str], *, lowercase: bool) -> Counter[str]:
+    """Pieces as the tokenizer will see them: cleaned, in its case, cut at every punctuation mark."""
+    normalizer, splitter = bert_normalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for piece, count in pieces.items():
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(piece)):
+            if len(word) <= LONGEST_WORD:  # a longer one is unknown, whatever is learnt
+                words[word] += count
+    return words
+
+
+def repeated(words: Counter[str], can_be_spelt: Callable[[str], bool]) -> Iterator[str]:
     """Each word as often as it occurred, without those that hold a character outside the alphabet."""
     for word, count in words.items():
-        can_be_spelt = word[0] in alphabet and all(CONTINUATION + letter in alphabet for letter in word[1:])
-        if can_be_spelt and len(word) > 1:  # one letter has nothing to merge
+        if len(word) > 1 and can_be_spelt(word):  # one letter has nothing to merge
             for done in range(0, count, REPEATS):
                 yield f"{word} " * min(REPEATS, count - done)

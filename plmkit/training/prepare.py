@@ -189,19 +189,29 @@ class Example:
     """A row as the model sees it and as it was, decoded."""
 
     seen: str
-    whole: str
+    whole: str  # from left to right, what it is asked for: the row, one token on
     hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
+
+
+def asks_next(recipe: Recipe) -> bool:
+    """Is what is asked for at a place of a row the token that follows there?"""
+    return len(recipe.corruption) == 1 and "targets" in recipe.corruption[0].writes
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
     """The first rows of training."""
     rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[0][1])
     assert rows.targets is not None
+    decode = material.tokenizer.decode
+    if asks_next(recipe):
+        return [
+            Example(seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
+            for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)
+        ]
     hidden = rows.targets != IGNORE
     whole = np.where(hidden, rows.targets, rows.tokens)
     level = next((step.level for step in recipe.corruption if hasattr(step, "level")), "word")
     starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
-    decode = material.tokenizer.decode
     return [
         Example(
             seen=decode(rows.tokens[row, shown].tolist()),

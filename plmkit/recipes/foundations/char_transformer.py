@@ -1,0 +1,74 @@
+"""The character Transformer (Al-Rfou et al., 2018)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.corruption.stream import Stream
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
+from plmkit.schedules.optimizers import AdamW, Momentum
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.byte_bpe import StreamByteBPE
+
+UNRELEASED = (
+    "No code was released: layers, widths, losses and their schedule are the paper's; the number of heads, the "
+    "optimizer and dropout could not be checked. Tokens are the 256 bytes and the end of a text."
+)
+
+
+def char_transformer_64l() -> Recipe:
+    """Character Transformer: deep, told positions at every layer, asked at every layer (Al-Rfou et al., 2018)."""
+    return Recipe(
+        name="char-transformer-64l",
+        paper="arXiv:1808.04444",
+        summary="Name the byte that follows, at first from every layer, in rows of 512 that share nothing.",
+        notes=UNRELEASED,
+        vocabulary=256,
+        tokenizer=StreamByteBPE(size=257),
+        corruption=(Stream(),),
+        architecture=CharacterDecoder(layers=64, heads=2, width=512, inner=2048),
+        objectives=(AuxiliaryLM(),),
+        schedule=Schedule(
+            steps=4_000_000,
+            batch=16,
+            lengths=((1.0, 512),),
+            rate=0.003,
+            warmup=0.0,
+            shape="constant",
+            clip=0.0,
+            optimizer=Momentum(momentum=0.99),
+        ),
+    )
+
+
+def char_transformer_12l() -> Recipe:
+    return replace(
+        char_transformer_64l(),
+        name="char-transformer-12l",
+        architecture=CharacterDecoder(layers=12, heads=2, width=512, inner=2048, dropout=0.2, attention_dropout=0.2),
+    )
+
+
+def char_transformer_mini() -> Recipe:
+    """The network of Al-Rfou et al., 2018, at the size of bert-mini, with settings for minutes."""
+    return replace(
+        char_transformer_64l(),
+        name="char-transformer-mini",
+        notes=FOR_MINUTES,
+        architecture=CharacterDecoder(
+            layers=4, heads=4, width=256, inner=1024, longest=128, dropout=0.0, attention_dropout=0.0
+        ),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+        ),
+    )
+
+
+def char_transformer_tiny() -> Recipe:
+    mini = char_transformer_mini()
+    return replace(
+        mini,
+        name="char-transformer-tiny",
+        architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512),
+    )

@@ -1,0 +1,63 @@
+"""GPT-1 (Radford et al., 2018; openai/finetune-transformer-lm)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.decoder import PostNormDecoder
+from plmkit.corruption.stream import Stream
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.recipe import Recipe
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
+
+STEPS = 3_000_000  # about 100 epochs of BooksCorpus in batches of 64 rows of 512
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, vocabulary and size are set for minutes on a small machine, not the "
+    "paper's. Rows, network and what it learns by are the paper's otherwise."
+)
+
+
+def gpt1() -> Recipe:
+    """GPT-1: name the token that follows, then fine-tune all of it (Radford et al., 2018)."""
+    return Recipe(
+        name="gpt1",
+        paper="Radford et al., 2018",
+        summary="Name the token that follows; then fine-tune all weights, with the language model as a second task.",
+        vocabulary=40_478,
+        tokenizer=WordEndBPE(size=40_478),  # 4.1
+        corruption=(Stream(),),
+        architecture=PostNormDecoder(layers=12, heads=12, width=768, inner=3072),  # 4.1
+        objectives=(CausalLM(),),  # 3.1
+        schedule=Schedule(  # 4.1
+            steps=STEPS,
+            batch=64,
+            lengths=((1.0, 512),),
+            rate=2.5e-4,
+            warmup=2_000 / STEPS,
+            shape="cosine",
+            optimizer=AdamW(decay=0.01),
+        ),
+    )
+
+
+def gpt1_mini() -> Recipe:
+    """The network of Radford et al., 2018, at the size of bert-mini, with settings for minutes."""
+    return replace(
+        gpt1(),
+        name="gpt1-mini",
+        notes=FOR_MINUTES,
+        tokenizer=WordEndBPE(size=8_000),
+        architecture=PostNormDecoder(
+            layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0
+        ),
+        schedule=Schedule(
+            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+        ),
+    )
+
+
+def gpt1_tiny() -> Recipe:
+    mini = gpt1_mini()
+    return replace(
+        mini, name="gpt1-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+    )

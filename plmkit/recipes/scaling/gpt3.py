@@ -1,0 +1,112 @@
+"""GPT-3 (Brown et al., 2020)."""
+
+from dataclasses import replace
+
+from plmkit.architectures.decoder import BandedDecoder
+from plmkit.corruption.stream import Stream
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.gpt2 import gpt2_mini
+from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.schedule import Schedule
+from plmkit.tokenizers.byte_bpe import StreamByteBPE
+
+TOKENS = 300e9  # that every size was trained on
+LENGTH = 2048
+UNPUBLISHED = (
+    "The width of the bands was never published: 256 of 2048. The batch has its final size from the first step on, "
+    "where the paper lets it grow over the first tokens."
+)
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, bands, vocabulary and size are set for minutes on a small machine, not the "
+    "paper's. Rows, alternating layers and what it learns by are the paper's otherwise."
+)
+
+
+def gpt3_125m() -> Recipe:
+    """GPT-3: GPT-2 with every second layer locally banded, used by prompts alone (Brown et al., 2020)."""
+    return Recipe(
+        name="gpt3-125m",
+        paper="arXiv:2005.14165",
+        summary="Name the token that follows; dense and banded layers in turn, rows of 2048, used by prompts.",
+        notes=UNPUBLISHED,
+        vocabulary=50_257,
+        tokenizer=StreamByteBPE(size=50_257),
+        corruption=(Stream(),),
+        architecture=BandedDecoder(layers=12, heads=12, width=768, inner=3072),  # 2.1, table 2.1
+        objectives=(CausalLM(),),
+        schedule=spending(batch=256, rate=6e-4),
+    )
+
+
+def spending(batch: int, rate: float) -> Schedule:
+    """All tokens in batches of so many rows (table 2.1, B)."""
+    return Schedule(
+        steps=round(TOKENS / (batch * LENGTH)),
+        batch=batch,
+        lengths=((1.0, LENGTH),),
+        rate=rate,
+        warmup=375e6 / TOKENS,
+        shape="cosine_to_tenth",
+        optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
+    )
+
+
+def sized(name: str, layers: int, heads: int, width: int, batch: int, rate: float) -> Recipe:
+    return replace(
+        gpt3_125m(),
+        name=name,
+        architecture=BandedDecoder(layers=layers, heads=heads, width=width, inner=4 * width),
+        schedule=spending(batch, rate),
+    )
+
+
+def gpt3_350m() -> Recipe:
+    return sized("gpt3-350m", layers=24, heads=16, width=1024, batch=256, rate=3e-4)
+
+
+def gpt3_760m() -> Recipe:
+    return sized("gpt3-760m", layers=24, heads=16, width=1536, batch=256, rate=2.5e-4)
+
+
+def gpt3_1_3b() -> Recipe:
+    """The table has 24 heads of 128, which do not make 2048: 16 do."""
+    return sized("gpt3-1.3b", layers=24, heads=16, width=2048, batch=512, rate=2e-4)
+
+
+def gpt3_2_7b() -> Recipe:
+    return sized("gpt3-2.7b", layers=32, heads=32, width=2560, batch=512, rate=1.6e-4)
+
+
+def gpt3_6_7b() -> Recipe:
+    return sized("gpt3-6.7b", layers=32, heads=32, width=4096, batch=1024, rate=1.2e-4)
+
+
+def gpt3_13b() -> Recipe:
+    """The table has a width of 5140, which is no multiple of 40 heads: 5120 is."""
+    return sized("gpt3-13b", layers=40, heads=40, width=5120, batch=1024, rate=1e-4)
+
+
+def gpt3_175b() -> Recipe:
+    return sized("gpt3-175b", layers=96, heads=96, width=12_288, batch=1600, rate=0.6e-4)
+
+
+def gpt3_mini() -> Recipe:
+    """The layers of Brown et al., 2020, at the size of bert-mini, with settings for minutes."""
+    return replace(
+        gpt3_125m(),
+        name="gpt3-mini",
+        notes=FOR_MINUTES,
+        tokenizer=StreamByteBPE(size=8_000),
+        architecture=BandedDecoder(
+            layers=4, heads=4, width=256, inner=1024, longest=256, band=32, dropout=0.0, attention_dropout=0.0
+        ),
+        schedule=gpt2_mini().schedule,
+    )
+
+
+def gpt3_tiny() -> Recipe:
+    mini = gpt3_mini()
+    return replace(
+        mini, name="gpt3-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+    )

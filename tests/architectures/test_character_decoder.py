@@ -1,0 +1,153 @@
+"""The character Transformer: positions at every layer, and losses that are switched off in the course of a run."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.catalogue import find
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.network import Network
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+
+TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropout=0.0, attention_dropout=0.0)
+
+
+def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:
+    torch.manual_seed(0)
+    model = settings.build(range(11))
+    made = Network(model, {"causal_lm": AuxiliaryLM(**changes).build(model)}, {"causal_lm": 1.0}).double()
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return made
+
+
+def batch_of(tokens: torch.Tensor) -> Batch:
+    targets = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], IGNORE)], dim=1)
+    return Batch(tokens=tokens, segments=0 * tokens, visible=tokens >= 0, targets=targets)
+
+
+def random_tokens(rows: int, length: int, seed: int = 1) -> torch.Tensor:
+    return torch.randint(11, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def test_each_layer_is_told_positions_by_its_own_table():
+    model = network_of().model
+    assert model.positions.shape == (3, 16, 8)
+    tokens = random_tokens(1, 5)
+    hidden = model.embed(tokens)[0]
+    for block, table in zip(model.blocks, model.positions, strict=True):
+        given = hidden + table[:5]
+        query, key, value = (
+            part.view(5, 2, 4).transpose(0, 1) for part in block.attention.query_key_value(given).split(8, -1)
+        )
+        scores = query @ key.transpose(-1, -2) / 2
+        scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
+        mixed = block.attention.output((scores.softmax(-1) @ value).transpose(0, 1).reshape(5, 8))
+        middle = block.attention_norm(given + mixed)
+        hidden = block.feed_forward_norm(middle + block.feed_forward.contract(block.feed_forward.expand(middle).relu()))
+    torch.testing.assert_close(model(batch_of(tokens)).hidden[0], hidden, atol=1e-10, rtol=0)
+
+
+def test_a_token_changes_no_state_before_it():
+    model, tokens = network_of().model, random_tokens(1, 10)
+    before = model(batch_of(tokens)).hidden
+    changed = tokens.clone()
+    changed[0, 6] = (changed[0, 6] + 1) % 11
+    after = model(batch_of(changed)).hidden
+    torch.testing.assert_close(after[:, :6], before[:, :6], atol=1e-12, rtol=0)
+    assert not torch.allclose(after[:, 6:], before[:, 6:])
+
+
+@torch.no_grad()
+def test_rows_share_nothing():
+    """Segments are learnt apart: in another order, each has the same loss."""
+    made = network_of().eval()
+    tokens = random_tokens(4, 12)
+    alone = [float(made.losses(batch_of(tokens[[row]]))["causal_lm"]) for row in range(4)]
+    mixed = [float(made.losses(batch_of(tokens[[row]]))["causal_lm"]) for row in (2, 0, 3, 1)]
+    assert mixed == [alone[row] for row in (2, 0, 3, 1)]
+    together = float(made.losses(batch_of(tokens[[2, 0, 3, 1]]))["causal_lm"])
+    assert together == pytest.approx(sum(alone) / 4, abs=1e-12)
+    assert made.model(batch_of(tokens)).memory is None
+
+
+@pytest.mark.parametrize(
+    ("progress", "layers"),
+    [(0.0, [0, 1]), (0.16, [0, 1]), (1 / 6, [1]), (0.33, [1]), (1 / 3, []), (0.5, []), (1.0, [])],
+)
+def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, layers):
+    made, batch = network_of(), batch_of(random_tokens(2, 6))
+    made.advance(progress)
+    head, states = made.heads["causal_lm"], made.model(batch)
+    assert [number for number, _ in head.asked(states)] == layers
+    expected = loss_of(states.hidden, head.vocabulary, batch, 1) + 0.5 * loss_of(
+        states.hidden, head.after_next[2], batch, 2
+    )
+    for number in layers:
+        expected += loss_of(states.inner[number], head.inner[number], batch, 1)
+        expected += 0.5 * loss_of(states.inner[number], head.after_next[number], batch, 2)
+    torch.testing.assert_close(made(batch)["causal_lm"], expected, atol=1e-10, rtol=0)
+
+
+def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead: int) -> torch.Tensor:
+    """Cross entropy of the token so many places ahead."""
+    logits = classify(hidden[:, :-ahead]).flatten(0, 1)
+    return F.cross_entropy(logits, batch.tokens[:, ahead:].flatten())
+
+
+def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
+    made, batch = network_of().eval(), batch_of(random_tokens(2, 6))
+    states = made.model(batch)
+    assert states.inner is None
+    head = made.heads["causal_lm"]
+    torch.testing.assert_close(made(batch)["causal_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
+
+
+def test_a_layer_that_is_asked_no_more_learns_nothing_from_its_classifier():
+    made, batch = network_of(), batch_of(random_tokens(2, 6))
+    made.advance(0.2)
+    made(batch)["causal_lm"].backward()
+    head = made.heads["causal_lm"]
+    assert head.inner[0].weight.grad is None
+    assert head.after_next[0].weight.grad is None
+    assert head.inner[1].weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "learning", "reading"),
+    [("char-transformer-12l", 44_171_264, 41_156_608), ("char-transformer-64l", 235_012_096, 218_365_952)],
+)
+def test_its_matrices_are_the_papers_count(name, learning, reading):
+    """44M and 235M in training, 41M and 219M without what only training needs; biases and norms are not in it."""
+    recipe = find(name)
+    with torch.device("meta"):
+        made = recipe.build(range(256))
+    matrices = {key: p.numel() for key, p in made.named_parameters() if p.dim() > 1}
+    assert sum(matrices.values()) == learning
+    assert (
+        sum(count for key, count in matrices.items() if ".inner." not in key and ".after_next." not in key) == reading
+    )
+
+
+def test_a_score_depends_on_no_more_than_its_window():
+    """The model knows nothing before its row: to score a text, rows slide over it."""
+    made = network_of(replace(TINY, longest=6)).eval()
+    tokens = random_tokens(1, 12)
+    last = made.model(batch_of(tokens[:, -6:])).hidden[0, -1]
+    changed = tokens.clone()
+    changed[0, 5] = (changed[0, 5] + 1) % 11  # the seventh from the end
+    assert torch.equal(made.model(batch_of(changed[:, -6:])).hidden[0, -1], last)
+    changed[0, 6] = (changed[0, 6] + 1) % 11
+    assert not torch.equal(made.model(batch_of(changed[:, -6:])).hidden[0, -1], last)
+
+
+@pytest.mark.parametrize("steps", [[1] * 12, [12], [5, 1, 6]])
+@torch.inference_mode()
+def test_reading_on_with_a_cache_is_one_pass(steps):
+    model, tokens = network_of().eval().model, random_tokens(3, 12)
+    cache = model.begin(3, 12)
+    parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), model(batch_of(tokens)).hidden, atol=1e-10, rtol=0)
