@@ -13,7 +13,7 @@ from rich.text import Text
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
-from plmkit.counting import encoder_parameters, parameters
+from plmkit.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe
@@ -42,12 +42,22 @@ def all_recipes(as_json: bool) -> None:
 def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
     if as_json:
-        print(json.dumps({**to_json(recipe), "parameters": parameters(recipe)}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {**to_json(recipe), "parameters": parameters(recipe), "parts": parts(recipe)}, ensure_ascii=False
+            )
+        )
         return
     console.print(f"[bold]{recipe.name}[/]  {recipe.summary}  ({recipe.paper})")
     console.print(
         f"{parameters(recipe):,} parameters with a vocabulary of {recipe.vocabulary:,}, "
         f"{encoder_parameters(recipe):,} of them in the encoder."
+    )
+    held = parts(recipe)
+    shares = ", ".join(f"{count:,} {'in the ' + name if name != 'shared' else name}" for name, count in held.items())
+    console.print(
+        f"{shares + '; ' if shares else ''}{training_bytes(parameters(recipe)) / 1e6:,.0f} MB while they are trained: "
+        "weights, gradients and two moments of the optimizer."
     )
     if recipe.notes:
         console.print(recipe.notes)
@@ -178,6 +188,8 @@ def scores(found: dict[str, Any]) -> None:
         if isinstance(value, int | float):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
+    if "reading" in found:
+        console.print(f"Read with {found['reading']}.", markup=False)
     if "confusion" in found:
         grid = Table("true \\ predicted", *map(escape, found["classes"]), box=None)
         for name, row in zip(found["classes"], found["confusion"], strict=True):

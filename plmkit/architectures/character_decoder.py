@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm
 from plmkit.data.batch import Batch, States
+from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
 from plmkit.layers.packing import Packing
@@ -23,6 +24,7 @@ class CharacterDecoder(LeftToRight):
     activation: str = "relu"
     dropout: float = 0.55
     attention_dropout: float = 0.55
+    weightless: ClassVar[tuple[str, ...]] = ()  # its table is not its head
     writes: ClassVar = frozenset({"hidden", "inner"})
 
     def build(self, vocabulary: Sized) -> "CharacterDecoderModel":
@@ -52,3 +54,25 @@ class CharacterDecoderModel(nn.Module):
             made.append(hidden)
         inner = tuple(map(packing.unpack, made[:-1])) if self.training else None
         return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last], inner=inner)
+
+    def begin(self, rows: int, longest: int) -> KeyValueCache:
+        """Room for so many rows of up to so many tokens, all of which are read from the left."""
+        settings = self.settings
+        return KeyValueCache(
+            layers=settings.layers,
+            rows=rows,
+            heads=settings.heads,
+            longest=min(longest, settings.longest),
+            inside=settings.width // settings.heads,
+            like=self.embed.tokens.weight,
+        )
+
+    def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
+        """(B, n) further tokens to (B, n, width)."""
+        rows, count = tokens.shape
+        hidden = self.embed(tokens.flatten())
+        for number, (block, positions) in enumerate(zip(self.blocks, self.positions, strict=True)):
+            told = positions[cache.length : cache.length + count].repeat(rows, 1)
+            hidden = block(hidden + told, cache.layer(number, count))
+        cache.length += count
+        return hidden.view(rows, count, -1)

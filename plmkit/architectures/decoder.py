@@ -35,7 +35,7 @@ class LeftToRight:
     writes: ClassVar = frozenset({"hidden"})
     left_to_right: ClassVar[bool] = True
     bounded: ClassVar[bool] = True  # it has no position behind the last of its table
-    weightless: ClassVar = ("causal_lm",)  # heads that it has without any weight of theirs
+    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
     needs: ClassVar = ()  # special tokens, all of which it can do without
     head_bias: ClassVar = False  # of the layer that judges rows (Radford et al., 2018, 3.2)
 

@@ -23,6 +23,7 @@ class Recurrent:
     dropout: float = 0.5
     spread: float = 0.05  # weights begin between minus this and this
     left_to_right: ClassVar[bool] = True
+    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
     writes: ClassVar = frozenset({"hidden"})
 
     def __post_init__(self) -> None:

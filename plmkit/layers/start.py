@@ -11,6 +11,8 @@ FASTEST, SLOWER = 2.0, 0.58  # radians a position: the waves that the first head
 WAVE = 0.03  # height of the waves; token vectors begin with a deviation of 0.02
 SHARPNESS = 1.1  # puts about a third of a head's attention on its neighbour
 LOUDER = 2.5
+SLOWEST = 0.3  # radians a step: slower waves of distances do not tell a neighbour from the next
+NEARNESS = 6.4  # puts about two thirds of a head's attention on its neighbour
 
 
 def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
@@ -79,3 +81,31 @@ def rotation(angles: Tensor) -> Tensor:
     cosine, sine = angles.cos(), angles.sin()
     pairs = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)  # (n, 2, 2)
     return torch.block_diag(*pairs)
+
+
+def start_at_distances(blocks: Sequence[nn.Module], heads: int) -> None:
+    """Let the heads of the first block begin by reading the token before, the one after, two before, two after ...
+
+    As `start_at_neighbours`, for attention by distance: what any query asks of distances meets the fastest waves of
+    the step that a head is for.
+    """
+    with torch.no_grad():
+        for block in blocks:
+            attention: Any = block.attention
+            width = attention.output.in_features
+            attention.query_key_value.weight[2 * width :] *= LOUDER
+            attention.output.weight *= LOUDER
+        first: Any = cast(Any, blocks[0]).attention
+        width = first.output.in_features
+        inside = width // heads
+        waves = min(inside // 2, 1 + int(-math.log(SLOWEST) / math.log(10_000) * width / 2))
+        sines = torch.arange(waves)
+        speeds = 10_000 ** (-2 * sines / width)
+        strength = math.sqrt(NEARNESS / waves * math.sqrt(inside))
+        for head in range(heads):
+            step = (head // 2 + 1) * (1 if head % 2 == 0 else -1)
+            rows = head * inside + sines
+            first.distance.weight[rows, sines] += strength
+            first.distance.weight[rows + waves, width // 2 + sines] += strength
+            first.distance_bias[head, :waves] += strength * (speeds * step).sin()
+            first.distance_bias[head, waves : 2 * waves] += strength * (speeds * step).cos()

@@ -82,10 +82,7 @@ class Tokenizer:
 
     def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
         """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
-        if not self.kind.spaced:
-            return list(sentences)
-        spaced = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
-        return [*sentences[:1], *spaced[1:]] if first else spaced
+        return spaced(sentences, first=first) if self.kind.spaced else list(sentences)
 
     def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
         """(T, 2) for each token of `encode_many`: its first character in its text, and the one after its last."""
@@ -166,6 +163,12 @@ class Tokenizer:
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
+
+
+def spaced(sentences: Sequence[str], *, first: bool) -> list[str]:
+    """Sentences with the space between them, where the script has any; `first` begins the text."""
+    gone_on = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
+    return [*sentences[:1], *gone_on[1:]] if first else gone_on
 
 
 def bert_tokenizer(

@@ -142,3 +142,12 @@ def test_a_score_depends_on_no_more_than_its_window():
     assert torch.equal(made.model(batch_of(changed[:, -6:])).hidden[0, -1], last)
     changed[0, 6] = (changed[0, 6] + 1) % 11
     assert not torch.equal(made.model(batch_of(changed[:, -6:])).hidden[0, -1], last)
+
+
+@pytest.mark.parametrize("steps", [[1] * 12, [12], [5, 1, 6]])
+@torch.inference_mode()
+def test_reading_on_with_a_cache_is_one_pass(steps):
+    model, tokens = network_of().eval().model, random_tokens(3, 12)
+    cache = model.begin(3, 12)
+    parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), model(batch_of(tokens)).hidden, atol=1e-10, rtol=0)

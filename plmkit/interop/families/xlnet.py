@@ -132,7 +132,7 @@ def as_ours(name: str, theirs: Tensor, architecture: Any) -> Tensor:
 def as_theirs(name: str, ours: Tensor, architecture: Any) -> Tensor:
     """One weight of ours in their shape."""
     if name.endswith(TURNED):
-        return ours.T.unflatten(1, (architecture.heads, -1))
+        return ours.T.contiguous().unflatten(1, (architecture.heads, -1))
     if name.endswith("rel_attn.o"):
         return ours.unflatten(1, (architecture.heads, -1))
     return ours[None] if name.endswith("mask_emb") else ours

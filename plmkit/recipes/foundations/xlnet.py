@@ -12,8 +12,8 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.unigram import ClosingUnigram
 
 FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, memory, vocabulary and size are set for minutes on a small machine, not "
-    "the paper's. Rows, orders, both streams and what is learnt are the paper's."
+    "Batch, rate, warm-up, dropout, length, memory, vocabulary, size and starting weights are set for minutes on a "
+    "small machine, not the paper's. Rows, orders, both streams and what is learnt are the paper's."
 )
 
 
@@ -58,7 +58,7 @@ def xlnet_mini() -> Recipe:
         tokenizer=ClosingUnigram(size=8_000),
         corruption=(ReusedText(), PermutedSpans(rate=0.3)),
         architecture=TwoStream(
-            layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0
+            layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0, neighbours=True
         ),
         objectives=(PermutedLM(frequency_bias=True),),
         schedule=Schedule(

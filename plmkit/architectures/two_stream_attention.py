@@ -1,0 +1,203 @@
+"""Attention of two streams by content, distance and segment, and what a text that is being written leaves of it."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch
+from plmkit.layers.dropout import drop
+from plmkit.layers.relative import distances_around, relative_shift, sinusoids
+
+HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
+
+
+class View:
+    """Who may read whom, and from how far: the same for all blocks."""
+
+    def __init__(self, batch: Batch, width: int, places: Tensor | None = None) -> None:
+        length = batch.tokens.shape[1]
+        device = batch.tokens.device
+        remembered = 0 if batch.memory is None else batch.memory.shape[2]
+        self.keys = remembered + length
+        around = distances_around(length, self.keys, device)
+        self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
+        self.backward = None
+        if batch.backward is not None and bool(batch.backward.any()):
+            self.waves = torch.stack([self.waves, sinusoids(-around, width)])
+            self.backward = batch.backward.long()
+        hidden = hidden_of(batch)  # (B, L, L) or (B, 1, L)
+        itself = torch.eye(length, dtype=torch.bool, device=device)
+        self.content = added(None if hidden is None else hidden & ~itself, remembered)
+        self.nothing = None
+        if places is not None:
+            assert hidden is not None
+            chosen = hidden.expand(-1, length, -1).gather(1, places[:, :, None].expand(-1, -1, length))
+            self.query = added(chosen, remembered)  # (B, P, keys)
+            if not remembered and bool((blind := chosen.all(-1)).any()):
+                self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: there is nothing to read
+            key = torch.arange(self.keys, device=device)
+            self.columns = self.keys - 1 - (remembered + places[:, :, None] - key)  # (B, P, keys)
+        self.segments = segment_signs(batch.segments, remembered)  # (B, keys, S), or None: all lie in one
+        self.own = None if self.segments is None else self.segments[:, remembered:]
+        self.asked = None
+        if self.own is not None and places is not None:
+            self.asked = self.own.gather(1, places[:, :, None].expand(-1, -1, self.own.shape[-1]))  # (B, P, S)
+
+
+def hidden_of(batch: Batch) -> Tensor | None:
+    """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
+    padding = None if bool(batch.visible.all()) else ~batch.visible[:, None, :]
+    if batch.reading is None:
+        return padding
+    hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]
+    return hidden if padding is None else hidden | padding
+
+
+def added(hidden: Tensor | None, remembered: int) -> Tensor | None:
+    """(B, Q, keys) what is added to scores; memory is never hidden."""
+    if hidden is None:
+        return None
+    return F.pad(torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, HIDDEN), (remembered, 0))
+
+
+def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
+    """(B, keys, S) one for the segment of each key; memory lies in the first."""
+    lowest, highest = segments.min(), segments.max()
+    if lowest == highest and not (remembered and highest > 0):
+        return None
+    return F.one_hot(F.pad(segments, (remembered, 0))).float()
+
+
+class Recollection:
+    """Keys and values of a text that is read from left to right, layer by layer, and the room for what is to come."""
+
+    def __init__(self, layers: int, rows: int, longest: int, like: Tensor) -> None:
+        heads, inside = like.shape
+        self.length = 0
+        self.pairs = [like.new_empty(2, heads, rows, longest, inside) for _ in range(layers)]
+        self.far: list[Tensor] = []  # for each layer (heads, longest + 1, inside) of the distances from longest down
+
+    def pick(self, rows: Tensor) -> None:
+        """Keep these rows, in this order."""
+        self.pairs = [pair.index_select(2, rows) for pair in self.pairs]
+
+    def keep(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the keys and values of new tokens behind those of the earlier ones; gives all of them."""
+        pair, end = self.pairs[layer], self.length + key.shape[2]
+        pair[0, :, :, self.length : end], pair[1, :, :, self.length : end] = key, value
+        return pair[0, :, :, :end], pair[1, :, :, :end]
+
+
+class RelativeAttention(nn.Module):
+    """Scores by content, by distance and by whether two positions lie in one segment (Yang et al., 2019, 2.4, A.2)."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        shape = heads, width // heads
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.distance = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self.content_bias = nn.Parameter(0.02 * torch.randn(shape))  # u: what any query asks of contents
+        self.distance_bias = nn.Parameter(0.02 * torch.randn(shape))  # v: of distances
+        self.segment_bias = nn.Parameter(0.02 * torch.randn(shape))
+        self.segments = nn.Parameter(0.02 * torch.randn(2, *shape))  # of keys in the same segment, of others
+
+    def forward(
+        self, content: Tensor, query: Tensor | None, memory: Tensor | None, view: View, query_only: bool
+    ) -> tuple[Tensor, Tensor]:
+        """What each position reads, and what each query does; `query_only` leaves the first out."""
+        own, key, value = self.project(content, memory, query_only)  # (heads, B, L or keys, inside)
+        far = self.reach(view.waves, view.backward)  # (heads, C, inside), or (heads, B, C, inside) in two directions
+        if view.segments is not None:
+            key = torch.cat([key, view.segments.to(key.dtype).expand(self.heads, -1, -1, -1)], dim=-1)
+        read = asked = content
+        if own is not None:
+            by_distance = relative_shift(self.by_distance(own, far), view.keys)
+            read = self.mix(own, by_distance, key, value, view.own, view.content)
+        if query is not None:
+            wanted = self.by_heads(F.linear(query, self.query_key_value.weight[: query.shape[-1]]))
+            columns = view.columns.expand(self.heads, -1, -1, -1)
+            by_distance = self.by_distance(wanted, far).gather(-1, columns)
+            asked = self.mix(wanted, by_distance, key, value, view.asked, view.query, view.nothing)
+        return read, asked
+
+    def extend(
+        self, content: Tensor, query: Tensor, cache: Recollection, layer: int, query_only: bool
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
+        own, key, value = self.project(content, None, query_only)
+        key, value = cache.keep(layer, key, value)
+        keys, new = key.shape[2], content.shape[1]
+        far = cache.far[layer][:, -keys - 1 :]  # of the distances from `keys` down to 0
+        hidden = None
+        if new > 1:
+            later = torch.ones(new, keys, dtype=torch.bool, device=content.device).triu_(keys - new + 1)
+            hidden = torch.zeros(new, keys, device=content.device).masked_fill_(later, HIDDEN)
+        read = content
+        if own is not None:
+            read = self.mix(own, relative_shift(self.by_distance(own, far[:, 1:]), keys), key, value, None, hidden)
+        wanted = self.by_heads(F.linear(query, self.query_key_value.weight[: query.shape[-1]]))
+        by_distance = relative_shift(self.by_distance(wanted, far[:, :-1]), keys)
+        return read, self.mix(wanted, by_distance, key, value, None, hidden)
+
+    def project(
+        self, content: Tensor, memory: Tensor | None, query_only: bool
+    ) -> tuple[Tensor | None, Tensor, Tensor]:  # fmt: skip
+        """Queries of this row, keys and values of memory and row."""
+        width = content.shape[-1]
+        if query_only:
+            own, pairs = None, F.linear(content, self.query_key_value.weight[width:])
+        else:
+            own, pairs = self.query_key_value(content).split((width, 2 * width), dim=-1)
+        if memory is not None:
+            before = F.linear(memory.to(content.dtype), self.query_key_value.weight[width:])
+            pairs = torch.cat([before, pairs], dim=1)
+        key, value = pairs.chunk(2, dim=-1)
+        return None if own is None else self.by_heads(own), self.by_heads(key), self.by_heads(value)
+
+    def by_heads(self, joint: Tensor) -> Tensor:
+        """(B, L, width) to (heads, B, L, inside)."""
+        return joint.unflatten(-1, (self.heads, -1)).permute(2, 0, 1, 3)
+
+    def reach(self, waves: Tensor, backward: Tensor | None = None) -> Tensor:
+        """What queries meet of each distance."""
+        far = self.distance(waves.to(self.distance.weight.dtype)).unflatten(-1, (self.heads, -1))
+        return far.transpose(0, 1) if backward is None else far[backward].permute(2, 0, 1, 3)
+
+    def by_distance(self, query: Tensor, far: Tensor) -> Tensor:
+        """(heads, B, Q, C)."""
+        query = (query + self.distance_bias[:, None, None]) / query.shape[-1] ** 0.5
+        if far.dim() == 4:
+            return query @ far.transpose(-1, -2)
+        return (query.flatten(1, 2) @ far.transpose(-1, -2)).unflatten(1, query.shape[1:3])
+
+    def mix(
+        self, query: Tensor, by_distance: Tensor, key: Tensor, value: Tensor, segments: Tensor | None,
+        hidden: Tensor | None, nothing: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        scores = torch.baddbmm(
+            by_distance.flatten(0, 1), self.asking(query, segments).flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
+        ).unflatten(0, query.shape[:2])  # (heads, B, Q, keys)
+        if hidden is not None:
+            scores += hidden
+        shares = scores.softmax(-1)
+        if nothing is not None:
+            shares = shares.masked_fill(nothing, 0.0)
+        if self.training:
+            shares = drop(shares, self.dropout)
+        return self.output((shares @ value).permute(1, 2, 0, 3).flatten(2))
+
+    def asking(self, query: Tensor, segments: Tensor | None) -> Tensor:
+        """The query with u and, to be met by the keys' segments, how much less it wants its own than another.
+
+        softmax does not feel what all keys of a query have in common, so that only this difference counts.
+        """
+        scale = query.shape[-1] ** -0.5
+        asked = (query + self.content_bias[:, None, None]) * scale
+        if segments is None:
+            return asked
+        same, other = self.segments
+        more = ((query + self.segment_bias[:, None, None]) @ ((same - other) * scale)[:, None, :, None]).to(asked.dtype)
+        return torch.cat([asked, more * segments.to(asked.dtype)], dim=-1)

@@ -1,0 +1,171 @@
+"""How well a left-to-right model says a plain text: perplexity, and bits a character and a byte."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plmkit.data.batch import Batch
+from plmkit.data.corpus import open_corpus
+from plmkit.data.sentences import split_sentences
+from plmkit.data.vocabulary import MISSING
+from plmkit.errors import InputError, SettingError
+from plmkit.model import Model
+from plmkit.tokenizers.tokenizer import Tokenizer, spaced
+
+ROWS_AT_ONCE = 8  # windows
+TOKENS_AT_ONCE = 512  # of a model that reads on
+NUMBERS_AT_ONCE = 1 << 23  # scores over the vocabulary in memory: 32 MB
+
+Advance = Callable[[int], None]  # hears how many more tokens were read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A text as a model reads it: behind the end of another, and with an end behind each document."""
+
+    tokens: np.ndarray  # (T + 1,) the first is only read, not asked for
+    characters: int  # of the text, one for each end
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextScore:
+    """What a model makes of a text; the loss is in nats a token."""
+
+    tokens: int
+    characters: int
+    bytes: int
+    unknown_share: float
+    loss: float
+    perplexity: float
+    bits_per_character: float
+    bits_per_byte: float
+    reading: str  # how the model was told what came before
+
+
+def evaluate_text(
+    model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, advance: Advance | None = None
+) -> TextScore:
+    """Every token of the file, given those before it, as many as the model can read."""
+    text = read_text(model.tokenizer, file)
+    score, reading = reader_of(model, stride, memory)
+    logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
+    total, tokens = float(logs.double().sum()), len(logs)
+    unknown = model.tokenizer.vocabulary.unknown
+    return TextScore(
+        tokens=tokens,
+        characters=text.characters,
+        bytes=text.bytes,
+        unknown_share=0.0 if unknown == MISSING else float((text.tokens[1:] == unknown).mean()),
+        loss=total / tokens,
+        perplexity=math.exp(min(700.0, total / tokens)),
+        bits_per_character=total / math.log(2) / text.characters,
+        bits_per_byte=total / math.log(2) / text.bytes,
+        reading=reading,
+    )
+
+
+def can_be_read(model: Model) -> bool:
+    """Does this model say text from left to right?"""
+    return model.kind is None and "causal_lm" in model.network.heads
+
+
+def read_text(tokenizer: Tokenizer, file: Path) -> Text:
+    """Documents as they are trained on: sentences with a space between them, and an end behind each document."""
+    parts, characters, size = [np.array([tokenizer.vocabulary.end])], 0, 0
+    for document in open_corpus([file]).documents():
+        sentences: list[str] = []
+        for paragraph in document.paragraphs:
+            sentences += spaced(split_sentences(paragraph), first=not sentences)
+        own = sentences if tokenizer.kind.spaced else [sentence.lstrip() for sentence in sentences]
+        parts += [tokenizer.encode_many(own)[0].astype(np.int64), np.array([tokenizer.vocabulary.end])]
+        characters += sum(map(len, sentences)) + 1
+        size += sum(len(sentence.encode("utf-8", "replace")) for sentence in sentences) + 1
+    tokens = np.concatenate(parts)
+    if len(tokens) <= len(parts):
+        raise InputError(f"{file} has no text to read.")
+    return Text(tokens=tokens, characters=characters, bytes=size)
+
+
+def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
+    """How the model reads a long text, as a function and in words."""
+    settings = model.architecture
+    if getattr(settings, "bounded", False):
+        if memory is not None:
+            raise SettingError(f"{model.folder} has no memory, so there is no --memory to set; --stride is for it.")
+        step = max(1, model.longest // 2) if stride is None else stride
+        if not 1 <= step <= model.longest:
+            raise SettingError(f"--stride lies from 1 to {model.longest}, the tokens this model reads; found {stride}.")
+        told = f"windows of {model.longest} tokens, {step} further each time"
+        return lambda tokens, advance: by_windows(model, tokens, step, advance), told
+    if stride is not None:
+        raise SettingError(
+            f"{model.folder} remembers what it has read, so there are no windows and no --stride to set."
+        )
+    network: Any = model.network.model
+    if memory is not None:
+        if not hasattr(settings, "memory") or memory < 1:
+            raise SettingError(
+                f"--memory is how many steps a Transformer-XL keeps, 1 or more; found {memory} for {model.folder}."
+            )
+        network.settings = replace(settings, memory=memory)
+    told = f"memory of {network.settings.reach} steps" if hasattr(settings, "memory") else "state of all tokens before"
+    return lambda tokens, advance: reading_on(model, tokens, advance), told
+
+
+@torch.inference_mode()
+def reading_on(model: Model, tokens: Tensor, advance: Advance) -> Tensor:
+    """(T,) minus the log-probability of each token but the first; each goes through the network once."""
+    network: Any = model.network.model
+    cache = network.begin(1, len(tokens))
+    found = []
+    for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
+        hidden = network.extend(given[None], cache)[0]
+        found.append(surprise(model, hidden, asked))
+        advance(len(asked))
+    return torch.cat(found)
+
+
+@torch.inference_mode()
+def by_windows(model: Model, tokens: Tensor, stride: int, advance: Advance) -> Tensor:
+    """The same for a model that reads so many tokens and no more: each window is read anew, and its new end asked."""
+    given, asked = tokens[:-1], tokens[1:]
+    found = []
+    for group in windows(len(given), min(model.longest, len(given)), stride):
+        rows = torch.stack([given[begin:end] for begin, end, _ in group])
+        batch = Batch(tokens=rows, segments=torch.zeros_like(rows), visible=torch.ones_like(rows, dtype=torch.bool))
+        hidden = model.network.model(batch).hidden
+        new = torch.cat([row[done - begin :] for row, (begin, _, done) in zip(hidden, group, strict=True)])
+        targets = torch.cat([asked[done:end] for _, end, done in group])
+        found.append(surprise(model, new, targets))
+        advance(len(targets))
+    return torch.cat(found)
+
+
+def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Groups of windows over a text: begin, end, and the first place that no window before has asked for."""
+    group, done = [], 0
+    while done < length:
+        end = size if not done else min(done + stride, length)
+        group.append((end - size, end, done))
+        done = end
+        if len(group) == ROWS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def surprise(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
+    """(N,) minus the log-probability of each target, some rows at a time."""
+    head: Any = model.network.heads["causal_lm"]
+    rows = max(1, NUMBERS_AT_ONCE // len(model.tokenizer.vocabulary))
+    parts = zip(hidden.split(rows), targets.split(rows), strict=True)
+    return torch.cat([F.cross_entropy(head.vocabulary(some).float(), asked, reduction="none") for some, asked in parts])

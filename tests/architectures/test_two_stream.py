@@ -1,0 +1,268 @@
+"""Two streams: nobody reads what the order hides, positions are told apart, and writing in steps is reading whole."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.architectures.two_stream import TwoStream
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.errors import SettingError
+from plmkit.objectives.permuted_lm import PermutedLM
+
+VOCABULARY, WIDTH = 23, 16
+SMALL = TwoStream(layers=3, heads=2, width=WIDTH, inner=24, longest=16, memory=6, dropout=0.0, attention_dropout=0.0)
+
+
+def model_of(settings: TwoStream = SMALL, *, double: bool = True):
+    """Weights large enough that everything that is read can be seen."""
+    torch.manual_seed(1)
+    model = settings.build(range(VOCABULARY)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    return model.double() if double else model
+
+
+def batch_of(tokens: list[int], order: tuple[int, ...] | None = None, asked: set[int] | None = None, **others) -> Batch:
+    """One row; `order` names positions from 1, of which those in `asked`, or all, are asked for."""
+    given = torch.tensor([tokens])
+    batch = Batch(tokens=given, segments=torch.zeros_like(given), visible=torch.ones_like(given, dtype=torch.bool))
+    if order is None:
+        return replace(batch, **others)
+    rank = torch.empty(len(tokens), dtype=torch.long)
+    rank[torch.tensor(order) - 1] = torch.arange(len(tokens))
+    chosen = torch.tensor([place + 1 in (asked or set(order)) for place in range(len(tokens))])
+    reading = torch.stack([torch.where(chosen, rank, -1), torch.where(chosen, rank, 0)], dim=-1)
+    targets = torch.where(chosen, given, IGNORE)
+    return replace(batch, reading=reading[None], targets=targets, **others)
+
+
+def changed(tokens: list[int], position: int) -> list[int]:
+    return [token + 1 if place == position - 1 else token for place, token in enumerate(tokens)]
+
+
+TEXT = [4, 9, 2, 7, 11]
+
+
+def test_an_answer_depends_on_what_comes_before_it_in_the_order_and_on_nothing_else():
+    model, order = model_of(), (3, 2, 5, 1, 4)
+    plain = model(batch_of(TEXT, order)).hidden[0]
+    for number, position in enumerate(order):
+        other = model(batch_of(changed(TEXT, position), order)).hidden[0]
+        differs = (plain - other).abs().amax(1) > 1e-8
+        assert {place + 1 for place in differs.nonzero().flatten().tolist()} == set(order[number + 1 :])
+
+
+def test_an_answer_has_no_gradient_from_its_own_token_nor_from_later_ones():
+    model, order = model_of(), (3, 2, 5, 1, 4)
+    for number, position in enumerate(order):
+        vectors = model.embed.tokens.weight.detach()[torch.tensor([TEXT])].requires_grad_()
+        given = batch_of(TEXT, order)
+        hidden = model.answer(vectors, given, given.targets != IGNORE).hidden[0, position - 1]
+        if not number:
+            assert not hidden.requires_grad or not torch.autograd.grad(hidden.sum(), vectors)[0].any()
+            continue
+        (gradient,) = torch.autograd.grad(hidden.sin().sum(), vectors)
+        reached = gradient[0].abs().amax(1) > 0
+        assert {place + 1 for place in reached.nonzero().flatten().tolist()} == set(order[:number])
+
+
+def test_the_first_of_an_order_reads_nothing_and_is_a_number_all_the_same():
+    hidden = model_of(double=False)(batch_of(TEXT, (3, 2, 5, 1, 4))).hidden
+    assert torch.isfinite(hidden).all()
+
+
+def test_an_answer_knows_its_place_where_a_plain_prefix_does_not():
+    """After 2 1 3, the positions 4 and 5 are told apart; from the state of the last token alone they are not."""
+    model = model_of()
+    fourth = model(batch_of(TEXT, (2, 1, 3, 4, 5), asked={4, 5})).hidden[0, 3]
+    fifth = model(batch_of(TEXT, (2, 1, 3, 5, 4), asked={4, 5})).hidden[0, 4]
+    assert (fourth - fifth).abs().max() > 1e-3
+    prefixes = [batch_of(TEXT[:3], None, memory=None) for _ in ("for 4", "for 5")]
+    naive = [model(prefix).hidden[0, -1] for prefix in prefixes]  # h of the prefix: nothing in it says which is asked
+    assert torch.equal(*naive)
+
+
+def test_content_reads_its_own_token_and_everything_that_is_visible():
+    model = model_of()
+    plain = model(batch_of(TEXT)).hidden[0]
+    for position in range(1, 6):
+        other = model(batch_of(changed(TEXT, position))).hidden[0]
+        assert ((plain - other).abs().amax(1) > 1e-8).all()
+
+
+def test_content_alone_is_a_plain_relative_transformer_and_leaves_the_query_unused():
+    """Computed once more with loops: every pair of positions by its content, its distance and its segments."""
+    model, width, inside = model_of(), WIDTH, WIDTH // 2
+    segments = torch.tensor([[0, 0, 1, 1, 2]])
+    hidden = model.embed.tokens.weight[torch.tensor(TEXT)]
+    powers = 10_000 ** (-torch.arange(0, width, 2).double() / width)
+    for block in model.blocks:
+        attention = block.attention
+        query, key, value = attention.query_key_value(hidden).chunk(3, dim=-1)
+        mixed = torch.zeros_like(hidden)
+        for head in range(2):
+            part = slice(head * inside, (head + 1) * inside)
+            scores = torch.zeros(5, 5, dtype=torch.double)
+            for i in range(5):
+                for j in range(5):
+                    wave = torch.cat([((i - j) * powers).sin(), ((i - j) * powers).cos()])
+                    far = attention.distance.weight[part] @ wave
+                    same = attention.segments[int(segments[0, i] != segments[0, j]), head]
+                    scores[i, j] = (
+                        (query[i, part] + attention.content_bias[head]) @ key[j, part]
+                        + (query[i, part] + attention.distance_bias[head]) @ far
+                        + (query[i, part] + attention.segment_bias[head]) @ same
+                    ) / inside**0.5
+            mixed[:, part] = scores.softmax(-1) @ value[:, part]
+        hidden = block.attention_norm(hidden + attention.output(mixed))
+        hidden = block.feed_forward_norm(hidden + block.feed_forward(hidden))
+    found = model(replace(batch_of(TEXT), segments=segments)).hidden[0]
+    torch.testing.assert_close(found, hidden, atol=1e-6, rtol=1e-6)  # our waves are of single precision
+    found.sum().backward()
+    assert model.query.grad is None
+
+
+def test_the_loss_reads_the_query_stream_alone():
+    """Of the last block only the queries are computed: its content comes out as it went in."""
+    model = model_of()
+    head = PermutedLM().build(model)
+    given = batch_of(TEXT, (3, 2, 5, 1, 4), asked={1, 4})
+    seen = []
+    model.blocks[-1].register_forward_hook(lambda module, inputs, output: seen.extend((inputs[0], *output)))
+    head.double()(model(given), given).backward()
+    assert model.query.grad.abs().max() > 0
+    before, content, query = seen
+    assert content is before
+    assert query.shape == (1, 2, WIDTH)  # only positions that are asked have a query
+
+
+def test_segments_count_only_as_same_or_other():
+    model = model_of()
+    given = replace(batch_of(TEXT), segments=torch.tensor([[0, 0, 1, 1, 1]]))
+    swapped = replace(given, segments=1 - given.segments)
+    one = replace(given, segments=torch.zeros_like(given.segments))
+    torch.testing.assert_close(model(given).hidden, model(swapped).hidden, atol=1e-10, rtol=0)
+    assert (model(given).hidden - model(one).hidden).abs().max() > 1e-3
+
+
+def test_memory_is_read_by_all_and_its_order_counts():
+    model = model_of()
+    memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
+    given = batch_of(TEXT, (3, 2, 5, 1, 4))
+    alone, recalled = model(given).hidden, model(replace(given, memory=memory)).hidden
+    turned = model(replace(given, memory=memory.flip(2))).hidden
+    assert ((alone - recalled).abs().amax(-1) > 1e-3).all()  # the first of the order too
+    assert (recalled - turned).abs().max() > 1e-3
+
+
+def test_memory_lies_in_the_first_segment():
+    model = model_of()
+    memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
+    first = replace(batch_of(TEXT), memory=memory)
+    second = replace(first, segments=torch.ones_like(first.segments))
+    assert (model(first).hidden - model(second).hidden).abs().max() > 1e-3
+
+
+def test_a_text_read_from_its_end_with_distances_turned_is_the_text():
+    model = model_of()
+    backward = torch.tensor([True])
+    forward, reverse = model(batch_of(TEXT)).hidden, model(batch_of(TEXT[::-1], backward=backward)).hidden
+    torch.testing.assert_close(reverse.flip(1), forward, atol=1e-6, rtol=1e-6)
+    assert (model(batch_of(TEXT[::-1])).hidden.flip(1) - forward).abs().max() > 1e-3
+
+
+def test_padding_before_a_row_changes_nothing():
+    model = model_of()
+    given = batch_of([0, 0, 0, *TEXT])
+    given = replace(given, visible=torch.tensor([[False] * 3 + [True] * 5]))
+    torch.testing.assert_close(model(given).hidden[:, 3:], model(batch_of(TEXT)).hidden, atol=1e-6, rtol=1e-6)
+
+
+def test_one_sampled_order_a_step_is_the_mean_over_all_orders():
+    """All 4! orders of four tokens: the mean of sampled losses comes to the exact mean."""
+    model = model_of(replace(SMALL, memory=0))
+    head = PermutedLM().build(model).double()
+    text = TEXT[:4]
+    with torch.no_grad():
+        every = torch.stack(
+            [head(model(b), b) for b in (batch_of(text, order) for order in permutations((1, 2, 3, 4)))]
+        )
+    sampled = every[torch.randint(24, (4000,), generator=torch.Generator().manual_seed(0))]
+    assert every.std() > 0.05 * every.mean()
+    assert float(sampled.mean()) == pytest.approx(float(every.mean()), rel=0.02)
+
+
+def test_the_order_of_the_text_is_an_autoregressive_model():
+    """The loss is the mean of -log p(token | tokens before it), each computed from the text cut there."""
+    model = model_of(replace(SMALL, memory=0))
+    head = PermutedLM().build(model).double()
+    whole = batch_of(TEXT, (1, 2, 3, 4, 5))
+    logs = []
+    with torch.no_grad():
+        for count in range(1, 6):
+            part = batch_of(TEXT[:count], tuple(range(1, count + 1)))
+            scores = head.vocabulary(model(part).hidden[0, count - 1])
+            logs.append(scores.log_softmax(-1)[TEXT[count - 1]])
+        assert float(head(model(whole), whole)) == pytest.approx(-float(sum(logs)) / 5, abs=1e-6)
+
+
+@pytest.mark.parametrize("steps", [(1, 1, 1, 1, 1), (5,), (2, 3), (3, 1, 1)])
+def test_reading_in_steps_gives_what_reading_whole_gives(steps):
+    model = model_of(replace(SMALL, memory=0))
+    texts = [TEXT, [3, 1, 8, 8, 2]]
+    cache = model.begin(2, 9)
+    tokens, found = torch.tensor(texts), []
+    for part in tokens.split(steps, dim=1):
+        found.append(model.extend(part, cache))
+    assert cache.length == 5
+    for row, text in enumerate(texts):
+        whole = model(batch_of([*text, 0], (1, 2, 3, 4, 5, 6))).hidden[0, 1:]
+        torch.testing.assert_close(torch.cat(found, 1)[row], whole, atol=1e-6, rtol=1e-6)
+
+
+def test_picked_rows_go_on_from_their_own_text():
+    model = model_of()
+    cache = model.begin(2, 9)
+    model.extend(torch.tensor([TEXT[:3], [3, 1, 8]]), cache)
+    cache.pick(torch.tensor([1, 0, 1]))
+    after = model.extend(torch.tensor([[8], [7], [2]]), cache)
+    alone = model.begin(1, 9)
+    model.extend(torch.tensor([TEXT[:3]]), alone)
+    torch.testing.assert_close(after[1], model.extend(torch.tensor([[7]]), alone)[0], atol=1e-8, rtol=0)
+    assert not torch.allclose(after[0], after[2])
+
+
+def test_heads_for_minutes_begin_by_reading_the_token_before_and_the_one_after():
+    settings = replace(SMALL, heads=2, width=128, neighbours=True)
+    torch.manual_seed(0)
+    model = settings.build(range(VOCABULARY)).eval()
+    attention = model.blocks[0].attention
+    seen = {}
+    plain = attention.mix
+    attention.mix = lambda query, by_distance, *rest: (
+        seen.update(scores=by_distance) or plain(query, by_distance, *rest)
+    )
+    model(batch_of([5, 6, 7, 8, 9, 10, 11]))
+    shares = F.softmax(seen["scores"], dim=-1)[:, 0, 3]  # (heads, keys) of the fourth token
+    assert shares.argmax(-1).tolist() == [2, 4]
+    assert (shares.amax(-1) > 0.4).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"heads": 3}, "must be even and a multiple of architecture.heads=3"),
+        ({"memory": -1}, "architecture.memory is 0 or more"),
+        ({"reuse": 0.0}, "architecture.reuse a share of the row"),
+        ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
+        ({"dropout": 1.0}, "lie from 0 to below 1"),
+        ({"layers": 0}, "architecture.layers must be 1 or more; found 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(settings, said):
+    with pytest.raises(SettingError, match=said):
+        replace(SMALL, **settings)
