@@ -9,7 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import evaluation_speed, prediction_speed, preparation_speed, pretraining_speed, recipe_speed, resident
+from benchmarks import (
+    evaluation_speed,
+    gpt_speed,
+    prediction_speed,
+    preparation_speed,
+    pretraining_speed,
+    recipe_speed,
+    resident,
+)
 from benchmarks.shared import Options, lines_table, say
 
 BENCHMARKS = {
@@ -17,6 +25,7 @@ BENCHMARKS = {
     "preparation_speed": preparation_speed,
     "prediction_speed": prediction_speed,
     "evaluation_speed": evaluation_speed,
+    "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,
 }
