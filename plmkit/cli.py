@@ -262,6 +262,61 @@ def fill(
         show.blanks(blanks)
 
 
+@app.command(
+    epilog='Example: plm generate runs/mine "The river" --tokens 60 --n 3     '
+    'plm generate runs/mine "Q: Who sang?\\nA:" --temperature 0 --stop "Q:"',
+)
+def generate(
+    model: ModelDir,
+    prompts: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT...", help="How the text begins; several are written at once.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A .txt file with a prompt on each line.")] = None,
+    tokens: Annotated[int, typer.Option(help="New tokens at most.")] = 100,
+    temperature: Annotated[
+        float | None, typer.Option(help="0: the likeliest token every time; above 1: wilder. 0.8 unless told.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from so many of the likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Draw from the likeliest that have this share together. 0.95 where nothing is told."),
+    ] = None,
+    beams: Annotated[int | None, typer.Option(help="Search for the likeliest text, so many at a time.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Of beams: 0 favours short texts, 1 long ones. 0.6 unless told.")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End the text before this; may be repeated.")] = None,
+    n: Annotated[int, typer.Option("--n", help="Texts for each prompt.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Let a left-to-right model go on with a text, which appears as it is written."""
+    from plmkit.generation.use import prompts_of, write_texts
+    from plmkit.generation.writing import Writing
+    from plmkit.loading import load
+
+    writing = Writing(
+        tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, length_penalty=length_penalty,
+        stop=tuple(stop or ()), n=n, seed=seed,
+    )  # fmt: skip
+    given = prompts_of(prompts or [], file)
+    write_texts(load(model), given, writing, screen(), as_json=as_json)
+
+
+@app.command(epilog="Example: plm score runs/mine sentences.txt --out scores.tsv")
+def score(
+    model: ModelDir,
+    file: RowsFile,
+    out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how likely a model finds each text: log-probability and perplexity (of a masked model, pseudo-)."""
+    from plmkit.generation.use import score_file
+    from plmkit.loading import load
+
+    score_file(load(model), file, out, screen(), as_json=as_json)
+
+
 @app.command(epilog="Example: plm embed runs/mine texts.txt --out vectors.npy")
 def embed(
     model: ModelDir,
@@ -290,6 +345,23 @@ def export(
     from plmkit.interop.export import export as write
 
     told = write(model, folder, format, screen())
+    if as_json:
+        print_json(told)
+
+
+@app.command("import", epilog="Example: plm import finetune-transformer-lm/model --format openai-gpt --out gpt1")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder as it was published.")],
+    out: Annotated[Path | None, typer.Option(help="A new folder, as Hugging Face's are.")] = None,
+    format: Annotated[
+        str, typer.Option(help="openai-gpt: params_*.npy, their shapes, encoder and merges.")
+    ] = "openai-gpt",
+    as_json: Json = False,
+) -> None:
+    """Read a model as its authors published it; every command takes the new folder."""
+    from plmkit.interop.openai import import_model
+
+    told = import_model(folder, format, needed(out), screen())
     if as_json:
         print_json(told)
 

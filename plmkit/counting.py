@@ -2,8 +2,33 @@
 
 import torch
 
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.recipe import Recipe
+
+NUMBERS = 4  # for each weight in training: itself, its gradient, and two moments of the optimizer
+NUMBER = 4  # bytes
+OWNERS = {  # of two networks that are trained together, whose each weight is
+    "model.embed.": "shared", "model.generator.": "generator", "model.vocabulary.": "generator",
+    "model.discriminator.": "discriminator", "heads.": "discriminator",
+}  # fmt: skip
+
+
+def training_bytes(count: int) -> int:
+    """What so many weights take while they are trained, without what a step computes."""
+    return count * NUMBERS * NUMBER
+
+
+def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
+    """Of two networks that are trained together, the parameters of each and those that both read; else nothing."""
+    if not isinstance(recipe.architecture, GeneratorDiscriminator):
+        return {}
+    with torch.device("meta"):
+        network = recipe.build(of_size(vocabulary or recipe.vocabulary))
+    counts = dict.fromkeys(("generator", "discriminator", "shared"), 0)
+    for name, parameter in network.named_parameters():
+        counts[next(owner for prefix, owner in OWNERS.items() if name.startswith(prefix))] += parameter.numel()
+    return counts
 
 
 def of_size(size: int) -> Vocabulary:

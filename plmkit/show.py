@@ -13,7 +13,7 @@ from rich.text import Text
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
-from plmkit.counting import encoder_parameters, parameters
+from plmkit.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe
@@ -30,11 +30,11 @@ def all_recipes(as_json: bool) -> None:
         told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
         print(json.dumps({"recipes": told}))
         return
-    table = Table("recipe", "layers × width", "parameters", "settings", "paper", box=None)
+    table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
-        table.add_row(name, shape, f"{parameters(recipe):,}", settings, recipe.paper)
+        table.add_row(name, shape, f"{parameters(recipe):,}", settings)
     console.print(table)
     console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
 
@@ -42,12 +42,22 @@ def all_recipes(as_json: bool) -> None:
 def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
     if as_json:
-        print(json.dumps({**to_json(recipe), "parameters": parameters(recipe)}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {**to_json(recipe), "parameters": parameters(recipe), "parts": parts(recipe)}, ensure_ascii=False
+            )
+        )
         return
     console.print(f"[bold]{recipe.name}[/]  {recipe.summary}  ({recipe.paper})")
     console.print(
         f"{parameters(recipe):,} parameters with a vocabulary of {recipe.vocabulary:,}, "
         f"{encoder_parameters(recipe):,} of them in the encoder."
+    )
+    held = parts(recipe)
+    shares = ", ".join(f"{count:,} {'in the ' + name if name != 'shared' else name}" for name, count in held.items())
+    console.print(
+        f"{shares + '; ' if shares else ''}{training_bytes(parameters(recipe)) / 1e6:,.0f} MB while they are trained: "
+        "weights, gradients and two moments of the optimizer."
     )
     if recipe.notes:
         console.print(recipe.notes)

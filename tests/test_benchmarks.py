@@ -47,6 +47,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("prediction_speed", 1),
         ("recipe_speed", 3),
         ("resident", 1),
+        ("gpt_speed", 2),
         ("xlnet_speed", 2),
     ],
 )
@@ -120,6 +121,25 @@ def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_
     again = bench(*command)
     assert "$ plm" not in again.stderr
     assert again.stdout == first.stdout
+
+
+@pytest.mark.slow
+def test_each_way_of_sharing_prints_its_loss_beside_its_parameters(corpus: Path, tmp_path: Path):
+    held = tmp_path / "held.txt"
+    held.write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    shape = ("architecture.layers=3", "architecture.heads=2", "architecture.width=16", "architecture.inner=32")
+    more = ("architecture.embedding=8", "schedule.lengths=[[1.0, 32]]", "schedule.batch=2", "tokenizer.size=200")
+    command = (
+        "benchmarks.sharing", "--corpus", str(corpus), "--valid", str(held), "--steps", "1",
+        "--out", str(tmp_path / "out"), *(part for setting in (*shape, *more) for part in ("--set", setting)),
+    )  # fmt: skip
+    lines = [line.split("|") for line in bench(*command).stdout.splitlines() if line.startswith("| ")][2:]
+    counts = {line[1].strip(): int(line[2].replace(",", "")) for line in lines}
+    attention, feed_forward, norms = 4 * (16 * 16 + 16), 2 * 16 * 32 + 32 + 16, 2 * 2 * 16
+    assert counts["attention"] == counts["all"] + 2 * (feed_forward + norms)  # two more layers
+    assert counts["feed_forward"] == counts["all"] + 2 * (attention + norms)
+    assert counts["none"] == counts["all"] + 2 * (attention + feed_forward + norms)
+    assert all(float(line[5]) > 0 for line in lines)
 
 
 def test_the_work_of_a_forward_pass_is_what_torch_counts():

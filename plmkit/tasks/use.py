@@ -39,10 +39,7 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
     model.needs("label", "predict")
     kind = model.kind
     assert kind is not None
-    if out and out.suffix not in OUTPUTS:
-        raise SettingError(f"--out {out}: predictions are written as {', '.join(OUTPUTS)}. Name such a file.")
-    if out and out.exists() and out.samefile(file):
-        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
+    check_out(out, file, "predictions")
     table = read_table(file)
     rows = rows_of(table, paired=kind.paired, numeric=kind.numeric, labelled=False)
     predictions = model.predict([pair_of(row) for row in rows])
@@ -57,16 +54,28 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
         sys.stdout.write(text)
 
 
+def check_out(out: Path | None, file: Path, what: str) -> None:
+    """A table can be written there, and not over what is read."""
+    if out and out.suffix not in OUTPUTS:
+        raise SettingError(f"--out {out}: {what} are written as {', '.join(OUTPUTS)}. Name such a file.")
+    if out and out.exists() and out.samefile(file):
+        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
+
+
 def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
     """The table with new columns `prediction` and `probability:CLASS`."""
     classes = list(predictions[0].probabilities or {})
-    new = ("prediction", *(f"probability:{name}" for name in classes))
-    columns = [*table.columns, *(free(name, table.columns) for name in new)]
-    lines: list[list[Any]] = []
-    for cells, prediction in zip(table.rows, predictions, strict=True):
+    cells: list[list[Any]] = []
+    for prediction in predictions:
         label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
-        shares = [round(value, 6) for value in (prediction.probabilities or {}).values()]
-        lines.append([*cells, label, *shares])
+        cells.append([label, *(round(value, 6) for value in (prediction.probabilities or {}).values())])
+    return beside(table, ["prediction", *(f"probability:{name}" for name in classes)], cells, suffix)
+
+
+def beside(table: Table, names: Sequence[str], cells: Sequence[Sequence[Any]], suffix: str) -> str:
+    """The table with new columns behind its own, as a file of that kind holds it."""
+    columns = [*table.columns, *(free(name, table.columns) for name in names)]
+    lines = [[*row, *new] for row, new in zip(table.rows, cells, strict=True)]
     if suffix == ".jsonl":
         return "".join(
             json.dumps(dict(zip(columns, line, strict=True)), ensure_ascii=False, default=str) + "\n" for line in lines

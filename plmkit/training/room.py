@@ -7,14 +7,13 @@ from pathlib import Path
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from plmkit.counting import NUMBERS, training_bytes
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import PlmError, is_out_of_memory
 from plmkit.network import Network
 from plmkit.recipe import Recipe
 
-NUMBERS = 4  # for each weight: itself, its gradient, and two moments of the optimizer
-NUMBER = 4  # bytes
 TOKEN = 100  # bytes for each token of a batch while it is made: what is read, asked, drawn
 MEMINFO = Path("/proc/meminfo")
 GROUPS = (  # the limit that a container sets, and what is used of it
@@ -56,7 +55,7 @@ def check_weights(recipe: Recipe, vocabulary: Vocabulary, device: torch.device) 
     """Refuse a network whose weights, gradients and optimizer alone are too much; none of them is made for that."""
     with torch.device("meta"):
         count = recipe.build(vocabulary).parameter_count
-    needed, free = count * NUMBERS * NUMBER, free_memory(device)
+    needed, free = training_bytes(count), free_memory(device)
     if free is not None and needed > free:
         raise NoRoom(
             f"{recipe.name} with these settings has {count:,} weights: they, their gradients and the optimizer need "
@@ -82,7 +81,7 @@ def check_step(
     free = free_memory(device)
     if free is None:
         return
-    count = network.parameter_count * (NUMBERS - 1) * NUMBER  # the weights themselves are there already
+    count = training_bytes(network.parameter_count) * (NUMBERS - 1) // NUMBERS  # the weights are there already
     row = int(kept_bytes(network, sample.to(device)) / len(sample.tokens) * longer)
     if count + rows * row <= free:
         return

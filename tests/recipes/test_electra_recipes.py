@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -14,7 +15,7 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 
 import plmkit
 from plmkit.catalogue import find
-from plmkit.counting import of_size
+from plmkit.counting import of_size, parameters, parts, training_bytes
 from plmkit.errors import InputError
 from plmkit.interop.export import export
 from plmkit.loading import Task, read_parts, without_generator
@@ -273,3 +274,18 @@ def test_another_activation_is_refused_on_the_way_in(exported, tmp_path):
     (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
     with pytest.raises(InputError, match="only hidden_act 'gelu' can be read"):
         read_parts(tmp_path / "other")
+
+
+def test_the_memory_of_two_networks_is_told_part_by_part(plm):
+    """What both read counts once: the tables of tokens, positions and segments, and their norm."""
+    recipe = find("electra-small")
+    told = parts(recipe)
+    assert sum(told.values()) == parameters(recipe)
+    assert told["shared"] == (30_522 + 512 + 2) * 128 + 2 * 128
+    apart = replace(recipe, architecture=replace(recipe.architecture, tied=False))
+    assert parameters(apart) - parameters(recipe) == parts(apart)["generator"] - told["generator"] == told["shared"]
+    assert training_bytes(parameters(recipe)) == 16 * parameters(recipe)
+    shown = " ".join(plm("recipes", "electra-small").out.split())
+    assert f"{told['generator']:,} in the generator, {told['discriminator']:,} in the discriminator" in shown
+    assert f"{told['shared']:,} shared; {16 * parameters(recipe) / 1e6:,.0f} MB while they are trained" in shown
+    assert parts(find("bert-mini")) == {}

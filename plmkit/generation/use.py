@@ -1,0 +1,136 @@
+"""Prompts and files from the command line: texts as they are written, and how likely texts are."""
+
+import json
+import math
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plmkit.data.reading.whole import Table, read_table
+from plmkit.errors import InputError, SettingError
+from plmkit.files import write_text
+from plmkit.generation.likelihood import text_logs
+from plmkit.generation.row import CONTEXT, LENGTH, Text
+from plmkit.generation.writing import Writing
+from plmkit.model import Model
+from plmkit.tasks.rows import rows_of
+from plmkit.tasks.use import beside, check_out
+from plmkit.training.progress import Screen
+
+BETWEEN = "\n---\n"  # of several texts
+
+
+def prompts_of(given: Sequence[str], file: Path | None) -> list[str]:
+    """Those of the command line and those of a file, each line one; blank lines are none."""
+    lines = [str(row[0]) for row in read_table(file).rows] if file else []
+    if file and file.suffix != ".txt":
+        raise InputError(f"--file {file}: prompts are read from a .txt file, one on each line.")
+    prompts = [*given, *(line for line in lines if line.strip())]
+    if not prompts:
+        raise InputError('There is no prompt. Give some text to go on from, as in: plm generate MODEL "The river"')
+    return prompts
+
+
+def write_texts(model: Model, prompts: Sequence[str], writing: Writing, screen: Screen, *, as_json: bool) -> None:
+    """One text appears as it is written, several when all are there; each behind its prompt."""
+    if as_json or len(prompts) * writing.n > 1:
+        texts = model.author.generate(prompts, writing)
+        if as_json:
+            print(json.dumps({"texts": [vars(text) for text in texts]}, ensure_ascii=False))
+        else:
+            sys.stdout.write(BETWEEN.join(shown(text.whole) for text in texts) + "\n")
+    else:
+        texts = [streamed(model, prompts[0], writing)]
+    tell_ends(texts, writing, model, screen)
+
+
+def streamed(model: Model, prompt: str, writing: Writing) -> Text:
+    pieces = model.author.stream(prompt, writing)
+    first = next(pieces)  # before anything is printed, so that a prompt that cannot be leaves stdout empty
+    sys.stdout.write(shown(prompt))
+    while isinstance(first, str):
+        sys.stdout.write(shown(first))
+        sys.stdout.flush()
+        first = next(pieces)
+    sys.stdout.write("\n")
+    return first
+
+
+def shown(text: str) -> str:
+    """On a terminal without what would move its cursor or colour it."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
+
+
+def tell_ends(texts: Sequence[Text], writing: Writing, model: Model, screen: Screen) -> None:
+    """What was asked for and did not come."""
+    sys.stdout.flush()
+    cut = [text for text in texts if text.ended == CONTEXT]
+    if cut:
+        screen.say(
+            f"This model reads {model.author.longest:,} tokens at most, with the prompt: {of_texts(cut, texts)} after "
+            f"{min(text.tokens for text in cut):,} of {writing.tokens:,} tokens."
+        )
+    endless = [text for text in texts if text.ended in (LENGTH, CONTEXT)]
+    if writing.stop and endless:
+        raise SettingError(
+            f"No stop string came: {of_texts(endless, texts)} after {max(text.tokens for text in endless):,} tokens.\n"
+            "Allow more with --tokens, or give another --stop; what was written is printed."
+        )
+
+
+def of_texts(some: Sequence[Text], texts: Sequence[Text]) -> str:
+    return "the text ends" if len(texts) == 1 else f"{len(some)} of {len(texts)} texts end"
+
+
+def score_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool) -> None:
+    """The rows as they were, with how likely each is beside them."""
+    check_out(out, file, "scores")
+    table = read_table(file)
+    texts = texts_of(table)
+    left_to_right = getattr(model.architecture, "left_to_right", False)
+    found = logs_of(model, texts) if left_to_right else pseudo_logs_of(model, texts)
+    tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
+    if not tokens:
+        raise InputError(f"{file} has no text to score.")
+    prefix = "" if left_to_right else "pseudo_"
+    names = ["tokens", f"{prefix}log_probability", f"{prefix}perplexity"]
+    cells: list[list[Any]] = [
+        [count, round(log, 6), round(math.exp(-log / count), 6)] if count else [0, None, None] for count, log in found
+    ]
+    if as_json:
+        rows = [dict(zip(names, line, strict=True)) for line in cells]
+        whole = dict(zip(names, [tokens, total, math.exp(-total / tokens)], strict=True))
+        print(json.dumps({"rows": rows, "all": whole}, ensure_ascii=False))
+    text = beside(table, names, cells, out.suffix if out else ".tsv")
+    if out:
+        write_text(out, text)
+    elif not as_json:
+        sys.stdout.write(text)
+    kind = "perplexity" if left_to_right else "pseudo-perplexity (each token hidden in turn; of a masked model)"
+    screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
+
+
+def texts_of(table: Table) -> list[str]:
+    """One text a row, of a pair both; a line of plain text may be blank."""
+    if table.path.suffix == ".txt":
+        return [str(row[0]) for row in table.rows]
+    rows = rows_of(table, paired=None, labelled=False)
+    return [row.text if row.other is None else f"{row.text} {row.other}" for row in rows]
+
+
+def logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
+    return [(len(logs), float(np.sum(logs))) for logs in text_logs(model.author, texts)]
+
+
+def pseudo_logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
+    found = []
+    for text in texts:
+        score = model.pseudo_score(text) if text.strip() else None
+        found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
+    return found

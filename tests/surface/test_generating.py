@@ -1,0 +1,179 @@
+"""`plm generate` and `plm score`: texts on stdout, notes on stderr, mistakes in a few lines."""
+
+import math
+
+import pytest
+
+import plmkit
+from plmkit.errors import PlmError
+
+TINY = (
+    "schedule.lengths=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
+    "architecture.width=32", "architecture.inner=64", "tokenizer.size=400", "run.threads=1",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def decoder(made, mixed_corpus):
+    """A run folder of a GPT-2 of 2 layers of width 32 that has seen sixty batches."""
+    from plmkit.catalogue import find
+    from plmkit.run import settle
+    from plmkit.training.loop import Budget
+    from plmkit.training.pretrain import Order, pretrain
+    from plmkit.training.progress import Screen
+
+    out = made / "decoder"
+    if not out.exists():
+        order = Order(
+            settings=settle(find("gpt2-tiny"), TINY), corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=60)
+        )
+        pretrain(order, Screen())
+    return out
+
+
+@pytest.fixture(scope="module")
+def model(decoder):
+    return plmkit.load(decoder, device="cpu")
+
+
+def test_a_text_follows_its_prompt_on_stdout(plm, decoder, model):
+    ran = plm("generate", decoder, "the cat", "--tokens", 8, "--seed", 3)
+    assert ran.code == 0
+    (text,) = model.generate("the cat", tokens=8, seed=3)
+    assert ran.out == f"the cat{text.text}\n"
+    assert ran.err == ""
+    assert plm("generate", decoder, "the cat", "--tokens", 8, "--seed", 3).out == ran.out
+
+
+def test_several_texts_are_parted_by_a_line_and_come_as_json(plm, decoder, model):
+    ran = plm("generate", decoder, "the cat", "我的", "--tokens", 5, "--n", 2)
+    texts = model.generate(["the cat", "我的"], tokens=5, n=2)
+    assert ran.out == "\n---\n".join(text.whole for text in texts) + "\n"
+    told = plm("generate", decoder, "the cat", "我的", "--tokens", 5, "--n", 2, "--json").json
+    assert told == {"texts": [vars(text) for text in texts]}
+    assert [text["prompt"] for text in told["texts"]] == ["the cat", "the cat", "我的", "我的"]
+
+
+def test_prompts_come_from_a_file_one_on_each_line(plm, decoder, model, tmp_path):
+    (tmp_path / "prompts.txt").write_text("the cat\n\na bird\n", encoding="utf-8")
+    told = plm("generate", decoder, "--file", tmp_path / "prompts.txt", "--temperature", 0, "--json").json
+    assert [text["prompt"] for text in told["texts"]] == ["the cat", "a bird"]
+    assert told["texts"][0]["text"] == model.generate("the cat", temperature=0)[0].text
+
+
+def test_a_stream_from_python_is_the_text(model):
+    pieces = list(model.stream("the cat", tokens=12, temperature=0))
+    assert "".join(pieces) == model.generate("the cat", tokens=12, temperature=0)[0].text
+    assert len(pieces) > 1
+    with pytest.raises(PlmError, match="A stream is one text; found n=2"):
+        model.stream("the cat", n=2)
+
+
+def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model):
+    import torch
+
+    from plmkit.data.batch import Batch
+
+    prompt = model.tokenizer.encode("the cat")
+    row = model.author.row("the cat", prompt, plmkit_writing(tokens=20), 0, 0)
+    list(model.author.written([row], plmkit_writing(tokens=20)))
+    read = list(prompt)
+    with torch.inference_mode():
+        for token in row.written:
+            tokens = torch.tensor([read])
+            batch = Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool())
+            hidden = model.network.model(batch).hidden[0, -1:]
+            assert int(model.author.writer.scores(hidden).argmax()) == token
+            read.append(token)
+
+
+def plmkit_writing(**asked):
+    from plmkit.generation.writing import Writing
+
+    return Writing(temperature=0, **asked)
+
+
+def test_a_stop_string_that_never_comes_is_told_and_nothing_is_lost(plm, decoder, model):
+    ran = plm("generate", decoder, "the cat", "--tokens", 6, "--stop", "never this")
+    assert ran.code == 2
+    assert ran.out == model.generate("the cat", tokens=6)[0].whole + "\n"
+    assert "No stop string came: the text ends after 6 tokens." in ran.err
+    assert len(ran.err.splitlines()) <= 3
+
+
+def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
+    whole = model.generate("the cat", tokens=20, temperature=0)[0].text
+    stop = whole[4:7]
+    ran = plm("generate", decoder, "the cat", "--tokens", 20, "--temperature", 0, "--stop", stop)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"the cat{whole[: whole.index(stop)]}\n"
+
+
+def test_a_full_context_is_told(plm, decoder):
+    ran = plm("generate", decoder, "the cat", "--tokens", 500, "--temperature", 0)
+    assert ran.code == 0
+    assert "This model reads 48 tokens at most" in ran.err or ran.err == ""  # it may end the text itself
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([""], "The prompt is empty. Give some text to go on from, or <|endoftext|> to begin a new text."),
+        ([], "There is no prompt."),
+        (["cat " * 200], "tokens, but this model reads 48 at most"),
+        (["the cat", "--top-p", 0], "above 0 and at most 1; found 0"),
+        (["the cat", "--top-p", 1.5], "above 0 and at most 1; found 1.5"),
+        (["the cat", "--top-k", 0], "top-k is a whole number, 1 or more"),
+        (["the cat", "--temperature", -1], "temperature is a finite number, 0 or more"),
+        (["the cat", "--tokens", 0], "tokens is a whole number, 1 or more"),
+        (["the cat", "--stop", ""], "A stop string is empty"),
+        (["the cat", "--beams", 3, "--temperature", 1], "Leave out one or the other"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(plm, decoder, asked, said):
+    ran = plm("generate", decoder, *asked)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert len(ran.err.splitlines()) <= 3
+
+
+def test_a_masked_model_refuses_to_generate_and_says_what_to_use(plm, pretrained):
+    ran = plm("generate", pretrained, "the cat")
+    assert (ran.code, ran.out) == (2, "")
+    assert "cannot generate" in ran.err and "plm fill" in ran.err and "gpt2-mini" in ran.err
+    assert len(ran.err.splitlines()) <= 3
+
+
+def test_each_line_gets_its_log_probability_and_perplexity(plm, decoder, model, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the cat sees a house.\n\nhouse a sees cat the.\n", encoding="utf-8")
+    ran = plm("score", decoder, file)
+    assert ran.code == 0
+    head, first, blank, second = (line.split("\t") for line in ran.out.splitlines())
+    assert head == ["text", "tokens", "log_probability", "perplexity"]
+    assert blank == ["", "0", "", ""]
+    found = model.score("the cat sees a house.")
+    assert first[1:] == [str(found.tokens), f"{found.log_probability:.6f}".rstrip("0"), first[3]]
+    assert float(first[3]) == pytest.approx(math.exp(-found.log_probability / found.tokens), abs=1e-5)
+    assert float(first[2]) > float(second[2])  # words in their order are likelier
+    told = plm("score", decoder, file, "--json").json
+    assert told["all"]["tokens"] == int(first[1]) + int(second[1])
+    assert told["all"]["log_probability"] == pytest.approx(float(first[2]) + float(second[2]), abs=1e-4)
+
+
+def test_the_score_of_a_masked_model_is_called_a_pseudo_one(plm, pretrained, tmp_path):
+    file, out = tmp_path / "texts.jsonl", tmp_path / "scores.jsonl"
+    file.write_text('{"text": "the cat sees a house."}\n', encoding="utf-8")
+    ran = plm("score", pretrained, file, "--out", out)
+    assert (ran.code, ran.out) == (0, "")
+    assert "pseudo-perplexity" in ran.err
+    found = plmkit.load(pretrained, device="cpu").score("the cat sees a house.")
+    assert f'"pseudo_log_probability": {round(found.pseudo_log_probability, 6)}' in out.read_text(encoding="utf-8")
+
+
+def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
+    file = tmp_path / "texts.tsv"
+    file.write_text("text\nthe cat\n", encoding="utf-8")
+    ran = plm("score", decoder, file, "--out", file)
+    assert ran.code == 2 and "Name another" in ran.err
+    assert file.read_text(encoding="utf-8") == "text\nthe cat\n"
