@@ -9,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import prediction_speed, preparation_speed, pretraining_speed, recipe_speed, resident
+from benchmarks import gpt_speed, prediction_speed, preparation_speed, pretraining_speed, recipe_speed, resident
 from benchmarks.shared import Options, lines_table, say
 
 BENCHMARKS = {
     "pretraining_speed": pretraining_speed,
     "preparation_speed": preparation_speed,
     "prediction_speed": prediction_speed,
+    "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,
 }

@@ -400,6 +400,23 @@ def export(
         print_json(told)
 
 
+@app.command("import", epilog="Example: plm import finetune-transformer-lm/model --format openai-gpt --out gpt1")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder as it was published.")],
+    out: Annotated[Path | None, typer.Option(help="A new folder, as Hugging Face's are.")] = None,
+    format: Annotated[
+        str, typer.Option(help="openai-gpt: params_*.npy, their shapes, encoder and merges.")
+    ] = "openai-gpt",
+    as_json: Json = False,
+) -> None:
+    """Read a model as its authors published it; every command takes the new folder."""
+    from plmkit.interop.openai import import_model
+
+    told = import_model(folder, format, needed(out), screen())
+    if as_json:
+        print_json(told)
+
+
 @app.command(epilog="Example: plm demo --out runs/demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything that the demo writes.")] = Path("runs/demo"),

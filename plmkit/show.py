@@ -30,11 +30,11 @@ def all_recipes(as_json: bool) -> None:
         told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
         print(json.dumps({"recipes": told}))
         return
-    table = Table("recipe", "layers × width", "parameters", "settings", "paper", box=None)
+    table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
-        table.add_row(name, shape, f"{parameters(recipe):,}", settings, recipe.paper)
+        table.add_row(name, shape, f"{parameters(recipe):,}", settings)
     console.print(table)
     console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
 

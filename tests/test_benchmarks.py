@@ -41,7 +41,14 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lines"),
-    [("pretraining_speed", 2), ("preparation_speed", 2), ("prediction_speed", 1), ("recipe_speed", 3), ("resident", 1)],
+    [
+        ("pretraining_speed", 2),
+        ("preparation_speed", 2),
+        ("prediction_speed", 1),
+        ("recipe_speed", 3),
+        ("resident", 1),
+        ("gpt_speed", 2),
+    ],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):
     done = bench("benchmarks", "--quick", "--only", name, "--json", str(tmp_path / "told.json"))

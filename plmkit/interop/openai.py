@@ -1,0 +1,134 @@
+"""GPT-1 as OpenAI published it: arrays of parameters, an encoder and its merges (openai/finetune-transformer-lm)."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plmkit.architectures.decoder import PostNormDecoder
+from plmkit.errors import InputError, SettingError, nearest
+from plmkit.interop.huggingface import check_new, write_huggingface
+from plmkit.tokenizers.files import read_merges, read_numbers
+from plmkit.tokenizers.rules import word_end_rules
+from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.progress import Screen
+
+FORMATS = ("openai-gpt",)
+SHAPES, ENCODER, MERGES = "params_shapes.json", "encoder_bpe_40000.json", "vocab_40000.bpe"
+HEAD_WIDTH = 64  # of the released network; its files do not say
+BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)
+    "attention.query_key_value.weight",
+    "attention.query_key_value.bias",
+    "attention.output.weight",
+    "attention.output.bias",
+    "attention_norm.weight",
+    "attention_norm.bias",
+    "feed_forward.expand.weight",
+    "feed_forward.expand.bias",
+    "feed_forward.contract.weight",
+    "feed_forward.contract.bias",
+    "feed_forward_norm.weight",
+    "feed_forward_norm.bias",
+)
+
+Shapes = list[tuple[int, ...]]
+
+
+def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[str, Any]:
+    """Read a published model, and write it as a Hugging Face folder, which we and others open."""
+    if format not in FORMATS:
+        raise SettingError(
+            f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+        )
+    if not source.is_dir():
+        raise InputError(f"There is no folder {source}. Give the one with {SHAPES} and params_0.npy.")
+    check_new(out)
+    tokenizer = read_tokenizer(source)
+    shapes = read_shapes(source / SHAPES)
+    architecture, weights = named(source, shapes, read_parameters(source, shapes))
+    known, needed = len(weights["model.embed.tokens.weight"]), len(tokenizer.vocabulary)
+    if known < needed:
+        raise InputError(f"{source}: {ENCODER} has {needed:,} tokens, but the parameters are of {known:,}.")
+    write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
+    count = sum(weight.numel() for weight in weights.values())
+    screen.say(f"{count:,} parameters in {architecture.layers} layers of {architecture.width} written to {out}.")
+    return {"folder": str(out), "format": format, "parameters": count}
+
+
+def read_tokenizer(source: Path) -> Tokenizer:
+    for name in (SHAPES, ENCODER, MERGES):
+        if not (source / name).is_file():
+            raise InputError(f"{source} has no {name}. The published folder holds it beside params_0.npy.")
+    numbers, merges = read_numbers(source / ENCODER), read_merges(source / MERGES)
+    try:
+        return Tokenizer(word_end_rules(numbers, merges, unknown="<unk>"))
+    except InputError:
+        raise
+    except Exception as error:  # the Rust library raises nothing narrower
+        raise InputError(f"{source}: {MERGES} does not fit {ENCODER}: {error}.") from error
+
+
+def read_shapes(path: Path) -> Shapes:
+    try:
+        shapes = [tuple(int(side) for side in shape) for shape in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is not a list of shapes: {error}.") from error
+    fits = len(shapes) > 2 and (len(shapes) - 2) % len(BLOCK) == 0 and len(shapes[0]) == len(shapes[1]) == 2
+    if not fits:
+        raise InputError(
+            f"{path} has {len(shapes)} shapes; GPT-1 has two tables and {len(BLOCK)} for each layer. Copy it again."
+        )
+    return shapes
+
+
+def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
+    """All numbers stand in one row, cut into files anywhere: params_0.npy, params_1.npy, ..."""
+    parts: list[np.ndarray] = []
+    while (path := source / f"params_{len(parts)}.npy").is_file():
+        try:
+            part = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path} is not an array of numbers: {error}. Copy it again.") from error
+        if part.dtype.kind != "f" or not np.isfinite(part).all():
+            raise InputError(f"{path} holds something else than finite numbers. Copy it again.")
+        parts.append(part.ravel().astype(np.float32, copy=False))
+    found, wanted = sum(map(len, parts)), sum(map(math.prod, shapes))
+    if found != wanted:
+        raise InputError(
+            f"{source}: params_*.npy hold {found:,} numbers in {len(parts)} files; {SHAPES} asks for {wanted:,}.\n"
+            "Is a file missing? The published model has params_0.npy to params_9.npy."
+        )
+    row, at = np.concatenate(parts), 0
+    for shape in shapes:
+        yield row[at : at + math.prod(shape)].reshape(shape)
+        at += math.prod(shape)
+
+
+def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tuple[PostNormDecoder, dict[str, Tensor]]:
+    """The network that has these shapes, and its weights under our names: positions first, then tokens, then layers."""
+    (longest, width), _ = shapes[:2]
+    inner = shapes[2 + BLOCK.index("feed_forward.expand.bias")][-1]
+    layers = (len(shapes) - 2) // len(BLOCK)
+    architecture = PostNormDecoder(
+        layers=layers, heads=max(1, width // HEAD_WIDTH), width=width, inner=inner, longest=longest
+    )
+    names = ["model.embed.positions.weight", "model.embed.tokens.weight"]
+    names += [f"model.blocks.{layer}.{name}" for layer in range(layers) for name in BLOCK]
+    weights = {}
+    for name, parameter in zip(names, parameters, strict=True):
+        turned = parameter[0].T if parameter.ndim == 3 else parameter
+        weights[name] = torch.from_numpy(np.ascontiguousarray(turned))
+    with torch.device("meta"):
+        own = architecture.build(weights["model.embed.tokens.weight"]).state_dict()
+    for name, weight in own.items():
+        if weights[f"model.{name}"].shape != weight.shape:
+            raise InputError(
+                f"{source / SHAPES}: '{name}' has the shape {list(weights[f'model.{name}'].shape)}, "
+                f"but a GPT-1 of width {width} has {list(weight.shape)} there. Copy it again."
+            )
+    return architecture, weights
