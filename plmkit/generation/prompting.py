@@ -113,7 +113,7 @@ def fitting(
         if size < author.longest:
             return shots[:count]
     raise InputError(
-        f"{task.path}: a question with its answer has {size:,} tokens, but this model reads {author.longest:,} at most.\n"
+        f"{task.path}: a row with its answer has {size:,} tokens, but this model reads {author.longest:,} at most.\n"
         "Shorten the rows, or ask for fewer --tokens."
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from plmkit.data.reading.whole import read_table, where
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.tasks.rows import FIRST, LABEL, SECOND, TEXT
 
 FIELD = re.compile(r"\{(\w+)\}")
 BETWEEN = "\n\n"  # of demonstrations
@@ -128,7 +129,8 @@ class Task:
 def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> Task:
     """The rows of a file; its columns tell the kind, unless told."""
     table = read_table(path)
-    records = [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
+    names = known_names(table.columns)
+    records = [dict(zip(names, cells, strict=True)) for cells in table.rows]
     if "qas" in table.columns:
         records = [answered(record, question) for record in records for question in listed(record["qas"])]
     columns = tuple(records[0])
@@ -155,17 +157,30 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
     return Task(kind=kind, rows=rows, choices=choices or [()] * len(rows), path=path)
 
 
+def known_names(columns: Sequence[str]) -> list[str]:
+    """The columns under the names that the kinds have for them; other people's files have others."""
+    names, pair = list(columns), any(name in columns for name in SECOND)
+    aliases = {"text_a": FIRST, "text_b": SECOND} if pair else {"text": (*TEXT, "text_a")}
+    for name, others in {**aliases, "label": LABEL}.items():
+        found = next((other for other in others if other in names), None)
+        if found and name not in names:
+            names[names.index(found)] = name
+    return names
+
+
 def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
     if name is not None and name not in KINDS:
         raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
-    if name == "translate" or (name is None and len(columns) == 2 and not fitting(columns)):
+    if name == "translate" or (name is None and len(columns) == 2 and not fitting(columns) and "label" not in columns):
         if len(columns) < 2:
             raise InputError(f"{path} has the column {columns[0]} only; a translation needs two languages.")
         return KINDS["translate"]
     if name is None:
         if not (found := fitting(columns)):
             known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
-            raise InputError(f"{path} has the columns {', '.join(columns)}, which are no task.\nTasks have: {known}.")
+            raise InputError(
+                f"{path} has the columns {', '.join(columns)}, which are no task.\nTasks have: {known}. Or tell --kind."
+            )
         return found[0]
     if missing := [column for column in KINDS[name].columns if column not in columns]:
         raise InputError(

@@ -49,7 +49,10 @@ def test_a_completion_follows_the_text_itself():
     ("row", "kind"),
     [
         ({"label": "1", "text": "fine"}, "classify"),
+        ({"label": "1", "text_a": "fine"}, "classify"),
+        ({"class": "1", "sentence": "fine"}, "classify"),
         ({"label": "1", "text_a": "a", "text_b": "b"}, "pair"),
+        ({"label": "1", "premise": "a", "hypothesis": "b"}, "pair"),
         ({"context": "c", "question": "q", "choices": ["x", "y"], "label": 1}, "choose"),
         ({"question": "q", "answer": "x"}, "answer"),
         ({"context": "c", "qas": [{"question": "q", "answers": [{"text": "x"}]}]}, "answer"),
