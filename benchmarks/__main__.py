@@ -17,6 +17,7 @@ from benchmarks import (
     pretraining_speed,
     recipe_speed,
     resident,
+    xlnet_speed,
 )
 from benchmarks.shared import Options, lines_table, say
 
@@ -28,6 +29,7 @@ BENCHMARKS = {
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,
+    "xlnet_speed": xlnet_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

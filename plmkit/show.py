@@ -30,11 +30,11 @@ def all_recipes(as_json: bool) -> None:
         told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
         print(json.dumps({"recipes": told}))
         return
-    table = Table("recipe", "layers × width", "parameters", "settings", "paper", box=None)
+    table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
-        table.add_row(name, shape, f"{parameters(recipe):,}", settings, recipe.paper)
+        table.add_row(name, shape, f"{parameters(recipe):,}", settings)
     console.print(table)
     console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
 
@@ -195,6 +195,18 @@ def scores(found: dict[str, Any]) -> None:
         for name, row in zip(found["classes"], found["confusion"], strict=True):
             grid.add_row(Text(name), *map(str, row))
         console.print(grid)
+
+
+def answers(told: dict[str, Any]) -> None:
+    console.print("[bold]The first prompt[/]")
+    console.print(Text(told["prompt"]))
+    console.print(Text(f"{told['answers'][0]}    (expected: {told['expected'][0]})\n", style="bold"))
+    table = Table(box=None, show_header=False)
+    table.add_row("task", f"{told['kind']}, {told['shots']} shots, {told['rows']:,} rows")
+    for name, value in told.items():
+        if isinstance(value, float):
+            table.add_row(name, f"{value:.4f}")
+    console.print(table)
 
 
 def blanks(found: list[list[Candidate]]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.errors import RecipeError, SettingError
-from plmkit.recipe import recipe_from_json
+from plmkit.recipe import TOKENIZERS, recipe_from_json
 from plmkit.run import Machine, differences, settings_json, settings_of, settle
 from plmkit.settings import from_json, parse, snake, to_json
 from plmkit.tokenizers.byte_bpe import ByteBPE
@@ -236,5 +236,6 @@ def test_one_tokenizer_can_be_put_in_place_of_another():
     assert recipe.tokenizer == ByteBPE(size=9000)
     assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram(size=8000)  # as it was
     assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
-    assert refusal("tokenizer=BPE").endswith("Did you mean 'ByteBPE'? There are WordPiece, ByteBPE, Unigram.")
+    known = ", ".join(kind.__name__ for kind in TOKENIZERS)
+    assert refusal("tokenizer=BPE").endswith(f"Did you mean 'ByteBPE'? There are {known}.")
     assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")
