@@ -9,7 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import gpt_speed, prediction_speed, preparation_speed, pretraining_speed, recipe_speed, resident
+from benchmarks import (
+    gpt_speed,
+    prediction_speed,
+    preparation_speed,
+    pretraining_speed,
+    recipe_speed,
+    resident,
+    xlnet_speed,
+)
 from benchmarks.shared import Options, lines_table, say
 
 BENCHMARKS = {
@@ -19,6 +27,7 @@ BENCHMARKS = {
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,
+    "xlnet_speed": xlnet_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

@@ -317,6 +317,57 @@ def score(
     score_file(load(model), file, out, screen(), as_json=as_json)
 
 
+@app.command(
+    epilog="Example: plm prompt runs/mine --task reviews.tsv --shots 4 --labels 0=bad,1=good     "
+    "plm prompt runs/mine --task en_de.tsv --shots 8 --beams 4",
+)
+def prompt(
+    model: ModelDir,
+    task: Annotated[
+        Path,
+        typer.Option(help="Rows to answer; their columns tell the kind: text, label; question, choices, label; ..."),
+    ],
+    shots: Annotated[int, typer.Option(help="Demonstrations before each question.")] = 0,
+    train: Annotated[
+        Path | None, typer.Option(help="Rows to take them from; without it, from the task, which then asks the rest.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="classify, pair, choose, answer, complete, translate or summarise.")
+    ] = None,
+    template: Annotated[
+        str | None, typer.Option(help=r"How a row is shown, its answer last: 'Review: {text}\nMood: {label}'.")
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help="Words for labels: 0=bad,1=good.")] = None,
+    calibrated: Annotated[
+        bool, typer.Option("--calibrated", help="Weigh an answer against how likely it is without a question.")
+    ] = False,
+    tokens: Annotated[int, typer.Option(help="Of a written answer, at most; its first line counts.")] = 50,
+    beams: Annotated[int | None, typer.Option(help="Search for written answers, so many at a time.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Ask so many rows at most.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the demonstrations.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
+    from plmkit import show
+    from plmkit.generation.prompting import Prompting, as_told, ask
+    from plmkit.generation.shots import read_labels, read_task
+    from plmkit.loading import load
+
+    prompting = Prompting(
+        shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
+        beams=beams, limit=limit, seed=seed,
+    )  # fmt: skip
+    words = read_labels(labels)
+    asked, shown = read_task(task, kind, words), read_task(train, kind, words) if train else None
+    told = as_told(ask(load(model).author, asked, shown, prompting))
+    if told["shots"] < shots:
+        screen().say(f"Only {told['shots']} of {shots} demonstrations fit into the model's context.")
+    if as_json:
+        print_json(told)
+    else:
+        show.answers(told)
+
+
 @app.command(epilog="Example: plm embed runs/mine texts.txt --out vectors.npy")
 def embed(
     model: ModelDir,

@@ -197,6 +197,18 @@ def scores(found: dict[str, Any]) -> None:
         console.print(grid)
 
 
+def answers(told: dict[str, Any]) -> None:
+    console.print("[bold]The first prompt[/]")
+    console.print(Text(told["prompt"]))
+    console.print(Text(f"{told['answers'][0]}    (expected: {told['expected'][0]})\n", style="bold"))
+    table = Table(box=None, show_header=False)
+    table.add_row("task", f"{told['kind']}, {told['shots']} shots, {told['rows']:,} rows")
+    for name, value in told.items():
+        if isinstance(value, float):
+            table.add_row(name, f"{value:.4f}")
+    console.print(table)
+
+
 def blanks(found: list[list[Candidate]]) -> None:
     for number, candidates in enumerate(found, start=1):
         table = Table(f"blank {number}", "probability", "text", box=None)

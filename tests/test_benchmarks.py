@@ -48,6 +48,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("recipe_speed", 3),
         ("resident", 1),
         ("gpt_speed", 2),
+        ("xlnet_speed", 2),
     ],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):

@@ -177,3 +177,19 @@ def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
     ran = plm("score", decoder, file, "--out", file)
     assert ran.code == 2 and "Name another" in ran.err
     assert file.read_text(encoding="utf-8") == "text\nthe cat\n"
+
+
+def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
+    before = (decoder / "model.safetensors").read_bytes()
+    ran = plm("prompt", decoder, "--task", rows_file, "--shots", 1, "--limit", 5, "--labels", "good=fine")
+    assert ran.code == 0
+    assert "classify, 1 shots, 5 rows" in ran.out and "accuracy" in ran.out
+    told = plm("prompt", decoder, "--task", rows_file, "--shots", 9, "--limit", 5, "--labels", "good=fine", "--json")
+    assert set(told.json["expected"]) <= {"fine", "bad"} and len(told.json["answers"]) == 5
+    assert f"Only {told.json['shots']} of 9 demonstrations fit" in told.err
+    assert (decoder / "model.safetensors").read_bytes() == before
+
+
+def test_a_masked_model_refuses_prompts_too(plm, pretrained, rows_file):
+    ran = plm("prompt", pretrained, "--task", rows_file)
+    assert ran.code == 2 and "cannot generate" in ran.err

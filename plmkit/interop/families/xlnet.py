@@ -85,6 +85,7 @@ def architecture(config: dict[str, Any], where: Path) -> TwoStream:
             dropout=said["dropout"],
             attention_dropout=said["dropout"],
             epsilon=said["layer_norm_eps"],
+            pooler=any(name.endswith("ForSequenceClassification") for name in said.get("architectures") or ()),
         )
     except KeyError as error:
         raise InputError(f"{where / 'config.json'} does not say {error}.") from error

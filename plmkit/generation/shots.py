@@ -1,0 +1,222 @@
+"""Tasks as text: rows of a file, the template that shows them, and a prompt with demonstrations."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plmkit.data.reading.whole import read_table, where
+from plmkit.errors import InputError, SettingError, nearest
+from plmkit.tasks.rows import FIRST, LABEL, SECOND, TEXT
+
+FIELD = re.compile(r"\{(\w+)\}")
+BETWEEN = "\n\n"  # of demonstrations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of task: the columns it is known by, how a row is shown, and how its answer is found."""
+
+    name: str
+    columns: tuple[str, ...]
+    template: str  # the answer stands last
+    scores: tuple[str, ...]
+    listed: bool = False  # the answer is one of some, told by likelihood; otherwise it is written
+
+    @property
+    def answer(self) -> str:
+        return FIELD.findall(self.template)[-1]
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="choose", columns=("question", "choices", "label"), listed=True, scores=("accuracy",),
+            template="{context}\nQuestion: {question}\nAnswer: {answer}",
+        ),
+        Kind(
+            name="pair", columns=("text_a", "text_b", "label"), listed=True, scores=("accuracy", "macro_f1"),
+            template="First: {text_a}\nSecond: {text_b}\nLabel: {label}",
+        ),
+        Kind(
+            name="classify", columns=("text", "label"), listed=True, scores=("accuracy", "macro_f1"),
+            template="Text: {text}\nLabel: {label}",
+        ),
+        Kind(
+            name="answer", columns=("question", "answer"), scores=("exact", "f1"),
+            template="{context}\nQuestion: {question}\nAnswer: {answer}",
+        ),
+        Kind(
+            name="summarise", columns=("text", "summary"), scores=("rouge_l",),
+            template="{text}\nTL;DR: {summary}",  # Radford et al., 2019, 3.6
+        ),
+        Kind(name="complete", columns=("text", "completion"), scores=("exact", "f1"), template="{text}{completion}"),
+        Kind(
+            name="translate", columns=("source", "target"), scores=("bleu", "exact"),
+            template="{source} = {target}",  # Radford et al., 2019, 3.7
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """How a row is shown; all that stands before the answer is the question."""
+
+    text: str
+    answer: str
+
+    def __post_init__(self) -> None:
+        fields = FIELD.findall(self.text)
+        if self.answer not in fields or fields.index(self.answer) != len(fields) - 1 or not self.text.endswith("}"):
+            raise SettingError(
+                f"The template must end with {{{self.answer}}}, which the model is to say, and name it once; "
+                f"found '{self.text}'."
+            )
+
+    def question(self, row: Mapping[str, str]) -> str:
+        """Without the space before the answer, which belongs to the answer's first token."""
+        before = self.text[: -len(self.answer) - 2]
+        lines = [filled(line, row) for line in before.split("\n")]
+        return "\n".join(line for line in lines if line is not None).rstrip(" ")
+
+    def demonstration(self, row: Mapping[str, str]) -> str:
+        return self.question(row) + self.said(row[self.answer])
+
+    def said(self, answer: str) -> str:
+        """The answer as it follows its question."""
+        return self.space + answer
+
+    @property
+    def space(self) -> str:
+        return " " if self.text[: -len(self.answer) - 2].endswith(" ") else ""
+
+    @property
+    def neutral(self) -> str:
+        """What asks for an answer without a question: `Label:`."""
+        return FIELD.split(self.text[: -len(self.answer) - 2])[-1].strip() or "Answer:"
+
+
+def filled(line: str, row: Mapping[str, str]) -> str | None:
+    """A line with its fields; None where it is nothing but a field that this row has not."""
+    if (only := FIELD.fullmatch(line)) and not row.get(only[1]):
+        return None
+    for name in FIELD.findall(line):
+        if name not in row:
+            raise SettingError(
+                f"The template names {{{name}}}, but the rows have {', '.join(row)}.{nearest(name, row)}"
+            )
+    return FIELD.sub(lambda found: row[found[1]], line)
+
+
+def prompt_of(template: Template, shots: Sequence[Mapping[str, str]], row: Mapping[str, str]) -> str:
+    """Demonstrations, then the question (Brown et al., 2020, 2.4)."""
+    return BETWEEN.join([*(template.demonstration(shot) for shot in shots), template.question(row)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Rows of one kind."""
+
+    kind: Kind
+    rows: list[dict[str, str]]  # the answer's field among them
+    choices: list[tuple[str, ...]]  # for each row what may be answered; empty where anything may
+    path: Path
+
+
+def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> Task:
+    """The rows of a file; its columns tell the kind, unless told."""
+    table = read_table(path)
+    names = known_names(table.columns)
+    records = [dict(zip(names, cells, strict=True)) for cells in table.rows]
+    if "qas" in table.columns:
+        records = [answered(record, question) for record in records for question in listed(record["qas"])]
+    columns = tuple(records[0])
+    kind = find_kind(kind_name, columns, path)
+    if kind.name == "translate":
+        source, target = columns[:2] if "source" not in columns else ("source", "target")
+        records = [{"source": record[source], "target": record[target]} for record in records]
+    rows, choices = [], []
+    for number, record in enumerate(records):
+        place = where(path, table.lines[number] if len(records) == len(table.lines) else number + 1)
+        row = {name: str(value) for name, value in record.items() if isinstance(value, str | int | float)}
+        if kind.name == "choose":
+            given = tuple(map(str, listed(record["choices"])))
+            row["answer"] = chosen(given, record["label"], place)
+            choices.append(given)
+        if not row.get(kind.answer, "").strip():
+            raise InputError(f"{place}: '{kind.answer}' is empty, so there is nothing to compare with.")
+        if kind.answer == "label":
+            row["label"] = renamed.get(row["label"], row["label"])
+        rows.append(row)
+    if kind.answer == "label":
+        classes = tuple(dict.fromkeys(sorted(row["label"] for row in rows)))
+        choices = [classes] * len(rows)
+    return Task(kind=kind, rows=rows, choices=choices or [()] * len(rows), path=path)
+
+
+def known_names(columns: Sequence[str]) -> list[str]:
+    """The columns under the names that the kinds have for them; other people's files have others."""
+    names, pair = list(columns), any(name in columns for name in SECOND)
+    aliases = {"text_a": FIRST, "text_b": SECOND} if pair else {"text": (*TEXT, "text_a")}
+    for name, others in {**aliases, "label": LABEL}.items():
+        found = next((other for other in others if other in names), None)
+        if found and name not in names:
+            names[names.index(found)] = name
+    return names
+
+
+def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
+    if name is not None and name not in KINDS:
+        raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
+    if name == "translate" or (name is None and len(columns) == 2 and not fitting(columns) and "label" not in columns):
+        if len(columns) < 2:
+            raise InputError(f"{path} has the column {columns[0]} only; a translation needs two languages.")
+        return KINDS["translate"]
+    if name is None:
+        if not (found := fitting(columns)):
+            known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
+            raise InputError(
+                f"{path} has the columns {', '.join(columns)}, which are no task.\nTasks have: {known}. Or tell --kind."
+            )
+        return found[0]
+    if missing := [column for column in KINDS[name].columns if column not in columns]:
+        raise InputError(
+            f"{path} has no column {', '.join(missing)}, which '{name}' needs; it has {', '.join(columns)}."
+        )
+    return KINDS[name]
+
+
+def fitting(columns: Sequence[str]) -> list[Kind]:
+    return [kind for kind in KINDS.values() if set(kind.columns) <= set(columns)]
+
+
+def listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def answered(record: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
+    """A question of SQuAD's layout as a row of its own; one without an answer has none to compare with."""
+    answers = listed(question.get("answers") or question.get("answer") or [])
+    first = answers[0] if answers else ""
+    text = first.get("text", "") if isinstance(first, dict) else first
+    return {"context": record.get("context", ""), "question": question.get("question", ""), "answer": text or "unknown"}
+
+
+def chosen(choices: Sequence[str], label: Any, place: str) -> str:
+    """The label is the number of a choice, from 0, or the choice itself."""
+    if str(label) in choices:
+        return str(label)
+    if str(label).isdigit() and int(label) < len(choices):
+        return choices[int(label)]
+    raise InputError(f"{place}: label '{label}' is none of the {len(choices)} choices; it is a number from 0, or one.")
+
+
+def read_labels(words: str | None) -> dict[str, str]:
+    """`0=bad,1=good` as words by label."""
+    pairs = [part.partition("=") for part in (words or "").split(",") if part]
+    if any(not mark or not label or not word.strip() for label, mark, word in pairs):
+        raise SettingError(f"--labels gives a word for each label, as in 0=bad,1=good; found '{words}'.")
+    return {label.strip(): word.strip() for label, _, word in pairs}

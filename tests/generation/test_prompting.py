@@ -1,0 +1,172 @@
+"""Prompts are built as the papers build them; likelihood chooses, generation answers by its first line."""
+
+import json
+
+import numpy as np
+import pytest
+from toy import toy
+
+from plmkit.errors import InputError, SettingError
+from plmkit.generation.answers import bleu, exact, f1, rouge_l
+from plmkit.generation.likelihood import token_logs
+from plmkit.generation.prompting import Prompting, ask
+from plmkit.generation.shots import KINDS, Template, prompt_of, read_labels, read_task
+
+
+def written(path, rows: list[dict]):
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def template(kind: str) -> Template:
+    return Template(text=KINDS[kind].template, answer=KINDS[kind].answer)
+
+
+def test_a_summary_is_asked_for_with_tldr_behind_whole_demonstrations():
+    shots = [{"text": "A long story.", "summary": "Short."}]
+    row = {"text": "Another story.", "summary": "?"}
+    assert prompt_of(template("summarise"), shots, row) == "A long story.\nTL;DR: Short.\n\nAnother story.\nTL;DR:"
+    assert prompt_of(template("summarise"), [], row) == "Another story.\nTL;DR:"
+
+
+def test_a_translation_is_asked_for_by_pairs():
+    shots = [{"source": "a cat", "target": "eine Katze"}, {"source": "a dog", "target": "ein Hund"}]
+    asked = prompt_of(template("translate"), shots, {"source": "a bird", "target": "?"})
+    assert asked == "a cat = eine Katze\n\na dog = ein Hund\n\na bird ="
+
+
+def test_a_line_of_nothing_but_a_missing_field_is_left_out():
+    row = {"question": "Who?", "answer": "Me"}
+    assert template("answer").question(row) == "Question: Who?\nAnswer:"
+    assert template("answer").question({"context": "I came.", **row}) == "I came.\nQuestion: Who?\nAnswer:"
+
+
+def test_a_completion_follows_the_text_itself():
+    assert template("complete").demonstration({"text": "The sun", "completion": " rises"}) == "The sun rises"
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"label": "1", "text": "fine"}, "classify"),
+        ({"label": "1", "text_a": "fine"}, "classify"),
+        ({"class": "1", "sentence": "fine"}, "classify"),
+        ({"label": "1", "text_a": "a", "text_b": "b"}, "pair"),
+        ({"label": "1", "premise": "a", "hypothesis": "b"}, "pair"),
+        ({"context": "c", "question": "q", "choices": ["x", "y"], "label": 1}, "choose"),
+        ({"question": "q", "answer": "x"}, "answer"),
+        ({"context": "c", "qas": [{"question": "q", "answers": [{"text": "x"}]}]}, "answer"),
+        ({"text": "t", "summary": "s"}, "summarise"),
+        ({"text": "t", "completion": "s"}, "complete"),
+        ({"en": "a cat", "de": "eine Katze"}, "translate"),
+    ],
+)
+def test_columns_tell_the_kind(tmp_path, row, kind):
+    task = read_task(written(tmp_path / "task.jsonl", [row]), None, {})
+    assert task.kind.name == kind
+    assert task.rows[0][task.kind.answer] in ("1", "x", "y", "s", "eine Katze")
+
+
+def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
+    author = toy()
+    choices = ["the moon", "a house with a red door", "bird"]
+    file = written(tmp_path / "task.jsonl", [{"question": "what?", "choices": choices, "label": 0}])
+    found = ask(author, read_task(file, None, {}), None, Prompting())
+    assert found.prompt == "Question: what?\nAnswer:"
+    prompt = author.tokenizer.encode_plain(found.prompt)
+    rows = [author.tokenizer.encode_plain(f"{found.prompt} {choice}") for choice in choices]
+    means = [logs[len(prompt) - 1 :].mean() for logs in token_logs(author, rows)]
+    assert found.said == [choices[int(np.argmax(means))]]
+    assert found.scores == {"accuracy": float(found.said == ["the moon"])}
+
+
+def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
+    author = toy()
+    file = written(
+        tmp_path / "task.jsonl", [{"text": f"cat {n}", "label": "good" if n % 2 else "bad"} for n in range(4)]
+    )
+    task = read_task(file, None, {})
+    found = ask(author, task, None, Prompting(calibrated=True))
+    for text, said in zip(task.rows, found.said, strict=True):
+        weights = {}
+        for label in ("bad", "good"):
+            sums = []
+            for prompt in (f"Text: {text['text']}\nLabel:", "Label:"):
+                first = len(author.tokenizer.encode_plain(prompt))
+                (logs,) = token_logs(author, [author.tokenizer.encode_plain(f"{prompt} {label}")])
+                sums.append(logs[first - 1 :].sum())
+            weights[label] = sums[0] - sums[1]
+        assert said == max(weights, key=weights.__getitem__)
+
+
+def test_demonstrations_are_drawn_by_the_seed_and_not_asked(tmp_path):
+    rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    found = ask(toy(), task, None, Prompting(shots=3, seed=1))
+    assert found.shots == 3 and len(found.said) == 6
+    assert found.prompt.count("Label:") == 4
+    assert found.prompt == ask(toy(), task, None, Prompting(shots=3, seed=1)).prompt
+    assert found.prompt != ask(toy(), task, None, Prompting(shots=3, seed=2)).prompt
+    from_other = ask(toy(), task, task, Prompting(shots=3, limit=2))
+    assert len(from_other.said) == 2
+
+
+def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
+    task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}] * 3), None, {})
+    found = ask(toy(), task, None, Prompting(tokens=20))
+    assert all("\n" not in said for said in found.said)
+    assert set(found.scores) == {"exact", "f1"}
+
+
+def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_is_refused(tmp_path):
+    rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    found = ask(toy(longest=70), task, None, Prompting(shots=8))
+    assert 0 < found.shots < 8
+    with pytest.raises(InputError, match="tokens, but this model reads 10 at most"):
+        ask(toy(longest=10), task, None, Prompting())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"shots": -1}, "shots is how many demonstrations"),
+        ({"limit": 0}, "limit is how many rows"),
+        ({"shots": 4}, "4 demonstrations are asked for, but"),
+        ({"template": "{label}: {text}"}, r"must end with \{label\}"),
+        ({"template": "Say {txt} {label}"}, r"names \{txt\}, but the rows have text, label. Did you mean 'text'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(tmp_path, asked, said):
+    rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    with pytest.raises(SettingError, match=said):
+        ask(toy(), task, None, Prompting(**asked))
+
+
+def test_files_that_are_no_task_are_refused(tmp_path):
+    with pytest.raises(InputError, match="which are no task"):
+        read_task(written(tmp_path / "a.jsonl", [{"a": "1", "b": "2", "c": "3"}]), None, {})
+    with pytest.raises(InputError, match="has no column summary, which 'summarise' needs"):
+        read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": "2"}]), "summarise", {})
+    with pytest.raises(SettingError, match="Did you mean 'translate'"):
+        read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": "2"}]), "translat", {})
+    with pytest.raises(InputError, match="label '7' is none of the 2 choices"):
+        read_task(written(tmp_path / "a.jsonl", [{"question": "q", "choices": ["a", "b"], "label": 7}]), None, {})
+    with pytest.raises(SettingError, match="as in 0=bad,1=good"):
+        read_labels("0,1")
+
+
+def test_labels_get_words(tmp_path):
+    task = read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": 0}]), None, read_labels("0=bad,1=good"))
+    assert task.rows[0]["label"] == "bad"
+
+
+def test_measures_of_answers():
+    assert exact(["The cat!", "dog"], ["cat", "a bird"]) == 0.5
+    assert f1(["a red cat"], ["red dog"]) == pytest.approx(0.5)
+    assert f1(["我的狗"], ["我的猫"]) == pytest.approx(2 / 3)
+    assert rouge_l(["the cat sat down"], ["the dog sat down"]) == pytest.approx(0.75)
+    assert bleu(["the cat sat on the mat"], ["the cat sat on the mat"]) == pytest.approx(1.0)
+    assert bleu(["dog"], ["cat"]) == 0.0
+    assert 0 < bleu(["the cat sat"], ["the cat sat on the mat"]) < 0.5  # too short
