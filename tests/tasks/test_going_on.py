@@ -179,8 +179,8 @@ def test_the_language_model_has_no_weights_of_its_own():
 
 def test_a_toy_sentiment_is_learnt_and_the_same_model_goes_on_with_a_text(gpt1, plm, labelled, tmp_path):
     train, test = labelled(tmp_path / "train.tsv", 160, 5), labelled(tmp_path / "test.tsv", 40, 6)
-    ran = plm("finetune", gpt1, "--task", "classify", "--train", train, "--dev", test, "--epochs", 10, "--out",
-              tmp_path / "task", "--set", "run.threads=1", "--set", "task.rate=3e-3", "--set", "task.batch=8",
+    ran = plm("finetune", gpt1, "--task", "classify", "--train", train, "--dev", test, "--epochs", 40, "--out",
+              tmp_path / "task", "--set", "run.threads=1", "--set", "task.rate=1e-3", "--set", "task.batch=8",
               "--set", "task.dropout=0", "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.json["dev"]["accuracy"] >= 0.9
