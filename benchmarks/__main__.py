@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import (
+    evaluation_speed,
     gpt_speed,
     prediction_speed,
     preparation_speed,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "pretraining_speed": pretraining_speed,
     "preparation_speed": preparation_speed,
     "prediction_speed": prediction_speed,
+    "evaluation_speed": evaluation_speed,
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,

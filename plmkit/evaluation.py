@@ -20,7 +20,7 @@ from plmkit.model import Model
 from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 
 ROWS_AT_ONCE = 8  # windows
-TOKENS_AT_ONCE = 512  # of a model that reads on
+TOKENS_AT_ONCE = 256  # of a model that reads on
 NUMBERS_AT_ONCE = 1 << 23  # scores over the vocabulary in memory: 32 MB
 
 Advance = Callable[[int], None]  # hears how many more tokens were read

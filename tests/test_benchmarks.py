@@ -47,6 +47,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("prediction_speed", 1),
         ("recipe_speed", 3),
         ("resident", 1),
+        ("evaluation_speed", 2),
         ("gpt_speed", 2),
         ("xlnet_speed", 2),
     ],
@@ -220,3 +221,22 @@ def test_a_contestant_that_dies_or_fails_stops_the_benchmark():
         pass
     with pytest.raises(RuntimeError, match="FileNotFoundError"), sides((os.listdir, "nowhere")):
         pass
+
+
+@pytest.mark.slow
+def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_path: Path):
+    small = ("architecture.layers=1", "architecture.width=16", "architecture.inner=16", "architecture.memory=16",
+             "schedule.lengths=[[1.0, 16]]", "tokenizer.size=300", "run.threads=1")  # fmt: skip
+    chosen = [part for setting in small for part in ("--set", setting)]
+    held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
+    files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
+    done = bench("benchmarks.memory", "--recipe", "transformer-xl-tiny", "--steps", "3", *files, *chosen)
+    told = json.loads((tmp_path / "memory.json").read_text())
+    assert list(told["runs"]) == ["with memory", "without memory"]
+    for run in told["runs"].values():
+        assert len(run["by_position"]) == told["length"] == 16
+        assert run["loss"] == pytest.approx(sum(run["by_position"]) / 16, abs=1e-4)
+    assert "| with memory |" in done.stdout
+    drawn = (tmp_path / "memory.svg").read_text()
+    assert drawn.count("<polyline") == 2
+    assert "position in the segment of 16 tokens" in drawn

@@ -12,7 +12,7 @@ from plmkit.catalogue import CATALOGUE, find
 
 FAMILIES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in FAMILIES]
-OURS_ALONE = ("gpt3-tiny",)
+OURS_ALONE = ("gpt3-tiny", "transformer-xl-tiny", "lstm-tiny", "char-transformer-tiny")
 SHRUNK = {
     "architecture.longest": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
     "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
@@ -25,8 +25,10 @@ def options(name: str) -> list[str]:
     recipe = find(name)
     stages = [[share, 32] for share, _ in recipe.schedule.lengths]
     settings = {**SHRUNK, "schedule.lengths": json.dumps(stages)}
-    if getattr(recipe.architecture, "embedding", None) is None:
-        del settings["architecture.embedding"]
+    for setting in SHRUNK:
+        axis, _, name = setting.partition(".")
+        if axis == "architecture" and getattr(recipe.architecture, name, None) is None:
+            del settings[setting]
     return [part for setting, value in settings.items() for part in ("--set", f"{setting}={value}")]
 
 

@@ -92,10 +92,8 @@ class RelativeAttention(nn.Module):
         key, value, distances = past(self, hidden)
         query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
         query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
-        by_distance = (query + sight.position_bias[:, None]) @ distances
-        by_distance = relative_shift(by_distance, key.shape[2]) / math.sqrt(key.shape[-1])
-        if sight.hidden is not None:
-            by_distance = by_distance.masked_fill(sight.hidden, -torch.inf)
+        by_distance = (query + sight.position_bias[:, None]) / math.sqrt(key.shape[-1]) @ distances
+        by_distance = sight.hide(relative_shift(by_distance, key.shape[2]))
         dropout = self.dropout if self.training else 0.0
         mixed = mix(query + sight.content_bias[:, None], key, value, by_distance, dropout)
         return self.output(mixed.transpose(1, 2).flatten(2))
@@ -148,6 +146,17 @@ class Sight:
     hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
     content_bias: Tensor  # (heads, head width), u
     position_bias: Tensor  # (heads, head width), v
+
+    def hide(self, scores: Tensor) -> Tensor:
+        """(B, heads, L, K) scores, minus infinity where a query may not read."""
+        if self.hidden is None:
+            return scores
+        if torch.is_grad_enabled():
+            return scores.masked_fill(self.hidden, -torch.inf)
+        queries, keys = self.hidden.shape
+        for part in (slice(0, queries), slice(keys - queries, keys)):  # out of reach, or behind: nothing else is hidden
+            scores[..., part].masked_fill_(self.hidden[:, part], -torch.inf)
+        return scores
 
 
 class SegmentRecurrenceModel(nn.Module):
@@ -210,7 +219,7 @@ class SegmentRecurrenceModel(nn.Module):
             like=self.content_bias,
         )
         waves = self.waves(cache.room)
-        cache.distances = [cast(Any, block).attention.distances(waves) for block in self.blocks]
+        cache.distances = [cast(Any, block).attention.distances(waves).contiguous() for block in self.blocks]
         return cache
 
     def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
@@ -237,8 +246,8 @@ class SegmentRecurrenceModel(nn.Module):
         )
 
     def waves(self, keys: int) -> Tensor:
-        """(keys, width) of the distances from keys - 1 down to 0."""
-        distances = distances_before(keys, self.content_bias.device)
+        """(keys + 1, width) of the distances from keys - 1 down to 0, and -1: to bring scores under their keys."""
+        distances = distances_before(keys + 1, self.content_bias.device) - 1
         if self.settings.clamp is not None:
             distances = distances.clamp(max=self.settings.clamp)
         return sinusoids(distances, self.settings.width).to(self.content_bias.dtype)

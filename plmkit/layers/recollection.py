@@ -21,7 +21,7 @@ class Recollection:
         self.values = torch.empty_like(self.keys)
         self.held = 0  # steps in the buffers
         self.length = 0  # steps read so far
-        self.distances: Sequence[Tensor] = ()  # (heads, width, room) of each layer, from the farthest down to 0
+        self.distances: Sequence[Tensor] = ()  # (heads, width, room + 1) of each layer, from the farthest down to -1
 
     def make_room(self, count: int) -> None:
         """For so many more steps, no more than `most`."""

@@ -32,7 +32,7 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
     queries, columns = scores.shape[-2:]
     if queries == 1:
         return scores[..., :keys]
-    if columns < keys + queries - 1:
+    if columns == keys:
         scores, columns = F.pad(scores, (0, 1)), columns + 1
     flat = scores.flatten(-2)[..., queries - 1 : queries * columns - 1]  # each row begins one column earlier
     return flat.unflatten(-1, (queries, columns - 1))[..., :keys]

@@ -31,9 +31,9 @@ class AuxiliaryLMHead(nn.Module):
         self.ahead = ahead
         self.progress = 0.0  # share of the run that is done
         self.vocabulary = nn.Linear(width, size, bias=False)  # after the last layer
-        self.inner = nn.ModuleList(nn.Linear(width, size, bias=False) for _ in range(layers - 1))
+        self.before_last = nn.ModuleList(nn.Linear(width, size, bias=False) for _ in range(layers - 1))
         self.after_next = nn.ModuleList(nn.Linear(width, size, bias=False) for _ in range(layers))
-        for part in (self.vocabulary, *self.inner, *self.after_next):
+        for part in (self.vocabulary, *self.before_last, *self.after_next):
             nn.init.normal_(part.weight, std=0.02)
 
     def advance(self, progress: float) -> None:
@@ -45,7 +45,7 @@ class AuxiliaryLMHead(nn.Module):
         if self.training:
             loss = loss + self.ahead * entropy(states.hidden[:, :-1], self.after_next[-1], batch.targets[:, 1:])
             for number, hidden in self.asked(states):
-                loss = loss + entropy(hidden, self.inner[number], batch.targets)
+                loss = loss + entropy(hidden, self.before_last[number], batch.targets)
                 loss = loss + self.ahead * entropy(hidden[:, :-1], self.after_next[number], batch.targets[:, 1:])
         return loss
 

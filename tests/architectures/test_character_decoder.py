@@ -87,7 +87,7 @@ def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, l
         states.hidden, head.after_next[2], batch, 2
     )
     for number in layers:
-        expected += loss_of(states.inner[number], head.inner[number], batch, 1)
+        expected += loss_of(states.inner[number], head.before_last[number], batch, 1)
         expected += 0.5 * loss_of(states.inner[number], head.after_next[number], batch, 2)
     torch.testing.assert_close(made(batch)["causal_lm"], expected, atol=1e-10, rtol=0)
 
@@ -111,9 +111,9 @@ def test_a_layer_that_is_asked_no_more_learns_nothing_from_its_classifier():
     made.advance(0.2)
     made(batch)["causal_lm"].backward()
     head = made.heads["causal_lm"]
-    assert head.inner[0].weight.grad is None
+    assert head.before_last[0].weight.grad is None
     assert head.after_next[0].weight.grad is None
-    assert head.inner[1].weight.grad.abs().sum() > 0
+    assert head.before_last[1].weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,8 @@ def test_its_matrices_are_the_papers_count(name, learning, reading):
     matrices = {key: p.numel() for key, p in made.named_parameters() if p.dim() > 1}
     assert sum(matrices.values()) == learning
     assert (
-        sum(count for key, count in matrices.items() if ".inner." not in key and ".after_next." not in key) == reading
+        sum(count for key, count in matrices.items() if ".before_last." not in key and ".after_next." not in key)
+        == reading
     )
 
 
