@@ -75,8 +75,8 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
         except SystemExit as stop:
             assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
     assert {command[1] for command in ran} >= {
-        "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes", "generate", "score",
-        "prompt",
+        "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
+        "generate", "score", "prompt",
     }  # fmt: skip
     for file in ("answers.tsv", "vectors.npy", "exported/model.safetensors", "runs/reviews/scores.json"):
         assert (desk / file).is_file()
