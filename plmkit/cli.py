@@ -170,7 +170,7 @@ def pretrain(
 )
 def finetune(
     model: ModelDir,
-    task: Annotated[str, typer.Option(help="classify, pair, nli or regress.")],
+    task: Annotated[str, typer.Option(help="classify, pair, nli, paraphrase, similarity, choose or regress.")],
     train: Annotated[Path, typer.Option(help="Labelled rows: columns text (or text_a, text_b) and label.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the new run.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Rows that choose the best epoch.")] = None,

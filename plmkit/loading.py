@@ -199,7 +199,8 @@ def label_head(architecture: Architecture, task: Task, dropout: float = 0.1) -> 
     return LabelHead(
         width=architecture.width,
         bias=getattr(architecture, "head_bias", True),
-        outputs=1 if task.kind.numeric else len(task.classes),
+        outputs=1 if task.kind.numeric or task.kind.readings == "each" else len(task.classes),
+        readings=task.kind.readings,
         numeric=task.kind.numeric,
         pooling=task.pooling,
         dropout=dropout,

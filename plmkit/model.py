@@ -19,7 +19,7 @@ from plmkit.generation.likelihood import Likelihood, likelihood
 from plmkit.generation.row import Text as Written
 from plmkit.generation.writing import writing_of
 from plmkit.network import Network
-from plmkit.tasks.framing import Framed, batch_of, by_length, frame, frame_all
+from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, frame_readings, readings_of
 from plmkit.tasks.kinds import Kind
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -126,7 +126,8 @@ class Model:
         """A class with probabilities, or a number, for each text or pair of texts."""
         head = self.needs("label", "predict")
         assert self.kind is not None
-        framed = self.rows(rows)
+        asked = [self.asked(row, number) for number, row in enumerate(many_texts(rows), start=1)]
+        framed = self.framed(asked)
         self.check_pairs(framed)
         answers: list[Tensor] = [torch.zeros(0)] * len(framed)
         length = self.longest if head.pooling == "concat" else None
@@ -137,7 +138,24 @@ class Model:
                 found = found if self.kind.numeric else found.softmax(-1)
             for number, answer in zip(numbers.tolist(), found.cpu(), strict=True):
                 answers[number] = answer
+        if self.kind.readings == "each":
+            return [
+                chosen([str(choice) for _, choice in row], answer.tolist())
+                for row, answer in zip(asked, answers, strict=True)
+            ]
         return [self.prediction(answer.tolist()) for answer in answers]
+
+    def asked(self, row: Text, number: int) -> list[Reading]:
+        """How the model's task reads a row."""
+        assert self.kind is not None
+        choices = row.get("choices") if isinstance(row, Mapping) else None
+        if (self.kind.readings == "each") != isinstance(choices, list | tuple):
+            raise InputError(
+                f"{self.folder} chooses: row {number} needs `text` and `choices`, a list."
+                if self.kind.readings == "each"
+                else f"{self.folder} does not choose, but row {number} has choices."
+            )
+        return readings_of(*text_or_pair(row, number), tuple(choices or ()), self.kind)
 
     def check_pairs(self, rows: Sequence[Framed]) -> None:
         """A model that learnt from pairs is asked about pairs, and one that did not is not."""
@@ -219,8 +237,10 @@ class Model:
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
         """Texts as rows; how many did not fit is kept in `cut`."""
-        pairs = [text_or_pair(row, number) for number, row in enumerate(many_texts(texts), start=1)]
-        framed = frame_all(pairs, self.tokenizer, self.longest)
+        return self.framed([[text_or_pair(row, number)] for number, row in enumerate(many_texts(texts), start=1)])
+
+    def framed(self, asked: Sequence[Sequence[Reading]]) -> list[Framed]:
+        framed = frame_readings(asked, self.tokenizer, self.longest)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
 
@@ -235,7 +255,7 @@ class Model:
     @torch.inference_mode()
     def states(self, rows: Sequence[Framed], length: int | None = None) -> tuple[States, Batch]:
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(batch), batch
+        return self.network.model(batch.readings()), batch
 
     def needs(self, name: str, verb: str) -> Any:
         """The head of that name."""
@@ -254,3 +274,10 @@ class Model:
         raise PlmError(
             f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
         )
+
+
+def chosen(choices: Sequence[str], answer: Sequence[float]) -> Prediction:
+    """One of the row's own choices."""
+    probabilities = dict(zip(choices, answer, strict=False))  # a row may have fewer than the batch
+    best = max(probabilities, key=probabilities.__getitem__)
+    return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)

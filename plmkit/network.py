@@ -34,7 +34,7 @@ class Network(nn.Module):
 
     def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
         """Losses without their weights, and what the model remembers for the next rows of the same streams."""
-        states = self.model(batch)
+        states = self.model(batch.readings())
         return {name: head(states, batch) for name, head in self.named_heads()}, states.memory
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ class Batch:
     edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
     labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+    options: Tensor | None = None  # (B, K) True at the readings a row has; then tokens and their like are (B, K, L)
     reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
@@ -33,6 +34,14 @@ class Batch:
 
     def rows(self, chosen: slice) -> Self:
         return self.each(lambda tensor: tensor[chosen])
+
+    def readings(self) -> Self:
+        """Every reading as a row of its own, (B * K, L), where rows are read several times."""
+        if self.options is None:
+            return self
+        parts = {name: getattr(self, name) for name in ("tokens", "segments", "visible", "targets")}
+        flat: dict[str, Any] = {name: part if part is None else part.flatten(0, 1) for name, part in parts.items()}
+        return replace(self, **flat, options=None)
 
     def recalling(self, memory: Tensor | None) -> Self:
         """The batch with what was kept of the batch before, where its rows go on from there."""

@@ -7,6 +7,7 @@ import torch
 
 from plmkit.errors import InputError
 from plmkit.generation.beams import search
+from plmkit.generation.drafting import write_drafted
 from plmkit.generation.row import Row, Text
 from plmkit.generation.write import Writer, write
 from plmkit.generation.writing import Writing
@@ -58,7 +59,10 @@ class Author:
 
     @torch.inference_mode()
     def written(self, rows: Sequence[Row], writing: Writing) -> Iterator[tuple[int, str]]:
-        yield from write(self.writer, rows, writing)
+        if writing.greedy and len(rows) == 1 and self.writer.drafts:
+            yield from write_drafted(self.writer, rows[0])
+        else:
+            yield from write(self.writer, rows, writing)
 
     @torch.inference_mode()
     def searched(self, prompt: str, tokens: list[int], writing: Writing, number: int) -> list[Text]:

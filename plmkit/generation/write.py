@@ -8,7 +8,11 @@ from torch import Tensor
 
 from plmkit.generation.choosing import choose
 from plmkit.generation.row import Row
+from plmkit.generation.shortlist import MANY, Shortlist
 from plmkit.generation.writing import Writing
+
+FEW = 16  # rows for which a shortlist is faster than the whole table
+WORTH_IT = 32  # tokens from which on preparing pays
 
 
 class Cache(Protocol):
@@ -18,6 +22,9 @@ class Cache(Protocol):
 
     def pick(self, rows: Tensor) -> None:
         """Keep these rows, in this order; one may be named several times, or not at all."""
+
+    def cut(self, length: int) -> None:
+        """Forget all but the first steps; only some can, and `hasattr` tells which."""
 
 
 class LeftToRight(Protocol):
@@ -36,6 +43,8 @@ class Writer:
         self.model, self.vocabulary, self.size = model, vocabulary, size
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.device = device
+        self.shortlist: Shortlist | None = None
+        self.drafts = True  # at temperature 0, several tokens are tried at once
 
     def read(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
         """Take the same number of tokens in each row; gives (B, n, width)."""
@@ -45,6 +54,20 @@ class Writer:
         """(N, width) to (N, vocabulary); tokens that are never written have none."""
         scores = self.vocabulary(hidden)[:, : self.size]  # a table may have more rows than there are tokens
         return scores.index_fill_(1, self.banned, -torch.inf) if len(self.banned) else scores
+
+    def likeliest(self, hidden: Tensor) -> Tensor:
+        """(N, width) to (N,) tokens."""
+        if self.shortlist is None or len(hidden) > FEW:
+            return self.scores(hidden).argmax(-1)
+        return self.shortlist.likeliest(hidden, self.banned)
+
+    def prepare(self) -> None:
+        """For many greedy tokens: a copy of the vocabulary's table that is read faster, where there is one."""
+        table = getattr(self.vocabulary, "table", None)
+        if self.shortlist is not None or table is None or self.size < MANY:
+            return
+        if table.device.type == "cpu" and table.dtype == torch.float32:
+            self.shortlist = Shortlist(table.detach()[: self.size])
 
     def start(self, prompts: Sequence[Sequence[int]], longest: int) -> tuple[Cache, Tensor]:
         """Read what all prompts have, up to the length of the shortest; what they share is read once."""
@@ -71,11 +94,13 @@ def write(writer: Writer, rows: Sequence[Row], writing: Writing) -> Iterator[tup
 
     No row is padded: a longer prompt is still being read while a shorter one is already gone on with.
     """
+    if writing.greedy and max(row.room for row in rows) >= WORTH_IT:
+        writer.prepare()
     live = list(range(len(rows)))
     cache, last = writer.start([row.prompt for row in rows], max(len(row.prompt) + row.room for row in rows))
     in_cache = list(live)  # which row each line of the cache is
     while True:
-        chosen = choose(writer.scores(last), writing, draws_of(rows, in_cache, cache.length)).tolist()
+        chosen = chosen_of(writer, last, writing, [rows[number] for number in in_cache], cache.length)
         tokens = []
         for number, token in zip(in_cache, chosen, strict=True):
             row = rows[number]
@@ -94,6 +119,9 @@ def write(writer: Writer, rows: Sequence[Row], writing: Writing) -> Iterator[tup
         last = writer.read(tokens, cache)[:, -1]
 
 
-def draws_of(rows: Sequence[Row], numbers: Sequence[int], length: int) -> Tensor:
-    """A number for each row that writes now; one that still reads its prompt draws nothing."""
-    return torch.tensor([rows[n].rng.random() if len(rows[n].prompt) <= length else 0.0 for n in numbers])
+def chosen_of(writer: Writer, last: Tensor, writing: Writing, rows: Sequence[Row], length: int) -> list[int]:
+    """A token for each row; one that still reads its prompt draws nothing."""
+    if writing.greedy:
+        return writer.likeliest(last).tolist()
+    draws = torch.tensor([row.rng.random() if len(row.prompt) <= length else 0.0 for row in rows])
+    return choose(writer.scores(last), writing, draws).tolist()

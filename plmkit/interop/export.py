@@ -42,6 +42,11 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             f"{model} pools by '{parts.task.pooling}', which Hugging Face's classifiers cannot do. "
             "Fine-tune with task.pooling=first to export."
         )
+    if parts.task and parts.task.kind.readings != "once":
+        raise PlmError(
+            f"{model} reads each row several times ({parts.task.kind.name}), which Hugging Face's classifiers cannot. "
+            "Export the pretrained model, or a classifier."
+        )
     task, family = parts.task, family_of(parts.architecture, parts.model_type)
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
     for net in nets:

@@ -20,7 +20,12 @@ class TiedHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) to (..., vocabulary)."""
-        return F.linear(hidden, self._table[0].weight)
+        return F.linear(hidden, self.table)
+
+    @property
+    def table(self) -> Tensor:
+        """(vocabulary, width) whose product with a vector is all there is to a score."""
+        return self._table[0].weight
 
     def loss(self, hidden: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
         """Mean cross entropy at N positions, or its sum with these shares (N,)."""

@@ -12,11 +12,11 @@ from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
 from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
-from plmkit.tasks.framing import Framed, frame_all
+from plmkit.tasks.framing import Framed, frame_readings, readings_of
 from plmkit.tasks.going_on import with_task_tokens
 from plmkit.tasks.judging import spreads
 from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows
+from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows_of
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import Exercise, Outcome, Trial
 from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, save_tensors
@@ -50,16 +50,17 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
     parts = with_task_tokens(without_generator(read_parts(order.model)))
     train_rows, dev_rows, test_rows = read_files(order)
-    classes = () if order.kind.numeric else classes_of(train_rows)
+    classes = () if order.kind.numeric or order.kind.readings == "each" else classes_of(train_rows)
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):
         if path and classes:
             check_classes(rows, classes, path)
     device = choose_device(order.machine.device)
     choose_dtype(device, order.machine.dtype)  # refuses what this machine has not
     set_threads(order.machine.threads)
-    framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, parts.architecture.longest)
+    asked = [readings_of(row.text, row.other, row.choices, order.kind) for row in train_rows]
+    framed = frame_readings(asked, parts.tokenizer, parts.architecture.longest)
     task = settle_task(order, classes, framed, parts)
-    framed = frame_all([(row.text, row.other) for row in train_rows], parts.tokenizer, task.length)
+    framed = frame_readings(asked, parts.tokenizer, task.length)
     about = describe(order, parts, task)
     earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
     if earlier:
@@ -120,11 +121,9 @@ def load_outcome(folder: Path) -> Outcome | None:
 
 def read_files(order: Order) -> tuple[list[Row], list[Row], list[Row]]:
     kind = order.kind
-    rows = [
-        read_rows(path, paired=kind.paired, numeric=kind.numeric) if path else []
-        for path in (order.train, order.dev, order.test)
-    ]
-    check_trainable(rows[0], order.train)
+    rows = [read_rows_of(path, kind) if path else [] for path in (order.train, order.dev, order.test)]
+    if kind.readings != "each":
+        check_trainable(rows[0], order.train)
     return rows[0], rows[1], rows[2]
 
 
@@ -153,7 +152,7 @@ def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], pa
         raise SettingError(f"task.length={order.task.length}, but {order.model} reads {longest} tokens at most.")
     length = order.task.length or longest
     if order.task.pooling == "concat" and not order.task.length:  # joins all positions: no more than the rows need
-        length = min(-(-max(len(row.tokens) for row in framed) // LENGTH_STEP) * LENGTH_STEP, longest)
+        length = min(-(-max(row.longest for row in framed) // LENGTH_STEP) * LENGTH_STEP, longest)
     return Task(kind=order.kind, classes=classes, pooling=order.task.pooling, length=length)
 
 

@@ -1,7 +1,7 @@
 """One or two texts to a row for the model, and rows to batches of like length."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ import torch
 from plmkit.data.batch import Batch
 from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import Vocabulary
+from plmkit.tasks.kinds import Kind
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 CLOSING = 2  # the segment of a [CLS] that stands last
@@ -22,6 +23,15 @@ class Framed:
     tokens: np.ndarray  # (L,)
     second: int  # where the second text begins; L where there is none
     cut: int  # how many tokens did not fit
+    others: tuple["Framed", ...] = ()  # the same row read otherwise: in the other order, or with another choice
+
+    @property
+    def readings(self) -> tuple["Framed", ...]:
+        return (self, *self.others)
+
+    @property
+    def longest(self) -> int:
+        return max(len(reading.tokens) for reading in self.readings)
 
 
 def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int) -> Framed:
@@ -48,8 +58,38 @@ def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, lon
     ]
 
 
+Reading = tuple[str, str | None]  # one text, or two
+
+
+def frame_readings(rows: Sequence[Sequence[Reading]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
+    """Rows that are each read once or several times."""
+    framed = iter(frame_all([reading for row in rows for reading in row], tokenizer, longest))
+    groups = [[next(framed) for _ in row] for row in rows]
+    return [replace(group[0], others=tuple(group[1:]), cut=max(one.cut for one in group)) for group in groups]
+
+
+def readings_of(text: str, other: str | None, choices: Sequence[str], kind: Kind) -> list[Reading]:
+    """How a kind of task reads a row (Radford et al., 2018, 3.3)."""
+    if kind.readings == "each":
+        return [(text, choice) for choice in choices]
+    if kind.readings == "both" and other is not None:
+        return [(text, other), (other, text)]
+    return [(text, other)]
+
+
 def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
-    """Rows side by side, padded to the longest, or to `length`."""
+    """Rows side by side, padded to the longest, or to `length`; with readings, all of a row under each other."""
+    most = max(len(row.readings) for row in rows)
+    if most == 1:
+        return plain_batch(rows, vocabulary, length)
+    padded = [[*row.readings, *[row] * (most - len(row.readings))] for row in rows]  # a copy fills a missing choice
+    flat = plain_batch([reading for group in padded for reading in group], vocabulary, length)
+    options = np.arange(most) < np.array([[len(row.readings)] for row in rows])
+    return replace(flat.each(lambda part: part.unflatten(0, (len(rows), most))), options=torch.from_numpy(options))
+
+
+def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
+    """Rows that are read once."""
     lengths = np.array([len(row.tokens) for row in rows])
     width = length or int(lengths.max())
     tokens = np.full((len(rows), width), vocabulary.filler, dtype=np.int64)
@@ -69,7 +109,7 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
 
 def by_length(rows: Sequence[Framed]) -> Iterator[np.ndarray]:
     """Numbers of rows, longest first, in groups that fill a batch with little padding."""
-    lengths = np.array([len(row.tokens) for row in rows])
+    lengths = np.array([row.longest * len(row.readings) for row in rows])
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):

@@ -27,9 +27,11 @@ def with_task_tokens(parts: Parts) -> Parts:
 
 
 def next_tokens(batch: Batch) -> Tensor:
-    """(B, L) at every place of a row but its last, the token that follows."""
-    follows, asked = batch.tokens.roll(-1, 1), batch.visible.roll(-1, 1)
-    asked[:, -1] = False
+    """(..., L) at every place of a row but its last, the token that follows."""
+    follows, asked = batch.tokens.roll(-1, -1), batch.visible.roll(-1, -1)
+    asked[..., -1] = False
+    if batch.options is not None:
+        asked &= batch.options[:, :, None]
     return follows.masked_fill(~asked, IGNORE)
 
 
@@ -43,10 +45,12 @@ class RowLM(nn.Module):
         self.vocabulary = TiedHead(table)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.targets is not None
-        asked = batch.targets != IGNORE
-        shares = asked / (asked.sum(1, keepdim=True).clamp(min=1) * len(asked))
-        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked], shares[asked].to(states.hidden.dtype))
+        targets = batch.readings().targets
+        assert targets is not None
+        asked = targets != IGNORE
+        counts = asked.sum(1, keepdim=True)
+        shares = asked / (counts.clamp(min=1) * (counts > 0).sum())
+        return self.vocabulary.loss(states.hidden[asked], targets[asked], shares[asked].to(states.hidden.dtype))
 
     def scored(self, batch: Batch) -> int:
         """A mean over rows, as the label's."""

@@ -17,14 +17,14 @@ class LabelHead(nn.Module):
 
     def __init__(
         self, *, width: int, outputs: int, numeric: bool, pooling: str = "first", dropout: float = 0.1,
-        length: int | None = None, bias: bool = True,
+        length: int | None = None, bias: bool = True, readings: str = "once",
     ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in POOLINGS:
             raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{pooling}'.")
         if pooling == "concat" and length is None:
             raise SettingError("task.pooling=concat joins all positions, so it needs a fixed task.length.")
-        self.numeric, self.pooling, self.length = numeric, pooling, length
+        self.numeric, self.pooling, self.length, self.readings = numeric, pooling, length, readings
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
         self.classify = nn.Linear(inputs, outputs, bias=bias)
@@ -43,8 +43,15 @@ class LabelHead(nn.Module):
         return (states.hidden * shown).flatten(1)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, classes), or (B, 1)."""
-        return self.classify(self.dropout(self.pool(states, batch)))
+        """(B, classes), or (B, 1); with choices (B, K), minus infinity where a row has fewer."""
+        pooled = self.pool(states, batch.readings())
+        if batch.options is None:
+            return self.classify(self.dropout(pooled))
+        pooled = pooled.unflatten(0, batch.options.shape)  # (B, K, width)
+        if self.readings == "both":  # added, whichever comes first (Radford et al., 2018, 3.3)
+            return self.classify(self.dropout(pooled.sum(1)))
+        kept = self.dropout(torch.ones_like(pooled[:, :1]))  # the choices of a row lose the same numbers
+        return self.classify(pooled * kept).squeeze(2).masked_fill(~batch.options, -torch.inf)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         answers = self.answers(states, batch)

@@ -16,7 +16,10 @@ def evaluate_rows(model: Model, rows: Sequence[Row]) -> dict[str, Any]:
     return scores_of(model.predict([pair_of(row) for row in rows]), rows, model.kind, model.classes)
 
 
-def pair_of(row: Row) -> str | tuple[str, str]:
+def pair_of(row: Row) -> Any:
+    """A row as `Model.predict` takes it."""
+    if row.choices:
+        return {"text": row.text, "choices": list(row.choices)}
     return row.text if row.other is None else (row.text, row.other)
 
 
@@ -26,6 +29,9 @@ def scores_of(
     """The scores of the task's kind; for classes, who was taken for whom as well."""
     if kind.numeric:
         return number_scores([float(p.label) for p in predictions], [float(row.label or 0) for row in rows])
+    if kind.readings == "each":
+        right = [p.label == row.label for p, row in zip(predictions, rows, strict=True)]
+        return {"accuracy": sum(right) / len(right), "rows": len(rows)}
     numbers = {name: number for number, name in enumerate(classes)}
     predicted = [numbers[str(p.label)] for p in predictions]
     gold = [numbers[str(row.label)] for row in rows]

@@ -15,6 +15,7 @@ class Kind:
     numeric: bool = False  # the answer is a number, not a class
     level: str = "row"  # one answer for the row, read from its first position; or one for every "token"
     score: str = "accuracy"
+    readings: str = "once"  # a row is read once; "both" orders of its texts; or with "each" of its choices
 
 
 KINDS = {
@@ -27,6 +28,16 @@ KINDS = {
             summary="premise and hypothesis: contradiction, entailment or neutral",
             paired=True,
         ),
+        Kind(name="paraphrase", summary="two texts in both orders, one class", paired=True, readings="both"),
+        Kind(
+            name="similarity",
+            summary="two texts in both orders, a number",
+            paired=True,
+            numeric=True,
+            score="pearson",
+            readings="both",
+        ),
+        Kind(name="choose", summary="a context, a question, and one of several choices", paired=True, readings="each"),
         Kind(name="regress", summary="one or two texts, a number", paired=None, numeric=True, score="pearson"),
     )
 }

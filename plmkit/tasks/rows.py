@@ -9,6 +9,7 @@ from plmkit.data.reading.columns import listed, short
 from plmkit.data.reading.files import format_of
 from plmkit.data.reading.whole import Table, read_table, where
 from plmkit.errors import InputError, nearest
+from plmkit.tasks.kinds import Kind
 
 # The name we ask for, then the names other people's files use.
 TEXT = ("text", "sentence", "content", "review")
@@ -24,12 +25,63 @@ class Row:
     text: str
     other: str | None = None  # second text of a pair
     label: str | float | None = None
+    choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
     line: int  # 1-based line, or row of a Parquet file
 
 
 def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, labelled: bool = True) -> list[Row]:
     """The rows of a file: pairs, single texts, or (`paired=None`) whichever it holds."""
     return rows_of(read_table(path), paired=paired, numeric=numeric, labelled=labelled)
+
+
+def read_rows_of(path: str | Path, kind: Kind, *, labelled: bool = True) -> list[Row]:
+    """The rows of a file as a kind of task reads them."""
+    return rows_for(read_table(path), kind, labelled=labelled)
+
+
+def rows_for(table: Table, kind: Kind, *, labelled: bool = True) -> list[Row]:
+    if kind.readings == "each":
+        return choices_of(table, labelled=labelled)
+    return rows_of(table, paired=kind.paired, numeric=kind.numeric, labelled=labelled)
+
+
+def choices_of(table: Table, *, labelled: bool = True) -> list[Row]:
+    """Rows with `context`, `question` or both, a list of `choices`, and as `label` one of them or its number from 0."""
+    asked = [table.columns.index(name) for name in ("context", "question") if name in table.columns]
+    if not asked or "choices" not in table.columns or (labelled and "label" not in table.columns):
+        raise InputError(
+            f"{table.path} has the columns {listed(table.columns)}.\n"
+            "Choosing needs context or question or both, choices (a list, as in JSONL) and label."
+        )
+    rows = []
+    for line, cells in zip(table.lines, table.rows, strict=True):
+        place = where(table.path, line)
+        found = cells[table.columns.index("choices")]
+        if (
+            not isinstance(found, list)
+            or len(found) < 2
+            or not all(isinstance(one, str) and one.strip() for one in found)
+        ):
+            raise InputError(f"{place}: choices must be a list of two texts or more; found {short(str(found))}.")
+        text = " ".join(_text_of(cells[column], table.columns[column], place) for column in asked)
+        label = cells[table.columns.index("label")] if "label" in table.columns else None
+        rows.append(Row(text=text, choices=tuple(found), label=_chosen(label, found, place, labelled), line=line))
+    return rows
+
+
+def _chosen(label: object, choices: list[str], place: str, needed: bool) -> str | None:
+    """The choice that a label names, or counts from 0."""
+    if isinstance(label, str) and label in choices:
+        return label
+    number = str(label)
+    if number.isdecimal() and int(number) < len(choices):
+        return choices[int(number)]
+    if needed:
+        raise InputError(
+            f"{place}: label '{short(str(label))}' is none of the {len(choices)} choices, nor a number from 0 to "
+            f"{len(choices) - 1}."
+        )
+    return None
 
 
 def rows_of(table: Table, *, paired: bool | None, numeric: bool = False, labelled: bool = True) -> list[Row]:

@@ -180,6 +180,8 @@ def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Networ
 def labels_of(rows: Sequence[Row], task: Task) -> Tensor:
     if task.kind.numeric:
         return torch.tensor([row.label for row in rows], dtype=torch.float32)
+    if task.kind.readings == "each":
+        return torch.tensor([row.choices.index(str(row.label)) for row in rows])
     numbers = {name: number for number, name in enumerate(task.classes)}
     return torch.tensor([numbers[str(row.label)] for row in rows])
 

@@ -16,7 +16,7 @@ from plmkit.errors import SettingError
 from plmkit.files import explained, unfinished, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.judging import evaluate_rows, pair_of
-from plmkit.tasks.rows import check_classes, read_rows, rows_of
+from plmkit.tasks.rows import check_classes, read_rows, read_rows_of, rows_for
 from plmkit.training.progress import Screen
 
 OUTPUTS = (".tsv", ".csv", ".jsonl")
@@ -26,12 +26,12 @@ def evaluate_file(model: Model, file: Path, screen: Screen) -> dict[str, Any]:
     model.needs("label", "be evaluated")
     kind = model.kind
     assert kind is not None
-    rows = read_rows(file, paired=kind.paired, numeric=kind.numeric)
-    if not kind.numeric:
+    rows = read_rows_of(file, kind)
+    if model.classes:
         check_classes(rows, model.classes, file)
     found = evaluate_rows(model, rows)
     tell_cut(model, len(rows), screen)
-    return found if kind.numeric else {**found, "classes": list(model.classes)}
+    return {**found, "classes": list(model.classes)} if model.classes else found
 
 
 def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool) -> None:
@@ -41,12 +41,12 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
     assert kind is not None
     check_out(out, file, "predictions")
     table = read_table(file)
-    rows = rows_of(table, paired=kind.paired, numeric=kind.numeric, labelled=False)
+    rows = rows_for(table, kind, labelled=False)
     predictions = model.predict([pair_of(row) for row in rows])
     tell_cut(model, len(rows), screen)
     if as_json:
         print(json.dumps({"predictions": [vars(prediction) for prediction in predictions]}, ensure_ascii=False))
-    text = rendered(table, predictions, out.suffix if out else ".tsv")
+    text = rendered(table, predictions, model.classes, out.suffix if out else ".tsv")
     if out:
         write_text(out, text)
         screen.say(f"{len(rows):,} predictions written to {out}.")
@@ -62,13 +62,12 @@ def check_out(out: Path | None, file: Path, what: str) -> None:
         raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
 
 
-def rendered(table: Table, predictions: list[Prediction], suffix: str) -> str:
+def rendered(table: Table, predictions: list[Prediction], classes: Sequence[str], suffix: str) -> str:
     """The table with new columns `prediction` and `probability:CLASS`."""
-    classes = list(predictions[0].probabilities or {})
     cells: list[list[Any]] = []
     for prediction in predictions:
         label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
-        cells.append([label, *(round(value, 6) for value in (prediction.probabilities or {}).values())])
+        cells.append([label, *(round((prediction.probabilities or {})[name], 6) for name in classes)])
     return beside(table, ["prediction", *(f"probability:{name}" for name in classes)], cells, suffix)
 
 

@@ -1,0 +1,88 @@
+"""What makes greedy text fast leaves it as it is."""
+
+import pytest
+import torch
+from toy import toy
+
+from plmkit.architectures.decoder import Decoder
+from plmkit.generation.author import author_of
+from plmkit.generation.drafting import Drafts
+from plmkit.generation.shortlist import Shortlist
+from plmkit.generation.writing import Writing
+from plmkit.objectives.causal_lm import CausalLM
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+def test_the_shortlist_names_the_token_that_the_whole_table_names(spread):
+    torch.manual_seed(0)
+    table = torch.randn(9000, 24) * torch.linspace(0.1, 1 + spread, 9000)[:, None]
+    hidden = torch.randn(200, 24)
+    banned = torch.tensor([5, 8999])
+    scores = hidden @ table.t()
+    scores[:, banned] = -torch.inf
+    assert torch.equal(Shortlist(table).likeliest(hidden, banned), scores.argmax(-1))
+
+
+def test_tokens_that_are_nearly_as_good_are_told_apart():
+    torch.manual_seed(0)
+    row = torch.randn(32)
+    table = torch.cat([torch.randn(4999, 32) * 0.1, row[None] + 1e-4 * torch.randn(3000, 32)])
+    hidden = torch.stack([row, -row, torch.zeros(32)])
+    found = Shortlist(table).likeliest(hidden[:2], torch.tensor([], dtype=torch.long))
+    assert torch.equal(found, (hidden[:2] @ table.t()).argmax(-1))
+    assert int(Shortlist(table).likeliest(hidden[2:], torch.tensor([0]))) != 0  # all are equal, but one is banned
+
+
+def test_what_followed_the_same_tokens_before_is_proposed():
+    drafts = Drafts([1, 2, 3, 4, 5, 9, 2, 3])
+    assert drafts.propose(10) == [4, 5]
+    drafts.learn(2, 2)
+    assert drafts.propose(10) == [4, 5, 9, 2, 3]
+    assert drafts.propose(3) == [4, 5, 9]
+    drafts.learn(5, 4)
+    assert drafts.propose(10) == [4, 5]
+    drafts.add(7)
+    assert drafts.propose(10) == []
+
+
+def decoder_author(seed: int):
+    """A decoder with weights so large that its text varies, and repeats itself in places."""
+    tokenizer = toy().tokenizer
+    torch.manual_seed(seed)
+    model = Decoder(layers=2, heads=2, width=32, inner=64, longest=300).build(tokenizer.vocabulary).eval()
+    for parameter in model.blocks.parameters():
+        parameter.data.mul_(6)
+    return author_of(model, CausalLM().build(model).vocabulary, tokenizer, 300, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drafted_text_is_the_greedy_text_in_fewer_readings(seed, monkeypatch):
+    author, writing = decoder_author(seed), Writing(tokens=200, temperature=0)
+    prompt = "the cat sees a house. the cat sees a house. the cat"
+    readings = []
+    read = author.writer.read
+    monkeypatch.setattr(author.writer, "read", lambda tokens, cache: readings.append(tokens) or read(tokens, cache))
+    drafted = author.generate([prompt], writing)[0]
+    count = len(readings)
+    author.writer.drafts = False
+    plain = author.generate([prompt], writing)[0]
+    assert drafted == plain
+    assert count < len(readings) - count == plain.tokens
+
+
+def test_a_model_that_cannot_forget_writes_the_same_text():
+    author, writing = toy(), Writing(tokens=40, temperature=0)
+    drafted = author.generate(["the cat the cat the"], writing)
+    author.writer.drafts = False
+    assert author.generate(["the cat the cat the"], writing) == drafted
+
+
+def test_a_large_vocabulary_is_searched_by_a_shortlist(monkeypatch):
+    monkeypatch.setattr("plmkit.generation.write.MANY", 100)
+    author, writing = decoder_author(0), Writing(tokens=60, temperature=0)
+    found = author.generate(["the cat"], writing)
+    assert author.writer.shortlist is not None
+    author.writer.shortlist, author.writer.drafts = None, False
+    monkeypatch.setattr("plmkit.generation.write.MANY", 10**9)
+    assert author.generate(["the cat"], writing) == found
+    assert author.writer.shortlist is None
