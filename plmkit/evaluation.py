@@ -19,6 +19,7 @@ from plmkit.errors import InputError, SettingError
 from plmkit.model import Model
 from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 
+HEADS = ("causal_lm", "permuted_lm")  # that say text from left to right
 ROWS_AT_ONCE = 8  # windows
 TOKENS_AT_ONCE = 256  # of a model that reads on
 NUMBERS_AT_ONCE = 1 << 23  # scores over the vocabulary in memory: 32 MB
@@ -74,7 +75,12 @@ def evaluate_text(
 
 def can_be_read(model: Model) -> bool:
     """Does this model say text from left to right?"""
-    return model.kind is None and "causal_lm" in model.network.heads
+    return model.kind is None and head_of(model) is not None
+
+
+def head_of(model: Model) -> Any:
+    """What says the tokens that follow."""
+    return next((model.network.heads[name] for name in HEADS if name in model.network.heads), None)
 
 
 def read_text(tokenizer: Tokenizer, file: Path) -> Text:
@@ -97,7 +103,7 @@ def read_text(tokenizer: Tokenizer, file: Path) -> Text:
 def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
     """How the model reads a long text, as a function and in words."""
     settings = model.architecture
-    if getattr(settings, "bounded", False):
+    if getattr(settings, "bounded", False) or getattr(settings, "permuted", False):
         if memory is not None:
             raise SettingError(f"{model.folder} has no memory, so there is no --memory to set; --stride is for it.")
         step = max(1, model.longest // 2) if stride is None else stride
@@ -141,12 +147,20 @@ def by_windows(model: Model, tokens: Tensor, stride: int, advance: Advance) -> T
     for group in windows(len(given), min(model.longest, len(given)), stride):
         rows = torch.stack([given[begin:end] for begin, end, _ in group])
         batch = Batch(tokens=rows, segments=torch.zeros_like(rows), visible=torch.ones_like(rows, dtype=torch.bool))
-        hidden = model.network.model(batch).hidden
+        hidden = left_to_right(model, batch)
         new = torch.cat([row[done - begin :] for row, (begin, _, done) in zip(hidden, group, strict=True)])
         targets = torch.cat([asked[done:end] for _, end, done in group])
         found.append(surprise(model, new, targets))
         advance(len(targets))
     return torch.cat(found)
+
+
+def left_to_right(model: Model, batch: Batch) -> Tensor:
+    """(B, L, width) what each position says of the next; of a model that has orders, in that of the text."""
+    network: Any = model.network.model
+    if getattr(model.architecture, "permuted", False):
+        return network.extend(batch.tokens, network.begin(*batch.tokens.shape))
+    return network(batch).hidden
 
 
 def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -165,7 +179,7 @@ def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int
 
 def surprise(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
     """(N,) minus the log-probability of each target, some rows at a time."""
-    head: Any = model.network.heads["causal_lm"]
+    head = head_of(model)
     rows = max(1, NUMBERS_AT_ONCE // len(model.tokenizer.vocabulary))
     parts = zip(hidden.split(rows), targets.split(rows), strict=True)
     return torch.cat([F.cross_entropy(head.vocabulary(some).float(), asked, reduction="none") for some, asked in parts])

@@ -35,6 +35,7 @@ class TwoStream:
     pooler: bool = False  # one more layer on the last position, for judging the row as a whole
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
     left_to_right: ClassVar[bool] = True
+    permuted: ClassVar[bool] = True  # the order of the text is one of many: `begin` and `extend` read in that one
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "width", "inner", "longest"):

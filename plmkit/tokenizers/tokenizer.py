@@ -81,8 +81,15 @@ class Tokenizer:
         return np.concatenate([np.zeros(0, dtype=np.uint32), *rows]), np.array(list(map(len, rows)), dtype=np.int64)
 
     def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
-        """Sentences of a text with the space between them, where tokens bear it; `first` begins the text."""
-        return spaced(sentences, first=first) if self.kind.spaced else list(sentences)
+        """Sentences of a line with the space between them, where tokens bear it; `first` begins the text.
+
+        Who writes bytes from left to right learns where lines end; to a masked model they are spaces.
+        """
+        if not self.kind.spaced:
+            return list(sentences)
+        if first or self.kind is not BYTE_PIECES or self.vocabulary.mask != MISSING:
+            return spaced(sentences, first=first)
+        return [f"\n{sentence}" for sentence in sentences[:1]] + spaced(sentences[1:], first=False)
 
     def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
         """(T, 2) for each token of `encode_many`: its first character in its text, and the one after its last."""

@@ -9,6 +9,8 @@ import transformers
 from safetensors.torch import load_file
 
 import plmkit
+from plmkit.evaluation import evaluate_text
+from plmkit.generation.likelihood import token_logs
 from plmkit.loading import read_parts
 from plmkit.tasks.framing import batch_of, frame_all
 from plmkit.tokenizers.tokenizer import load_tokenizer
@@ -126,6 +128,19 @@ def test_scores_are_what_transformers_gives_token_by_token(tokenizer, tmp_path):
     found = model.score(TEXTS[2])
     assert found.tokens == length - 1
     assert found.log_probability == pytest.approx(total, abs=1e-4)
+
+
+def test_a_text_is_evaluated_in_windows_and_one_window_gives_its_score(tokenizer, tmp_path):
+    save("XLNetLMHeadModel", tmp_path / "hub", tokenizer)
+    model = plmkit.load(tmp_path / "hub", device="cpu")
+    (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
+    found = evaluate_text(model, tmp_path / "text.txt")
+    tokens = [*tokenizer.encode(TEXTS[2]), tokenizer.vocabulary.end]
+    (logs,) = token_logs(model.author, [[tokenizer.vocabulary.end, *tokens]])
+    assert found.tokens == len(tokens)
+    assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
+    model.longest = 4  # the same text in windows of four tokens, two further each time
+    assert evaluate_text(model, tmp_path / "text.txt").loss != pytest.approx(found.loss, abs=1e-5)
 
 
 def test_greedy_text_is_what_reading_anew_at_every_step_gives(tokenizer, tmp_path):

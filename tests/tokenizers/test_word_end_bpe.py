@@ -117,6 +117,14 @@ def test_gpt2s_only_special_token_is_the_end_of_a_text_and_stands_last(tmp_path)
         assert theirs(text)["input_ids"] == ours.encode(text)
 
 
+def test_gpt2_learns_where_lines_end():
+    ours = StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3)
+    assert ours.going_on(["One.", "Two."], first=True) == ["One.", " Two."]
+    assert ours.going_on(["Three.", "Four."], first=False) == ["\nThree.", " Four."]
+    assert ours.going_on(["天地。"], first=False) == ["\n天地。"]
+    assert ours.going_on([], first=False) == []
+
+
 def test_bare_files_of_gpt2_get_what_is_needed_and_no_more(tmp_path):
     StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3).save(tmp_path / "whole")
     (tmp_path / "bare").mkdir()
