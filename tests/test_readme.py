@@ -76,6 +76,7 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
             assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
+        "generate", "score", "prompt",
     }  # fmt: skip
     for file in ("answers.tsv", "vectors.npy", "exported/model.safetensors", "runs/reviews/scores.json"):
         assert (desk / file).is_file()

@@ -17,6 +17,9 @@ from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.recollection import Recollection
 from plmkit.layers.relative import distances_before, relative_shift, sinusoids
 
+SLOW = 4  # only the fastest quarter of the waves
+SHARPNESS = 4.0  # puts most of a head's attention on its own distance
+
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentRecurrence:
@@ -29,6 +32,7 @@ class SegmentRecurrence:
     memory: int  # steps before the segment that are kept; 0: none
     longest: int = 512  # tokens read at once; the memory reaches further back
     clamp: int | None = None  # distances beyond this count as this
+    neighbours: bool = False  # begin with heads that read the tokens just before; for runs of minutes
     same_length: bool = False  # every token reads exactly `memory` steps, itself among them
     cutoffs: tuple[int, ...] = ()  # where the vocabulary, by frequency, is cut into clusters
     shrink: int = 1  # how much narrower each cluster's vectors are than those of the one before
@@ -178,6 +182,8 @@ class SegmentRecurrenceModel(nn.Module):
         )
         self.dropout = Dropout(settings.dropout)
         self.start()
+        if settings.neighbours:
+            self.start_near()
 
     def start(self, deviation: float = 0.02) -> None:
         """Everything from a normal, norms around 1 (kimiyoung/transformer-xl)."""
@@ -190,6 +196,21 @@ class SegmentRecurrenceModel(nn.Module):
                     nn.init.zeros_(part.bias)
             if isinstance(part, nn.LayerNorm):
                 nn.init.normal_(part.weight, mean=1.0, std=deviation)
+
+    def start_near(self) -> None:
+        """Let head h of every layer begin by reading the token h steps before.
+
+        The waves of two distances agree most where the distances are equal, so a head whose distances answer with
+        the waves of its own begins there, by the paper's v alone. All of it is free to change from the first update on.
+        """
+        heads, inside = self.position_bias.shape
+        fast = max(1, self.settings.width // 2 // SLOW)  # waves that tell one step from the next
+        waves = sinusoids(torch.arange(heads), self.settings.width).unflatten(1, (2, -1))
+        waves[..., fast:] = 0.0
+        with torch.no_grad():
+            self.position_bias[:, 0] = SHARPNESS * math.sqrt(inside)
+            for block in self.blocks:
+                cast(Any, block).attention.distance.weight[::inside] += waves.flatten(1) / fast
 
     def forward(self, batch: Batch) -> States:
         memory = batch.memory  # (B, layers, M, width)

@@ -314,3 +314,15 @@ def test_with_a_cache_every_token_goes_through_the_layers_once():
         block.attention.keys_values = lambda context, of=keys_values: (seen.append(context.shape[1]), of(context))[1]
     read_on(model, tokens, [5, 5, 5, 5])
     assert sum(seen) == 2 * len(model.blocks) * 20
+
+
+def test_for_runs_of_minutes_head_h_begins_by_reading_h_steps_back():
+    settings = SegmentRecurrence(layers=2, heads=4, width=64, inner=64, memory=32, neighbours=True, dropout=0.0)
+    torch.manual_seed(0)
+    model = settings.build(range(11)).eval()
+    for block in model.blocks:
+        scores = model.position_bias[:, None] @ block.attention.distances(model.waves(33))  # (heads, 1, 34)
+        by_distance = scores[:, 0, :-1].flip(1)  # from 0 up
+        assert by_distance.argmax(1).tolist() == [0, 1, 2, 3]
+    plain = replace(settings, neighbours=False).build(range(11))
+    assert {name: p.shape for name, p in plain.named_parameters()} == {n: p.shape for n, p in model.named_parameters()}

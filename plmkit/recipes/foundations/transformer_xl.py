@@ -6,13 +6,16 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.stream import ParallelStreams
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
 BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
+FOR_MINUTES = (
+    "Batch, rate, warm-up, dropout, length, vocabulary, size and starting weights are set for minutes on a small "
+    "machine, not the paper's. The network and what it learns by are the paper's."
+)
 ADAM = AdamW(decay=0.0)
 
 
@@ -116,7 +119,15 @@ def transformer_xl_mini() -> Recipe:
         vocabulary=8_000,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=SegmentRecurrence(
-            layers=4, heads=4, width=256, inner=1024, memory=128, longest=128, dropout=0.0, attention_dropout=0.0
+            layers=4,
+            heads=4,
+            width=256,
+            inner=1024,
+            memory=128,
+            longest=128,
+            neighbours=True,
+            dropout=0.0,
+            attention_dropout=0.0,
         ),
         schedule=Schedule(
             steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
