@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import (
     evaluation_speed,
+    generation_speed,
     gpt_speed,
     prediction_speed,
     preparation_speed,
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "preparation_speed": preparation_speed,
     "prediction_speed": prediction_speed,
     "evaluation_speed": evaluation_speed,
+    "generation_speed": generation_speed,
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "resident": resident,

@@ -48,6 +48,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("recipe_speed", 3),
         ("resident", 1),
         ("evaluation_speed", 2),
+        ("generation_speed", 2),
         ("gpt_speed", 2),
         ("xlnet_speed", 2),
     ],
