@@ -241,3 +241,17 @@ def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_p
     drawn = (tmp_path / "memory.svg").read_text()
     assert drawn.count("<polyline") == 2
     assert "position in the segment of 16 tokens" in drawn
+
+
+@pytest.mark.slow
+def test_our_gpt2_and_theirs_are_trained_alike(mixed_corpus: Path, tmp_path: Path):
+    held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
+    small = ("architecture.layers=1", "architecture.width=32", "architecture.inner=64", "tokenizer.size=300",
+             "schedule.lengths=[[1.0, 32]]", "run.threads=1")  # fmt: skip
+    chosen = [part for setting in small for part in ("--set", setting)]
+    files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
+    done = bench("benchmarks.trained_alike", "--recipe", "gpt2-tiny", "--steps", "20", *files, *chosen)
+    told = json.loads((tmp_path / "trained_alike.json").read_text())
+    assert told["difference"] == pytest.approx(told["ours"] / told["theirs"] - 1)
+    assert abs(told["difference"]) < 0.1  # twenty steps from other starts
+    assert "within 2%" in done.stdout
