@@ -17,6 +17,7 @@ from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.embedding import PlacedEmbedding
 from plmkit.layers.packing import Packing
 from plmkit.layers.start import start_normal
+from plmkit.layers.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,7 @@ class DecoderModel(nn.Module):
     def begin(self, rows: int, longest: int) -> KeyValueCache:
         """Room for so many rows of up to so many tokens, all of which are read from the left."""
         settings = self.settings
-        return KeyValueCache(
+        cache = KeyValueCache(
             layers=settings.layers,
             rows=rows,
             heads=settings.heads,
@@ -165,16 +166,28 @@ class DecoderModel(nn.Module):
             inside=settings.width // settings.heads,
             like=self.embed.tokens.weight,
         )
+        if not self.training:
+            cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
+        return cache
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) further tokens to (B, n, width)."""
         rows, count = tokens.shape
+        if count == 1 and cache.steps:
+            return self.step(tokens[:, 0], cache)[:, None]
         places = torch.arange(cache.length, cache.length + count, device=tokens.device)
         hidden = self.embed(tokens.flatten(), places.repeat(rows))
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, cache.layer(number, count))
         cache.length += count
         return self.norm(hidden).view(rows, count, -1)
+
+    def step(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
+        """(B,) one further token in each row to (B, width)."""
+        hidden = self.embed.tokens.weight[tokens] + self.embed.positions.weight[cache.length]
+        for step, place, seen in zip(cache.steps, *cache.further(), strict=True):
+            hidden = step(hidden, place, seen)
+        return self.norm(hidden)
 
 
 def scaled(model: DecoderModel) -> DecoderModel:

@@ -1,5 +1,7 @@
 """Keys and values of what a decoder has read, in room that is taken once."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,27 +11,35 @@ class KeyValueCache:
 
     def __init__(self, *, layers: int, rows: int, heads: int, longest: int, inside: int, like: Tensor) -> None:
         self.length = 0  # steps it holds
-        shape = layers, rows, heads, longest, inside
-        self.keys, self.values = like.new_empty(shape), like.new_empty(shape)
+        self.steps: list[Any] = []  # the layers, made ready to read one token at a time
+        self.both = like.new_empty(layers, 2, rows, heads, longest, inside)
+
+    @property
+    def keys(self) -> Tensor:
+        return self.both[:, 0]
+
+    @property
+    def values(self) -> Tensor:
+        return self.both[:, 1]
 
     def layer(self, number: int, count: int) -> "Kept":
         """What one layer reads and writes while `count` tokens are read in each row."""
         return Kept(self.keys[number], self.values[number], self.length, count)
 
+    def further(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """One step more: for each layer, where its keys and values belong, and all of them with these."""
+        self.length += 1
+        return self.both[..., self.length - 1 : self.length, :].unbind(), self.both[..., : self.length, :].unbind()
+
     def pick(self, rows: Tensor) -> None:
         """Keep these rows, in this order; one may be named several times, or not at all."""
-        self.keys, self.values = (picked(held, rows, self.length) for held in (self.keys, self.values))
+        new = self.both.new_empty(*self.both.shape[:2], len(rows), *self.both.shape[3:])
+        torch.index_select(self.both[..., : self.length, :], 2, rows, out=new[..., : self.length, :])
+        self.both = new
 
     def cut(self, length: int) -> None:
         """Forget what was read behind the first so many steps."""
         self.length = length
-
-
-def picked(held: Tensor, rows: Tensor, length: int) -> Tensor:
-    layers, _, heads, longest, inside = held.shape
-    new = held.new_empty(layers, len(rows), heads, longest, inside)
-    torch.index_select(held[:, :, :, :length], 1, rows, out=new[:, :, :, :length])
-    return new
 
 
 class Kept:

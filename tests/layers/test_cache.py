@@ -42,6 +42,13 @@ def test_any_steps_give_what_one_pass_gives(model, tokens, steps):
 
 
 @torch.inference_mode()
+def test_one_row_token_by_token_gives_what_one_pass_gives(model, tokens):
+    cache = model.begin(1, 20)
+    found = torch.cat([model.extend(part, cache) for part in tokens[:1].split(1, dim=1)], dim=1)
+    torch.testing.assert_close(found, whole(model, tokens[:1]), rtol=1e-5, atol=1e-5)
+
+
+@torch.inference_mode()
 def test_picked_rows_go_on_as_those_they_came_from(model, tokens):
     cache = model.begin(3, 20)
     model.extend(tokens[:, :9], cache)

@@ -1,0 +1,47 @@
+"""One token further through a pre-norm layer, with nothing in between the operations themselves."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.layers.block import PreNormBlock
+
+Product = Callable[[Tensor], Tensor]
+
+
+def exact(linear: nn.Linear) -> Product:
+    return partial(F.linear, weight=linear.weight, bias=linear.bias)
+
+
+class Step:
+    """What a `PreNormBlock` with causal attention computes for one further token in each row, without its modules."""
+
+    def __init__(self, block: PreNormBlock, product: Callable[[nn.Linear], Product] = exact) -> None:
+        attention: Any = block.attention
+        feed_forward: Any = block.feed_forward
+        self.heads: int = attention.heads
+        self.band: int | None = getattr(attention, "band", None)
+        self.attention_norm, self.feed_forward_norm = norm(block.attention_norm), norm(block.feed_forward_norm)
+        self.query_key_value, self.output = product(attention.query_key_value), product(attention.output)
+        self.expand, self.contract = product(feed_forward.expand), product(feed_forward.contract)
+        self.activation: Product = feed_forward.activation
+
+    def __call__(self, hidden: Tensor, place: Tensor, seen: Tensor) -> Tensor:
+        """(B, width) to the same; its key and value are put in `place`, the last of (2, B, heads, length, inside)."""
+        rows, width = hidden.shape
+        joint = self.query_key_value(self.attention_norm(hidden)).view(rows, 3, self.heads, 1, -1).transpose(0, 1)
+        place.copy_(joint[1:])
+        if self.band is not None:
+            seen = seen[..., -self.band :, :]
+        mixed = F.scaled_dot_product_attention(joint[0], *seen)
+        hidden = hidden + self.output(mixed.view(rows, width))
+        return hidden + self.contract(self.activation(self.expand(self.feed_forward_norm(hidden))))
+
+
+def norm(module: nn.LayerNorm) -> Product:
+    shape, weight, bias, epsilon = module.normalized_shape, module.weight, module.bias, module.eps
+    return lambda hidden: torch.layer_norm(hidden, shape, weight, bias, epsilon)
