@@ -152,6 +152,8 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 
 def keep(figures: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """Without the folder: it is another one elsewhere."""
+    result = {name: value for name, value in result.items() if name != "out"}
     write_json(figures, result)
     return result
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.adaptive import AdaptiveEmbedding
+from plmkit.layers.band import Band
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.recollection import Recollection
@@ -93,13 +94,10 @@ class RelativeAttention(nn.Module):
 
     def forward(self, hidden: Tensor, past: "Past", sight: "Sight") -> Tensor:
         """What a segment (B, L, width) makes of its past and itself."""
-        key, value, distances = past(self, hidden)
         query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
         query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
-        by_distance = (query + sight.position_bias[:, None]) / math.sqrt(key.shape[-1]) @ distances
-        by_distance = sight.hide(relative_shift(by_distance, key.shape[2]))
-        dropout = self.dropout if self.training else 0.0
-        mixed = mix(query + sight.content_bias[:, None], key, value, by_distance, dropout)
+        contents, places = query + sight.content_bias[:, None], query + sight.position_bias[:, None]
+        mixed = past(self, hidden, contents, places / math.sqrt(query.shape[-1]), sight)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -121,15 +119,17 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     return drop(scores.softmax(-1), dropout) @ value
 
 
-Past = Callable[[RelativeAttention, Tensor], tuple[Tensor, Tensor, Tensor]]  # keys, values and distances to them
+Past = Callable[[RelativeAttention, Tensor, Tensor, Tensor, "Sight"], Tensor]  # what queries find in it
 
 
 def remembered(memory: Tensor | None, waves: Tensor) -> Past:
     """What the segments before left: keys and values are made of it anew, without gradient into it."""
 
-    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
         context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
-        return *attention.keys_values(context), attention.distances(waves)
+        key, value = attention.keys_values(context)
+        by_distance = sight.hide(relative_shift(places @ attention.distances(waves), key.shape[2]))
+        return mix(contents, key, value, by_distance, attention.dropout if attention.training else 0.0)
 
     return past
 
@@ -137,8 +137,13 @@ def remembered(memory: Tensor | None, waves: Tensor) -> Past:
 def recollected(cache: Recollection, layer: int) -> Past:
     """Keys and values of the steps before as they were made: for reading, not for learning."""
 
-    def past(attention: RelativeAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return cache.put(layer, *attention.keys_values(hidden))
+    def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
+        key, value, distances = cache.put(layer, *attention.keys_values(hidden))
+        contents = contents / math.sqrt(contents.shape[-1])
+        if sight.band is not None:
+            return sight.band.mix(contents, places, key, value, distances[..., -1 - cache.reach : -1])
+        scores = sight.hide(relative_shift(places @ distances, key.shape[-1])) + contents @ key
+        return scores.softmax(-1) @ value
 
     return past
 
@@ -150,6 +155,7 @@ class Sight:
     hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
     content_bias: Tensor  # (heads, head width), u
     position_bias: Tensor  # (heads, head width), v
+    band: Band | None = None  # where every query reads equally many steps
 
     def hide(self, scores: Tensor) -> Tensor:
         """(B, heads, L, K) scores, minus infinity where a query may not read."""
@@ -247,23 +253,26 @@ class SegmentRecurrenceModel(nn.Module):
         """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
         return torch.cat([self.advance(part, cache) for part in tokens.split(cache.most, dim=1)], dim=1)
 
+    @torch.no_grad()
     def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
         count = tokens.shape[1]
         cache.make_room(count)
         keys = count + min(cache.held, cache.reach - 1)
-        sight = self.sight(count, keys, cache.reach)
+        band = cache.band if count > 1 and cache.held >= cache.reach - 1 and tokens.device.type == "cpu" else None
+        sight = self.sight(count, keys, cache.reach, band)
         hidden = self.embed(tokens)
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, recollected(cache, number), sight)
         cache.advance(count)
         return hidden
 
-    def sight(self, queries: int, keys: int, window: int) -> Sight:
+    def sight(self, queries: int, keys: int, window: int, band: Band | None = None) -> Sight:
         """Of so many keys, the last of which are the queries' own."""
         return Sight(
-            hidden=out_of_sight(queries, keys, window, self.content_bias.device),
+            hidden=None if band else out_of_sight(queries, keys, window, self.content_bias.device),
             content_bias=self.content_bias,
             position_bias=self.position_bias,
+            band=band,
         )
 
     def waves(self, keys: int) -> Tensor:

@@ -1,0 +1,46 @@
+"""Attention of queries that read equally many steps back, by content and by distance."""
+
+from itertools import product
+
+import torch
+from torch import Tensor
+
+QUERIES_AT_ONCE = 128  # of one head: its scores stay near the processor
+
+
+class Band:
+    """Scores by distance are written where their keys stand, those by content added: nothing is shifted or copied.
+
+    Query i reads the keys from i to i + reach - 1, so in the rows of a table of all scores its own begin one place
+    later each time. Seen as a table whose rows are one longer, they stand under each other. For reading only.
+    """
+
+    def __init__(self, reach: int, like: Tensor) -> None:
+        self.reach = reach
+        self.scores = like.new_empty(QUERIES_AT_ONCE * (reach - 1 + QUERIES_AT_ONCE))
+
+    def mix(self, contents: Tensor, places: Tensor, keys: Tensor, values: Tensor, distances: Tensor) -> Tensor:
+        """(B, heads, Q, width) what queries of contents and of places, (B, heads, Q, width) each, find.
+
+        Keys are (B, heads, width, reach - 1 + Q), values (B, heads, reach - 1 + Q, width) and distances, from the
+        farthest to 0, (heads, width, reach).
+        """
+        found = torch.empty_like(contents)
+        for begin in range(0, contents.shape[2], QUERIES_AT_ONCE):
+            queries = slice(begin, min(begin + QUERIES_AT_ONCE, contents.shape[2]))
+            seen = slice(begin, queries.stop + self.reach - 1)
+            scores, within, beyond = self.tables(queries.stop - begin)
+            for row, head in product(range(len(contents)), range(contents.shape[1])):
+                beyond.fill_(-torch.inf)
+                torch.mm(places[row, head, queries], distances[head], out=within)
+                torch.addmm(scores, contents[row, head, queries], keys[row, head, :, seen], out=scores)
+                torch.softmax(scores, -1, out=scores)
+                torch.mm(scores, values[row, head, seen], out=found[row, head, queries])
+        return found
+
+    def tables(self, queries: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores (queries, keys) by key, those of them within reach (queries, reach) by distance, and the others."""
+        keys = self.reach - 1 + queries
+        within = self.scores.as_strided((queries, self.reach), (keys + 1, 1))
+        beyond = self.scores[self.reach :].as_strided((queries - 1, queries), (keys + 1, 1))
+        return self.scores[: queries * keys].view(queries, keys), within, beyond
