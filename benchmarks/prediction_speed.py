@@ -90,7 +90,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     torch.manual_seed(options.seed)
     model = EncoderModel(encoder, size)
     head = label_head(
-        encoder.width, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest)
+        encoder, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest)
     )
     network = Network(model, {"label": head}, {"label": 1.0})
     user = Model(network=network, architecture=encoder, tokenizer=ready, folder=folder)
