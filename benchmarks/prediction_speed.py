@@ -89,9 +89,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     )
     torch.manual_seed(options.seed)
     model = EncoderModel(encoder, size)
-    head = label_head(
-        encoder.width, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest)
-    )
+    head = label_head(encoder, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest))
     network = Network(model, {"label": head}, {"label": 1.0})
     user = Model(network=network, architecture=encoder, tokenizer=ready, folder=folder)
     pooled = user.states(user.rows(texts[:64]))[0].pooled

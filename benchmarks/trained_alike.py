@@ -20,7 +20,7 @@ from plmkit.errors import PlmError
 from plmkit.files import write_json
 from plmkit.recipe import Recipe
 from plmkit.run import settle
-from plmkit.training.loop import Budget
+from plmkit.training.loop import Budget, moved
 from plmkit.training.prepare import prepare
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
@@ -60,7 +60,10 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     )
     position = Position()
     for step in range(asked.steps):
-        batch, position = material.samples.next(position, schedule.batch, schedule.longest)
+        stage = schedule.stage(step / asked.steps)
+        if stage != position.stage:
+            position = moved(position, stage, schedule)
+        batch, position = material.samples.next(position, schedule.batch, schedule.lengths[stage][1])
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate * schedule.factor((step + 1) / (asked.steps + 1))
         loss = loss_of(model, batch)

@@ -269,7 +269,8 @@ def fill(
 def generate(
     model: ModelDir,
     prompts: Annotated[
-        list[str] | None, typer.Argument(metavar="PROMPT...", help="How the text begins; several are written at once.")
+        list[str] | None,
+        typer.Argument(metavar="PROMPT...", help="How the text begins; several are written at once, shown in order."),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A .txt file with a prompt on each line.")] = None,
     tokens: Annotated[int, typer.Option(help="New tokens at most.")] = 100,
@@ -279,7 +280,9 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Draw from so many of the likeliest tokens.")] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(help="Draw from the likeliest that have this share together. 0.95 where nothing is told."),
+        typer.Option(
+            help="Draw from the likeliest that have this share together. 0.95 unless told, or top-k is; 1: all."
+        ),
     ] = None,
     beams: Annotated[int | None, typer.Option(help="Search for the likeliest text, so many at a time.")] = None,
     length_penalty: Annotated[

@@ -85,17 +85,18 @@ def head_of(model: Model) -> Any:
 
 def read_text(tokenizer: Tokenizer, file: Path) -> Text:
     """Documents as they are trained on: sentences with a space between them, and an end behind each document."""
-    parts, characters, size = [np.array([tokenizer.vocabulary.end])], 0, 0
+    parts, characters, size, ends = [np.array([tokenizer.vocabulary.end])], 0, 0, 1
     for document in open_corpus([file]).documents():
         sentences: list[str] = []
         for paragraph in document.paragraphs:
             sentences += spaced(split_sentences(paragraph), first=not sentences)
         own = sentences if tokenizer.kind.spaced else [sentence.lstrip() for sentence in sentences]
         parts += [tokenizer.encode_many(own)[0].astype(np.int64), np.array([tokenizer.vocabulary.end])]
+        ends += 1
         characters += sum(map(len, sentences)) + 1
         size += sum(len(sentence.encode("utf-8", "replace")) for sentence in sentences) + 1
     tokens = np.concatenate(parts)
-    if len(tokens) <= len(parts):
+    if len(tokens) == ends:
         raise InputError(f"{file} has no text to read.")
     return Text(tokens=tokens, characters=characters, bytes=size)
 
@@ -115,28 +116,31 @@ def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Cal
         raise SettingError(
             f"{model.folder} remembers what it has read, so there are no windows and no --stride to set."
         )
-    network: Any = model.network.model
     if memory is not None:
         if not hasattr(settings, "memory") or memory < 1:
             raise SettingError(
                 f"--memory is how many steps a Transformer-XL keeps, 1 or more; found {memory} for {model.folder}."
             )
-        network.settings = replace(settings, memory=memory)
-    told = f"memory of {network.settings.reach} steps" if hasattr(settings, "memory") else "state of all tokens before"
-    return lambda tokens, advance: reading_on(model, tokens, advance), told
+        settings = replace(settings, memory=memory)
+    told = f"memory of {settings.reach} steps" if hasattr(settings, "memory") else "state of all tokens before"
+    return lambda tokens, advance: reading_on(model, tokens, advance, settings), told
 
 
 @torch.inference_mode()
-def reading_on(model: Model, tokens: Tensor, advance: Advance) -> Tensor:
+def reading_on(model: Model, tokens: Tensor, advance: Advance, settings: Any = None) -> Tensor:
     """(T,) minus the log-probability of each token but the first; each goes through the network once."""
     network: Any = model.network.model
-    cache = network.begin(1, len(tokens))
-    found = []
-    for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
-        hidden = network.extend(given[None], cache)[0]
-        found.append(surprise(model, hidden, asked))
-        advance(len(asked))
-    return torch.cat(found)
+    own, network.settings = network.settings, settings or network.settings  # another memory, for this text alone
+    try:
+        cache = network.begin(1, len(tokens))
+        found = []
+        for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
+            hidden = network.extend(given[None], cache)[0]
+            found.append(surprise(model, hidden, asked))
+            advance(len(asked))
+        return torch.cat(found)
+    finally:
+        network.settings = own
 
 
 @torch.inference_mode()

@@ -183,7 +183,7 @@ class Model:
         writing = writing_of(asked)
         if writing.n != 1:
             raise SettingError(f"A stream is one text; found n={writing.n}. Use model.generate.")
-        pieces = self.author.stream(one_text(prompt, "model.stream"), writing)
+        pieces = self.author.told([one_text(prompt, "model.stream")], writing)
         return (piece for piece in pieces if isinstance(piece, str))
 
     @cached_property

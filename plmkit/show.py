@@ -16,7 +16,7 @@ from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
-from plmkit.recipe import CHOICES, Recipe
+from plmkit.recipe import CHOICES, Recipe, recipe_from_json
 from plmkit.settings import snake, to_json
 from plmkit.training.prepare import asks_next
 
@@ -157,7 +157,7 @@ def pretrained(out: Path, about: dict[str, Any]) -> None:
         + (f"; loss on held-out text: {told}." if told else ".")
     )
     console.print(f"The model is in {out}. Next:", markup=False)
-    if result.get("valid/causal_lm") is not None:
+    if getattr(recipe_from_json(about["recipe"]).architecture, "left_to_right", False):
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
     else:
         console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)

@@ -284,3 +284,12 @@ def test_every_objective_is_in_some_recipe_or_named_as_a_choice_and_is_shown_wit
     for objective in used - set(WEIGHTINGS):
         name = next(name for name, make in CATALOGUE.items() if objective in map(type, make().objectives))
         assert f"objectives: {objective.__name__}: {objective.__doc__}" in plm("recipes", name).out
+
+
+def test_every_position_that_a_writer_can_read_is_trained():
+    """A table of positions longer than the rows would be read where nothing was learnt."""
+    writers = [make() for make in CATALOGUE.values()]
+    bounded = [recipe for recipe in writers if getattr(recipe.architecture, "bounded", False)]
+    assert {"gpt1-mini", "gpt2-xl", "gpt3-tiny"} <= {recipe.name for recipe in bounded}
+    for recipe in bounded:
+        assert recipe.architecture.longest == recipe.schedule.longest, recipe.name

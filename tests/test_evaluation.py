@@ -165,6 +165,12 @@ def test_a_longer_memory_can_be_asked_for(tmp_path):
     assert (short.reading, long.reading) == ("memory of 6 steps", "memory of 20 steps")
     assert short.loss != long.loss
     assert np.isfinite(long.loss)
+    assert evaluate_text(model, tmp_path / "text.txt") == short  # the model is as it was
+
+
+def test_one_word_is_a_text(tmp_path):
+    (tmp_path / "text.txt").write_text("a")
+    assert evaluate_text(model_of(XL, AdaptiveLM()), tmp_path / "text.txt").tokens == 2  # and its end
 
 
 def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):

@@ -26,36 +26,36 @@ class Author:
 
     def generate(self, prompts: Sequence[str], writing: Writing) -> list[Text]:
         """`n` texts for each prompt, in order."""
+        return [text for text in self.told(prompts, writing) if isinstance(text, Text)]
+
+    def told(self, prompts: Sequence[str], writing: Writing) -> Iterator[str | Text]:
+        """Text after text in pieces, each as soon as it can be said, and behind its pieces each one whole.
+
+        All are written side by side; beams say nothing before a prompt's search is over.
+        """
         encoded = [self.read(prompt) for prompt in prompts]
         if writing.beams is not None:
-            return [
-                text
-                for number, prompt in enumerate(prompts)
-                for text in self.searched(prompt, encoded[number], writing, number)
-            ]
+            for prompt, tokens in zip(prompts, encoded, strict=True):
+                for text in self.searched(prompt, tokens, writing):
+                    yield text.text
+                    yield text
+            return
         rows = [
             self.row(prompt, encoded[number], writing, number, sample)
             for number, prompt in enumerate(prompts)
             for sample in range(writing.n)
         ]
-        for group in alike(rows, writing.tokens):
+        places = {row: place for place, row in enumerate(rows)}
+        turn, said = 0, 0  # whose text is being told, and how many of its pieces were
+        for group in sorted(alike(rows, writing.tokens), key=lambda group: min(places[row] for row in group)):
             for _ in self.written(group, writing):
-                pass
-        return [row.result() for row in rows]
-
-    def stream(self, prompt: str, writing: Writing) -> Iterator[str | Text]:
-        """The text in pieces, as soon as each can be said, and at last the whole; beams say nothing before the end."""
-        tokens = self.read(prompt)
-        if writing.beams is not None:
-            (text,) = self.searched(prompt, tokens, writing, 0)
-            yield text.text
-            yield text
-            return
-        row = self.row(prompt, tokens, writing, 0, 0)
-        for _, piece in self.written([row], writing):
-            if piece:
-                yield piece
-        yield row.result()
+                while turn < len(rows):
+                    yield from rows[turn].pieces[said:]
+                    said = len(rows[turn].pieces)
+                    if rows[turn].ended is None:
+                        break
+                    yield rows[turn].result()
+                    turn, said = turn + 1, 0
 
     @torch.inference_mode()
     def written(self, rows: Sequence[Row], writing: Writing) -> Iterator[tuple[int, str]]:
@@ -65,8 +65,8 @@ class Author:
             yield from write(self.writer, rows, writing)
 
     @torch.inference_mode()
-    def searched(self, prompt: str, tokens: list[int], writing: Writing, number: int) -> list[Text]:
-        found = search(self.writer, lambda: self.row(prompt, tokens, writing, number, 0), writing)
+    def searched(self, prompt: str, tokens: list[int], writing: Writing) -> list[Text]:
+        found = search(self.writer, self.row(prompt, tokens, writing, 0, 0), writing)
         return [row.result(score) for row, score in found]
 
     def read(self, prompt: str) -> list[int]:

@@ -1,6 +1,7 @@
 """One text while it is written."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from plmkit.data.randomness import generator
@@ -40,6 +41,13 @@ class Row:
         self.rng = generator(writing.seed, *key)  # its own, so that its text does not depend on its neighbours
         self.pieces: list[str] = []
         self.ended: str | None = None
+
+    def branch(self) -> "Row":
+        """Another that goes on from here."""
+        other = copy(self)
+        other.written, other.pieces = [*self.written], [*self.pieces]
+        other.spelling, other.stops = self.spelling.branch(), copy(self.stops)
+        return other
 
     def add(self, token: int) -> str:
         """Take a token; gives the text that can be said now."""

@@ -1,6 +1,7 @@
 """Tokens to text as they come: no half characters, nothing that the next token could still change."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -15,6 +16,11 @@ class Spelling:
         self.tokenizer = tokenizer
         self.window = list(prompt[-CONTEXT:])
         self.said = tokenizer.decode(self.window)
+
+    def branch(self) -> "Spelling":
+        other = copy(self)
+        other.window = [*self.window]
+        return other
 
     def add(self, token: int) -> str:
         """What can be said now; it may be nothing, or more than this token."""

@@ -36,28 +36,29 @@ def prompts_of(given: Sequence[str], file: Path | None) -> list[str]:
 
 
 def write_texts(model: Model, prompts: Sequence[str], writing: Writing, screen: Screen, *, as_json: bool) -> None:
-    """One text appears as it is written, several when all are there; each behind its prompt."""
-    if as_json or len(prompts) * writing.n > 1:
+    """Each text behind its prompt as it is written, in order; as JSON when all are there."""
+    if as_json:
         texts = model.author.generate(prompts, writing)
-        if as_json:
-            print(json.dumps({"texts": [vars(text) for text in texts]}, ensure_ascii=False))
-        else:
-            sys.stdout.write(BETWEEN.join(shown(text.whole) for text in texts) + "\n")
+        print(json.dumps({"texts": [vars(text) for text in texts]}, ensure_ascii=False))
     else:
-        texts = [streamed(model, prompts[0], writing)]
+        texts = streamed(model, prompts, writing)
     tell_ends(texts, writing, model, screen)
 
 
-def streamed(model: Model, prompt: str, writing: Writing) -> Text:
-    pieces = model.author.stream(prompt, writing)
-    first = next(pieces)  # before anything is printed, so that a prompt that cannot be leaves stdout empty
-    sys.stdout.write(shown(prompt))
-    while isinstance(first, str):
-        sys.stdout.write(shown(first))
-        sys.stdout.flush()
-        first = next(pieces)
+def streamed(model: Model, prompts: Sequence[str], writing: Writing) -> list[Text]:
+    """A prompt is printed when something follows it, so that one that cannot be leaves stdout empty."""
+    texts: list[Text] = []
+    begun = False
+    for piece in model.author.told(prompts, writing):
+        if not begun:
+            sys.stdout.write((BETWEEN if texts else "") + shown(prompts[len(texts) // writing.n]))
+        if begun := isinstance(piece, str):
+            sys.stdout.write(shown(piece))
+            sys.stdout.flush()
+        else:
+            texts.append(piece)
     sys.stdout.write("\n")
-    return first
+    return texts
 
 
 def shown(text: str) -> str:
@@ -78,9 +79,10 @@ def tell_ends(texts: Sequence[Text], writing: Writing, model: Model, screen: Scr
         )
     endless = [text for text in texts if text.ended in (LENGTH, CONTEXT)]
     if writing.stop and endless:
+        advice = "Shorten the prompt" if len(cut) == len(endless) else "Allow more with --tokens"
         raise SettingError(
             f"No stop string came: {of_texts(endless, texts)} after {max(text.tokens for text in endless):,} tokens.\n"
-            "Allow more with --tokens, or give another --stop; what was written is printed."
+            f"{advice}, or give another --stop; what was written is printed."
         )
 
 

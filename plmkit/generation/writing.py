@@ -8,11 +8,12 @@ from typing import Any
 from plmkit.errors import SettingError, nearest
 
 TEMPERATURE, TOP_P = 0.8, 0.95  # of a text for people: varied, and rarely off the track
+COLDEST = 1e-6  # below, scores that differ at all leave only the likeliest token, and dividing them overflows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Writing:
-    """What is asked of generation; what is not told is drawn at temperature 0.8 from the likeliest 95 %."""
+    """What is asked of generation; what is not told is drawn at temperature 0.8, from the likeliest 95 % or top-k."""
 
     tokens: int = 100  # new ones, at most
     temperature: float | None = None  # 0: the likeliest token every time
@@ -62,17 +63,18 @@ class Writing:
             return
         if self.top_k is not None or self.top_p is not None:
             raise SettingError(
-                "At temperature 0 the likeliest token is taken every time, so top-k and top-p would change nothing. "
-                "Leave them out, or give a temperature above 0."
+                f"At temperature {self.temperature:g} the likeliest token is taken every time, so top-k and top-p "
+                "would change nothing. Leave them out, or give a temperature above 0."
             )
         if self.n > 1:
             raise SettingError(
-                f"At temperature 0 all {self.n} texts would be the same. Give a temperature above 0, or beams."
+                f"At temperature {self.temperature:g} all {self.n} texts would be the same. "
+                "Give a temperature above 0, or beams."
             )
 
     @property
     def greedy(self) -> bool:
-        return self.beams is None and self.temperature == 0
+        return self.beams is None and self.heat < COLDEST
 
     @property
     def heat(self) -> float:
@@ -80,9 +82,9 @@ class Writing:
 
     @property
     def share(self) -> float:
-        """Top-p; where only top-k is given, that alone decides."""
+        """Top-p; where top-k is given without it, that alone decides."""
         if self.top_p is None:
-            return TOP_P if self.top_k is None and self.temperature is None else 1.0
+            return TOP_P if self.top_k is None else 1.0
         return self.top_p
 
 

@@ -102,11 +102,43 @@ def test_the_same_seed_gives_the_same_texts_and_another_others():
 def test_a_stream_says_the_text_in_pieces_and_then_the_whole():
     author = toy()
     for writing in (GREEDY, Writing(tokens=30, seed=4), Writing(tokens=9, beams=3)):
-        *said, whole = author.stream("我的", writing)
+        *said, whole = author.told(["我的"], writing)
         assert whole == author.generate(["我的"], writing)[0]
         assert "".join(said) == whole.text
         assert "\ufffd" not in whole.text
         assert writing.beams or len(said) > 1
+
+
+def test_several_texts_are_told_in_order_the_first_from_its_first_piece():
+    author = toy()
+    prompts = ["a bird hears the moon, and", "it", "the cat"]
+    for writing in (GREEDY, Writing(tokens=30, n=2), Writing(tokens=4, n=2), Writing(tokens=5, beams=2, n=2)):
+        told = list(author.told(prompts, writing))
+        texts = [text for text in told if isinstance(text, Text)]
+        assert texts == author.generate(prompts, writing)
+        assert [text.prompt for text in texts] == [prompt for prompt in prompts for _ in range(writing.n)]
+        for text in texts:
+            said = told[: told.index(text)]
+            assert "".join(said) == text.text
+            told = told[len(said) + 1 :]
+    steps, extend = [], author.writer.model.extend
+    author.writer.model.extend = lambda tokens, cache: steps.append(1) or extend(tokens, cache)
+    next(author.told(prompts, Writing(tokens=30, temperature=0)))
+    assert len(steps) < 20  # not when all thirty are there
+
+
+def test_a_search_spells_each_beginning_once():
+    author = toy()
+    decode, calls = author.tokenizer.decode, []
+    author.tokenizer.decode = lambda ids: calls.append(1) or decode(ids)
+    counts = {}
+    for tokens in (50, 100):
+        calls.clear()
+        (found,) = author.generate(["the cat"], Writing(tokens=tokens, beams=4))
+        assert found.tokens == tokens
+        counts[tokens] = len(calls)
+    assert counts[100] < 2.2 * counts[50]
+    assert counts[100] <= 100 * 2 * 4 * 1.1
 
 
 def test_special_tokens_are_never_written():
@@ -140,7 +172,7 @@ def test_a_prompt_that_is_empty_or_too_long_is_refused():
     with pytest.raises(InputError, match="The prompt is empty"):
         author.generate(["the cat", ""], GREEDY)
     with pytest.raises(InputError, match=r"The prompt has \d+ tokens, but this model reads 12 at most"):
-        list(author.stream("the cat sees a house and a bird hears the moon", GREEDY))
+        list(author.told(["the cat sees a house and a bird hears the moon"], GREEDY))
 
 
 def test_long_and_short_prompts_go_in_separate_groups():

@@ -34,10 +34,18 @@ def test_what_cannot_be_or_would_change_nothing_is_refused(asked, said):
         Writing(**asked)
 
 
-def test_what_is_not_told_is_drawn_at_a_mild_temperature_and_what_is_told_stands_alone():
+def test_what_is_not_told_is_drawn_at_a_mild_temperature_from_the_likeliest():
     assert (Writing().heat, Writing().share) == (0.8, 0.95)
-    assert (Writing(temperature=1.0).heat, Writing(temperature=1.0).share) == (1.0, 1.0)
+    assert (Writing(temperature=0.8).heat, Writing(temperature=0.8).share) == (0.8, 0.95)  # as if not told
+    assert (Writing(temperature=1.0, top_p=1.0).heat, Writing(temperature=1.0, top_p=1.0).share) == (1.0, 1.0)
     assert (Writing(top_k=5).heat, Writing(top_k=5).share) == (0.8, 1.0)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.0, 5e-324, 1e-320, 1e-30])
+def test_next_to_no_temperature_is_none(temperature):
+    assert Writing(temperature=temperature).greedy
+    with pytest.raises(SettingError, match="all 2 texts would be the same"):
+        Writing(temperature=temperature, n=2)
 
 
 def test_callers_from_python_may_give_one_stop_string_and_leave_things_out():

@@ -101,6 +101,13 @@ def test_a_stop_string_that_never_comes_is_told_and_nothing_is_lost(plm, decoder
     assert len(ran.err.splitlines()) <= 3
 
 
+def test_a_full_context_is_no_reason_to_ask_for_more_tokens(plm, decoder):
+    ran = plm("generate", decoder, "the cat", "--tokens", 500, "--top-k", 3, "--seed", 1, "--stop", "never this")
+    assert ran.code == 2
+    assert "This model reads 48 tokens at most" in ran.err
+    assert "Shorten the prompt, or give another --stop" in ran.err and "--tokens" not in ran.err
+
+
 def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
     whole = model.generate("the cat", tokens=20, temperature=0)[0].text
     stop = whole[4:7]

@@ -51,7 +51,13 @@ def gpt1_mini() -> Recipe:
             layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0
         ),
         schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
+            steps=10_000,
+            batch=8,
+            lengths=((0.9, 128), (1.0, 256)),  # the last rows teach the later positions
+            rate=1e-3,
+            warmup=0.05,
+            shape="cosine",
+            optimizer=AdamW(),
         ),
     )
 
