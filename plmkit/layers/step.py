@@ -10,25 +10,21 @@ from torch import Tensor, nn
 
 from plmkit.layers.block import PreNormBlock
 
-Product = Callable[[Tensor], Tensor]
-
-
-def exact(linear: nn.Linear) -> Product:
-    return partial(F.linear, weight=linear.weight, bias=linear.bias)
+Operation = Callable[[Tensor], Tensor]
 
 
 class Step:
     """What a `PreNormBlock` with causal attention computes for one further token in each row, without its modules."""
 
-    def __init__(self, block: PreNormBlock, product: Callable[[nn.Linear], Product] = exact) -> None:
+    def __init__(self, block: PreNormBlock) -> None:
         attention: Any = block.attention
         feed_forward: Any = block.feed_forward
         self.heads: int = attention.heads
         self.band: int | None = getattr(attention, "band", None)
         self.attention_norm, self.feed_forward_norm = norm(block.attention_norm), norm(block.feed_forward_norm)
-        self.query_key_value, self.output = product(attention.query_key_value), product(attention.output)
-        self.expand, self.contract = product(feed_forward.expand), product(feed_forward.contract)
-        self.activation: Product = feed_forward.activation
+        self.query_key_value, self.output = linear(attention.query_key_value), linear(attention.output)
+        self.expand, self.contract = linear(feed_forward.expand), linear(feed_forward.contract)
+        self.activation: Operation = feed_forward.activation
 
     def __call__(self, hidden: Tensor, place: Tensor, seen: Tensor) -> Tensor:
         """(B, width) to the same; its key and value are put in `place`, the last of (2, B, heads, length, inside)."""
@@ -42,6 +38,10 @@ class Step:
         return hidden + self.contract(self.activation(self.expand(self.feed_forward_norm(hidden))))
 
 
-def norm(module: nn.LayerNorm) -> Product:
+def linear(module: nn.Linear) -> Operation:
+    return partial(F.linear, weight=module.weight, bias=module.bias)
+
+
+def norm(module: nn.LayerNorm) -> Operation:
     shape, weight, bias, epsilon = module.normalized_shape, module.weight, module.bias, module.eps
     return lambda hidden: torch.layer_norm(hidden, shape, weight, bias, epsilon)
