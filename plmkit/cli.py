@@ -344,7 +344,9 @@ def prompt(
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Weigh an answer against how likely it is without a question.")
     ] = False,
-    tokens: Annotated[int, typer.Option(help="Of a written answer, at most; its first line counts.")] = 50,
+    tokens: Annotated[
+        int | None, typer.Option(help="Of a written answer, at most; its first line counts. 50 unless told.")
+    ] = None,
     beams: Annotated[int | None, typer.Option(help="Search for written answers, so many at a time.")] = None,
     limit: Annotated[int | None, typer.Option(help="Ask so many rows at most.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the demonstrations.")] = 0,
@@ -353,15 +355,14 @@ def prompt(
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
     from plmkit import show
     from plmkit.generation.prompting import Prompting, as_told, ask
-    from plmkit.generation.shots import read_labels, read_task
+    from plmkit.generation.shots import read_labels, read_tasks
     from plmkit.loading import load
 
     prompting = Prompting(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
-    words = read_labels(labels)
-    asked, shown = read_task(task, kind, words), read_task(train, kind, words) if train else None
+    asked, shown = read_tasks(task, train, kind, read_labels(labels))
     told = as_told(ask(load(model).author, asked, shown, prompting))
     if told["shots"] < shots:
         screen().say(f"Only {told['shots']} of {shots} demonstrations fit into the model's context.")

@@ -1,7 +1,7 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -35,10 +35,13 @@ class Network(nn.Module):
     def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
         """Losses without their weights, and what the model remembers for the next rows of the same streams."""
         states = self.model(batch.readings())
-        return {name: head(states, batch) for name, head in self.named_heads()}, states.memory
+        losses = {name: head(states, batch) for name, head in self.named_heads()}
+        more = {head.also: head.beside(states, batch) for _, head in self.learning_more()}
+        return losses | more, states.memory
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: self.weights[name] * loss for name, loss in losses.items()}
+        weights = self.weights | {head.also: self.weights[name] for name, head in self.learning_more()}
+        return {name: weights[name] * loss for name, loss in losses.items()}
 
     def advance(self, progress: float) -> None:
         """Tell heads that change in the course of a run how much of it is done."""
@@ -49,10 +52,15 @@ class Network(nn.Module):
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """How many answers each loss is the mean of."""
-        return {name: head.scored(batch) for name, head in self.named_heads()}
+        more = {head.also: head.scored(batch) for _, head in self.learning_more()}
+        return {name: head.scored(batch) for name, head in self.named_heads()} | more
 
     def named_heads(self) -> Iterator[tuple[str, Head]]:
         return ((name, cast(Head, head)) for name, head in self.heads.items())
+
+    def learning_more(self) -> Iterator[tuple[str, Any]]:
+        """Heads that have a second loss in training, `beside` the first and under a name of its own, `also`."""
+        return ((name, head) for name, head in self.heads.items() if self.training and getattr(head, "also", None))
 
     def start(self, frequencies: np.ndarray) -> None:
         """Let heads that can begin from how often each token occurs."""

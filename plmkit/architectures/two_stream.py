@@ -71,6 +71,8 @@ class TwoStream:
 class TwoStreamModel(nn.Module):
     """Reads rows by their content; where an order and targets are given, answers from the query stream instead."""
 
+    slows_blocks_only: ClassVar[bool] = True  # where lower layers learn slower, the last has the full rate
+
     def __init__(self, settings: TwoStream, vocabulary_size: int) -> None:
         super().__init__()
         self.settings = settings
@@ -172,7 +174,7 @@ class TwoStreamBlock(nn.Module):
         super().__init__()
         self.attention = RelativeAttention(settings.width, settings.heads, settings.attention_dropout)
         self.attention_norm = nn.LayerNorm(settings.width, eps=settings.epsilon)
-        self.feed_forward = DroppingFeedForward(settings)
+        self.feed_forward = FeedForward(settings.width, settings.inner, settings.activation, settings.dropout)
         self.feed_forward_norm = nn.LayerNorm(settings.width, eps=settings.epsilon)
         self.dropout = Dropout(settings.dropout)
 
@@ -194,14 +196,3 @@ class TwoStreamBlock(nn.Module):
     def finish(self, stream: Tensor, read: Tensor) -> Tensor:
         stream = self.attention_norm(stream + self.dropout(read))
         return self.feed_forward_norm(stream + self.dropout(self.feed_forward(stream)))
-
-
-class DroppingFeedForward(FeedForward):
-    """With dropout between its layers too, as the released code has it."""
-
-    def __init__(self, settings: TwoStream) -> None:
-        super().__init__(settings.width, settings.inner, settings.activation)
-        self.dropout = Dropout(settings.dropout)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return self.contract(self.dropout(self.activation(self.expand(hidden))))

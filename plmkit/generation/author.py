@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
-from plmkit.errors import InputError
+from plmkit.errors import InputError, SettingError
 from plmkit.generation.beams import search
 from plmkit.generation.drafting import write_drafted
 from plmkit.generation.row import Row, Text
+from plmkit.generation.spelling import can_spell
 from plmkit.generation.write import Writer, write
 from plmkit.generation.writing import Writing
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -33,6 +34,7 @@ class Author:
 
         All are written side by side; beams say nothing before a prompt's search is over.
         """
+        self.check_stops(writing)
         encoded = [self.read(prompt) for prompt in prompts]
         if writing.beams is not None:
             for prompt, tokens in zip(prompts, encoded, strict=True):
@@ -80,6 +82,15 @@ class Author:
                 "the new ones included. Shorten the prompt."
             )
         return tokens
+
+    def check_stops(self, writing: Writing) -> None:
+        for stop in writing.stop:
+            if not can_spell(self.tokenizer, stop):
+                read = self.tokenizer.decode(self.tokenizer.encode_plain(stop))
+                raise SettingError(
+                    f"The stop string {stop!r} can never come: this model's tokenizer "
+                    + (f"reads it as {read!r}. Give another." if read else "does not see it. Give another.")
+                )
 
     def or_a_new_text(self) -> str:
         return f", or {self.tokenizer.vocabulary.tokens[self.end]} to begin a new text" if self.end >= 0 else ""

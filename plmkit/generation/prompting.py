@@ -11,9 +11,11 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import MEASURES
 from plmkit.generation.author import Author
 from plmkit.generation.likelihood import token_logs
-from plmkit.generation.shots import Task, Template, prompt_of
-from plmkit.generation.writing import Writing
+from plmkit.generation.shots import Kind, Task, Template, line_end_of, prompt_of
+from plmkit.generation.writing import Writing, at_least
 from plmkit.tasks.scores import class_scores
+
+TOKENS = 50  # of a written answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class Prompting:
     shots: int = 0
     template: str | None = None
     calibrated: bool = False  # an answer is weighed against how likely it is without a question
-    tokens: int = 50  # of a written answer
+    tokens: int | None = None  # of a written answer, 50 unless told
     beams: int | None = None  # of a written answer
     limit: int | None = None  # of rows
     seed: int = 0
@@ -33,6 +35,24 @@ class Prompting:
             raise SettingError(f"shots is how many demonstrations to show, 0 or more; found {self.shots}.")
         if self.limit is not None and self.limit < 1:
             raise SettingError(f"limit is how many rows to ask, 1 or more; found {self.limit}.")
+        if self.tokens is not None:
+            at_least("tokens", self.tokens, 1)
+        if self.beams is not None:
+            at_least("beams", self.beams, 1)
+
+    def check(self, kind: Kind) -> None:
+        """What would change nothing is refused."""
+        given = [name for name, value in (("tokens", self.tokens), ("beams", self.beams)) if value is not None]
+        if kind.listed and given:
+            raise SettingError(
+                f"A task of the kind {kind.name} is answered by likelihood and nothing is written, so "
+                f"{' and '.join(given)} would change nothing. Leave {'it' if len(given) == 1 else 'them'} out."
+            )
+        if self.calibrated and not kind.listed:
+            raise SettingError(
+                f"A task of the kind {kind.name} is answered by writing, so there are no answers to choose from that "
+                "could be calibrated. Leave calibrated out."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +69,9 @@ class Answers:
 
 def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) -> Answers:
     """Each row of the task behind demonstrations from `shown`, or from the task itself, which then asks the rest."""
-    template = Template(text=prompting.template or task.kind.template, answer=task.kind.answer)
+    prompting.check(task.kind)
+    line_end = line_end_of(author.tokenizer) if prompting.shots or not task.kind.listed else "\n"
+    template = Template(text=prompting.template or task.kind.template, answer=task.kind.answer, line_end=line_end)
     shots, rows, choices = drawn(task, shown, prompting)
     choices = widened(choices, shots, task)
     shots = fitting(author, template, shots, rows, task, prompting)
@@ -57,7 +79,7 @@ def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) ->
     if task.kind.listed:
         said = likeliest(author, template, prompts, choices, prompting.calibrated)
     else:
-        said = written(author, prompts, prompting)
+        said = written(author, prompts, prompting, line_end)
     wanted = [row[task.kind.answer] for row in rows]
     return Answers(
         kind=task.kind.name,
@@ -105,7 +127,7 @@ def fitting(
         return shots
     sizes = author.tokenizer.encode_many([template.question(row) for row in rows])[1]
     longest = rows[int(np.argmax(sizes))]
-    room = prompting.tokens
+    room = prompting.tokens or TOKENS
     if task.kind.listed:
         room = int(max(author.tokenizer.encode_many([template.said(a) for some in task.choices for a in some])[1]))
     for count in range(len(shots), -1, -1):
@@ -150,10 +172,11 @@ def answer_logs(author: Author, pairs: Sequence[tuple[str, str]]) -> list[np.nda
     return [logs[first - 1 :] for logs, first in zip(token_logs(author, rows), firsts, strict=True)]
 
 
-def written(author: Author, prompts: Sequence[str], prompting: Prompting) -> list[str]:
+def written(author: Author, prompts: Sequence[str], prompting: Prompting, line_end: str) -> list[str]:
     """The first line that the model writes, by the likeliest tokens or beams."""
     temperature = 0.0 if prompting.beams is None else None
-    writing = Writing(tokens=prompting.tokens, temperature=temperature, beams=prompting.beams, stop=("\n",))
+    tokens = prompting.tokens or TOKENS
+    writing = Writing(tokens=tokens, temperature=temperature, beams=prompting.beams, stop=(line_end,))
     return [text.text.strip() for text in author.generate(prompts, writing)]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from plmkit.data.reading.whole import read_table, where
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.generation.spelling import can_spell
 from plmkit.tasks.rows import FIRST, LABEL, SECOND, TEXT
+from plmkit.tokenizers.tokenizer import Tokenizer
 
 FIELD = re.compile(r"\{(\w+)\}")
-BETWEEN = "\n\n"  # of demonstrations
+LINE_ENDS = ("\n", "|", ";", "/", ".")  # the first that a tokenizer can spell ends an answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,7 @@ class Template:
 
     text: str
     answer: str
+    line_end: str = "\n"
 
     def __post_init__(self) -> None:
         fields = FIELD.findall(self.text)
@@ -113,7 +116,18 @@ def filled(line: str, row: Mapping[str, str]) -> str | None:
 
 def prompt_of(template: Template, shots: Sequence[Mapping[str, str]], row: Mapping[str, str]) -> str:
     """Demonstrations, then the question (Brown et al., 2020, 2.4)."""
-    return BETWEEN.join([*(template.demonstration(shot) for shot in shots), template.question(row)])
+    between = "\n\n" if template.line_end == "\n" else f" {template.line_end} "
+    return between.join([*(template.demonstration(shot) for shot in shots), template.question(row)])
+
+
+def line_end_of(tokenizer: Tokenizer) -> str:
+    """What parts demonstrations and ends an answer: a line break, or a mark where the tokenizer has no line breaks."""
+    if (found := next((mark for mark in LINE_ENDS if can_spell(tokenizer, mark)), None)) is None:
+        raise InputError(
+            f"This model's tokenizer can spell neither a line break nor {' '.join(LINE_ENDS[1:])}, so demonstrations "
+            "would run together and answers would not end. Take a model with another tokenizer."
+        )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +137,28 @@ class Task:
     kind: Kind
     rows: list[dict[str, str]]  # the answer's field among them
     choices: list[tuple[str, ...]]  # for each row what may be answered; empty where anything may
+    labels: frozenset[str]  # as the file has them
     path: Path
+
+
+def read_tasks(
+    path: Path, train: Path | None, kind_name: str | None, words: Mapping[str, str]
+) -> tuple[Task, Task | None]:
+    """The rows to ask and those to show, with words for their labels, every one of which must occur."""
+    asked, shown = read_task(path, kind_name, words), read_task(train, kind_name, words) if train else None
+    if words and asked.kind.answer != "label":
+        raise SettingError(
+            f"--labels gives words for classes, but {path} is a task of the kind {asked.kind.name}, which has none. "
+            "Leave it out."
+        )
+    known = asked.labels | (shown.labels if shown else frozenset())
+    if missing := [label for label in words if label not in known]:
+        some = ", ".join(sorted(known)[:10]) + (", ..." if len(known) > 10 else "")
+        raise SettingError(
+            f"--labels has a word for {', '.join(missing)}, which is no label of {path}; it has {some}."
+            f"{nearest(missing[0], known)}"
+        )
+    return asked, shown
 
 
 def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> Task:
@@ -138,7 +173,7 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
     if kind.name == "translate":
         source, target = columns[:2] if "source" not in columns else ("source", "target")
         records = [{"source": record[source], "target": record[target]} for record in records]
-    rows, choices = [], []
+    rows, choices, labels = [], [], set[str]()
     for number, record in enumerate(records):
         place = where(path, table.lines[number] if len(records) == len(table.lines) else number + 1)
         row = {name: str(value) for name, value in record.items() if isinstance(value, str | int | float)}
@@ -149,12 +184,13 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
         if not row.get(kind.answer, "").strip():
             raise InputError(f"{place}: '{kind.answer}' is empty, so there is nothing to compare with.")
         if kind.answer == "label":
+            labels.add(row["label"])
             row["label"] = renamed.get(row["label"], row["label"])
         rows.append(row)
     if kind.answer == "label":
         classes = tuple(dict.fromkeys(sorted(row["label"] for row in rows)))
         choices = [classes] * len(rows)
-    return Task(kind=kind, rows=rows, choices=choices or [()] * len(rows), path=path)
+    return Task(kind=kind, rows=rows, choices=choices or [()] * len(rows), labels=frozenset(labels), path=path)
 
 
 def known_names(columns: Sequence[str]) -> list[str]:

@@ -54,6 +54,16 @@ def behind(text: str, said: str) -> int:
     return next((place for count, place in enumerate(visible, start=1) if count == letters), len(text))
 
 
+def can_spell(tokenizer: Tokenizer, text: str) -> bool:
+    """May tokens ever read as this text? Some tokenizers have no line breaks, no upper case, or not every character."""
+    breaks = {character for character in text if character.isspace()} - {" "}
+    for around in (text, f"a{text}", f"{text}a"):  # a character may be known inside words only
+        read = tokenizer.decode(tokenizer.encode_plain(around))
+        if "".join(text.split()) in "".join(read.split()) and breaks <= set(read):
+            return True
+    return False
+
+
 class Stops:
     """The text before the first stop string; what may be the beginning of one is held back."""
 

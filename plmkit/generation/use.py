@@ -17,7 +17,7 @@ from plmkit.generation.likelihood import text_logs
 from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
 from plmkit.model import Model
-from plmkit.tasks.rows import rows_of
+from plmkit.tasks.rows import plain_rows
 from plmkit.tasks.use import beside, check_out
 from plmkit.training.progress import Screen
 
@@ -119,11 +119,8 @@ def score_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as
 
 
 def texts_of(table: Table) -> list[str]:
-    """One text a row, of a pair both; a line of plain text may be blank."""
-    if table.path.suffix == ".txt":
-        return [str(row[0]) for row in table.rows]
-    rows = rows_of(table, paired=None, labelled=False)
-    return [row.text if row.other is None else f"{row.text} {row.other}" for row in rows]
+    """One text a row, of a pair both."""
+    return [row.text if row.other is None else f"{row.text} {row.other}" for row in plain_rows(table)]
 
 
 def logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
     bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
 )  # fmt: skip
+
+REASONS = {
+    "Recurrent": "transformers has no LSTM",
+    "SegmentRecurrence": "transformers has no Transformer-XL any more",
+    "CharacterDecoder": "transformers has no decoder with positions at every layer",
+    "GeneratorDiscriminator": "ELECTRA's heads have gelu",
+    "Encoder": "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width",
+    "PostNormDecoder": "GPT-1 is four times as wide inside",
+    "BandedDecoder": "GPT-2 has no bands",
+}
 
 
 def is_huggingface(folder: Path) -> bool:
@@ -44,10 +55,11 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
     came_as = family_named(model_type)
     chosen = came_as or next((family for family in FAMILIES if family.writes(architecture)), None)
     if chosen is None:
+        name = type(architecture).__name__
         raise CheckpointError(
-            f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported: "
-            "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width.\n"
-            "GPT-2 has no bands, and GPT-1 is four times as wide inside."
+            f"No Hugging Face model is built as this {name} is, so it cannot be exported: "
+            f"{REASONS.get(name, 'transformers has no counterpart of this architecture')}.\n"
+            "To share it, share its run folder: `plmkit.load` and every command of `plm` read it."
         )
     return chosen
 
@@ -233,6 +245,20 @@ def transformers_installed() -> bool:
     return importlib.util.find_spec("transformers") is not None
 
 
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """transformers shows a bar over weights that it loads; what is shown here is ours to say."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     """What transformers computes with the folder, by the names of our heads; without any, the hidden states."""
     import transformers
@@ -240,7 +266,8 @@ def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     config = transformers.AutoConfig.from_pretrained(folder)
     _, family = read_config(folder)
     name = config.architectures[0]
-    model = getattr(transformers, name).from_pretrained(folder).eval()
+    with without_bars():
+        model = getattr(transformers, name).from_pretrained(folder).eval()
     known = getattr(config, "type_vocab_size", None)  # XLNet tells any number of segments apart
     segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
     with torch.no_grad():

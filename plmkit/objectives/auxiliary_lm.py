@@ -24,6 +24,10 @@ class AuxiliaryLM:
 
 
 class AuxiliaryLMHead(nn.Module):
+    """Its own loss is the last layer's, which compares between runs; all others are a second one, in training only."""
+
+    also: ClassVar = "auxiliary_lm"
+
     def __init__(self, model: Any, ahead: float) -> None:
         super().__init__()
         size, width = model.embed.tokens.weight.shape
@@ -41,12 +45,15 @@ class AuxiliaryLMHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
-        loss = entropy(states.hidden, self.vocabulary, batch.targets)
-        if self.training:
-            loss = loss + self.ahead * entropy(states.hidden[:, :-1], self.after_next[-1], batch.targets[:, 1:])
-            for number, hidden in self.asked(states):
-                loss = loss + entropy(hidden, self.before_last[number], batch.targets)
-                loss = loss + self.ahead * entropy(hidden[:, :-1], self.after_next[number], batch.targets[:, 1:])
+        return entropy(states.hidden, self.vocabulary, batch.targets)
+
+    def beside(self, states: States, batch: Batch) -> Tensor:
+        """The token after the next, and what the inner layers say."""
+        assert batch.targets is not None
+        loss = self.ahead * entropy(states.hidden[:, :-1], self.after_next[-1], batch.targets[:, 1:])
+        for number, hidden in self.asked(states):
+            loss = loss + entropy(hidden, self.before_last[number], batch.targets)
+            loss = loss + self.ahead * entropy(hidden[:, :-1], self.after_next[number], batch.targets[:, 1:])
         return loss
 
     def asked(self, states: States) -> Iterator[tuple[int, Tensor]]:

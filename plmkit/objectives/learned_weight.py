@@ -56,6 +56,17 @@ class LearnedWeightHead(nn.Module):
     def forward(self, states: States, batch: Batch) -> Tensor:
         return self.factor * self.inner(states, batch) + self.log_variance  # the sum keeps the factor from 0
 
+    @property
+    def also(self) -> str | None:
+        return getattr(self.inner, "also", None)
+
+    def beside(self, states: States, batch: Batch) -> Tensor:
+        return self.factor * self.inner.beside(states, batch)
+
+    def advance(self, progress: float) -> None:
+        if hasattr(self.inner, "advance"):
+            self.inner.advance(progress)
+
     def start(self, frequencies: np.ndarray) -> None:
         if hasattr(self.inner, "start"):
             self.inner.start(frequencies)

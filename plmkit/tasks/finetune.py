@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Order:
 def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
     parts = with_task_tokens(without_generator(read_parts(order.model)))
+    order = replace(order, task=order.task.settled(parts.architecture))
     train_rows, dev_rows, test_rows = read_files(order)
     classes = () if order.kind.numeric or order.kind.readings == "each" else classes_of(train_rows)
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):

@@ -99,6 +99,13 @@ def rows_of(table: Table, *, paired: bool | None, numeric: bool = False, labelle
     return rows
 
 
+def plain_rows(table: Table) -> list[Row]:
+    """Rows as they are read without a task, one text or two; a line of plain text may be blank."""
+    if format_of(table.path)[0] == "txt":
+        return [Row(text=str(cells[0]), line=line) for line, cells in zip(table.lines, table.rows, strict=True)]
+    return rows_of(table, paired=None, labelled=False)
+
+
 def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:
     """The distinct labels in order; by size where all of them are numbers."""
     labels = sorted({str(row.label) for row in rows if row.label is not None})

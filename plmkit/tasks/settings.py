@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from plmkit.errors import SettingError, nearest
 from plmkit.run import Machine
 from plmkit.settings import assign, cut
+from plmkit.tasks.going_on import RowLM
 from plmkit.tasks.head import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
+RATE, WARMUP = 3e-5, 0.1  # BERT's, at a width of 768
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +21,8 @@ class TaskSettings:
 
     epochs: float = 3.0
     batch: int = 32
-    rate: float | None = None  # None: by the width of the network, 3e-5 at 768
-    warmup: float = 0.1
+    rate: float | None = None  # None: by the width of the network, at 768 GPT-1's 6.25e-5 for decoders, else 3e-5
+    warmup: float | None = None  # share of the steps; None: GPT-1's 0.002 for decoders, else 0.1
     decay: float = 0.01
     clip: float = 1.0
     dropout: float = 0.1  # before the last layer, and inside the network
@@ -28,7 +31,7 @@ class TaskSettings:
     layer_decay: float = 1.0  # each layer below learns this much slower than the one above
     frozen: bool = False  # train the last layer only
     scratch: bool = False  # start from random weights, as contrast
-    lm_weight: float = 0.5  # of the language model on the rows themselves; left-to-right models only
+    lm_weight: float | None = None  # of the language model on the rows themselves; None: 0.5 where there can be one
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "layer_decay", "rate"):
@@ -36,23 +39,46 @@ class TaskSettings:
             if value is not None and not 0 < value < math.inf:
                 raise SettingError(f"task.{name} must be a finite number above 0; found {value:g}.")
         for name in ("decay", "clip", "lm_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"task.{name} must be a finite number, 0 or more; found {getattr(self, name):g}.")
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise SettingError(f"task.{name} must be a finite number, 0 or more; found {value:g}.")
         if self.pooling not in POOLINGS:
             raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{self.pooling}'.")
         if self.length is not None and self.length < SHORTEST:
             raise SettingError(f"task.length must be {SHORTEST} or more, to hold two tokens; found {self.length}.")
-        if not 0 <= self.warmup < 1 or not 0 <= self.dropout < 1:
+        if not 0 <= (self.warmup or 0.0) < 1 or not 0 <= self.dropout < 1:
             raise SettingError(
                 f"task.warmup and task.dropout lie from 0 to below 1; found {self.warmup} and {self.dropout}."
             )
         if self.frozen and self.scratch:
             raise SettingError("task.frozen with task.scratch would train one layer on random features. Drop one.")
+        if self.frozen and self.lm_weight:
+            raise SettingError(
+                "task.frozen leaves the language model as it is, so task.lm_weight has nothing to train. Drop one."
+            )
+
+    def settled(self, architecture: Any) -> "TaskSettings":
+        """What is left unset, by what the network is."""
+        possible = RowLM.name in getattr(architecture, "weightless", ())
+        if self.lm_weight and not possible:
+            raise SettingError(
+                f"task.lm_weight={self.lm_weight:g} asks for a language model beside the task, which is built where "
+                f"the token table is its only weight (GPT, LSTM); this {type(architecture).__name__} has none.\n"
+                "Leave task.lm_weight out."
+            )
+        usual = 0.5 if possible and not self.frozen else 0.0
+        warmup = getattr(architecture, "task_warmup", WARMUP)
+        return replace(
+            self,
+            rate=self.rate or rate_for(architecture.width, getattr(architecture, "task_rate", RATE)),
+            warmup=warmup if self.warmup is None else self.warmup,
+            lm_weight=usual if self.lm_weight is None else self.lm_weight,
+        )
 
 
-def rate_for(width: int) -> float:
-    """Narrow networks want higher rates: 3e-5 at BERT's 768, 3e-4 at 256."""
-    return min(5e-4, 3e-5 * (768 / width) ** 2)
+def rate_for(width: int, usual: float = RATE) -> float:
+    """Narrow networks want higher rates than is usual at 768: for 3e-5, BERT's, 2.7e-4 at 256."""
+    return min(5e-4, usual * (768 / width) ** 2)
 
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:

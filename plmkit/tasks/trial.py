@@ -1,5 +1,6 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from plmkit.tasks.framing import Framed, batch_of
 from plmkit.tasks.going_on import RowLM, next_tokens
 from plmkit.tasks.judging import evaluate_rows
 from plmkit.tasks.rows import Row
-from plmkit.tasks.settings import TaskSettings, rate_for
+from plmkit.tasks.settings import TaskSettings
 from plmkit.training.checkpoint import WEIGHTS, put_weights, weights_of
 from plmkit.training.device import choose_device, choose_dtype
 from plmkit.training.log import Log
@@ -32,6 +33,7 @@ from plmkit.training.room import memory_explained
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
 ORDER = 5  # the purpose of these random numbers
+LAYER = re.compile(r"model\.(?:blocks\.|cells\.\w+_l)(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ class Exercise:
 
     parts: Parts
     task: Task
-    settings: TaskSettings
+    settings: TaskSettings  # settled for the architecture
     machine: Machine
     framed: list[Framed]  # the training rows, ready for the model
     train: list[Row]
@@ -96,11 +98,12 @@ class Trial:
     def run(self, name: str, screen: Screen) -> Outcome:
         """Train to the end, then score the best epoch; Ctrl-C is passed on once the step under way has ended."""
         exercise, settings, task = self.exercise, self.exercise.settings, self.exercise.task
+        assert settings.rate is not None and settings.warmup is not None
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
             lengths=((1.0, task.length),),
-            rate=settings.rate or rate_for(exercise.parts.architecture.width),
+            rate=settings.rate,
             warmup=settings.warmup,
             shape="linear_after_warmup",
             clip=settings.clip,
@@ -163,13 +166,14 @@ class Trial:
 
 def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Network:
     """The pretrained encoder, bit for bit, under a new head; or all of it random."""
+    settings = settings.settled(parts.architecture)
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(range(parts.vocabulary_size))
     heads: dict[str, Any] = {"label": label_head(architecture, task, settings.dropout)}
-    if settings.lm_weight and not settings.frozen and RowLM.name in getattr(architecture, "weightless", ()):
+    if settings.lm_weight:
         heads[RowLM.name] = RowLM(model.embed.tokens)
-    network = Network(model, heads, {"label": 1.0, RowLM.name: settings.lm_weight})
+    network = Network(model, heads, {"label": 1.0, RowLM.name: settings.lm_weight or 0.0})
     if not settings.scratch:
         own = network.state_dict()
         mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
@@ -187,13 +191,14 @@ def labels_of(rows: Sequence[Row], task: Task) -> Tensor:
 
 
 def optimizer_of(network: Network, task: TaskSettings, rate: float, layers: int) -> torch.optim.Optimizer:
-    """AdamW over what may learn, lower layers slower where asked (Clark et al., 2020, for the factors)."""
+    """AdamW over what may learn, lower layers slower where asked, by the factors of the model's own paper."""
+    depth = depth_in_blocks if getattr(network.model, "slows_blocks_only", False) else depth_below
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
         if task.frozen and not name.startswith("heads."):
             parameter.requires_grad_(False)
             continue
-        key = task.layer_decay ** depth_below(name, layers), parameter.dim() > 1
+        key = task.layer_decay ** depth(name, layers), parameter.dim() > 1
         groups.setdefault(key, []).append(parameter)
     described = [
         {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": rate * factor}
@@ -203,17 +208,27 @@ def optimizer_of(network: Network, task: TaskSettings, rate: float, layers: int)
 
 
 def layers_of(network: Network) -> int:
-    """Blocks with weights of their own; one that all layers share counts once."""
-    names = [name for name, _ in network.named_parameters() if name.startswith("model.blocks.")]
-    return len({name.split(".")[2] for name in names})
+    """Layers with weights of their own; one that all share counts once."""
+    return len({layer_of(name) for name, _ in network.named_parameters()} - {None})
+
+
+def layer_of(name: str) -> int | None:
+    """The layer that a weight belongs to, from 0: a block, or an LSTM's cells."""
+    found = LAYER.match(name)
+    return int(found[1]) if found else None
 
 
 def depth_below(name: str, layers: int) -> int:
-    """0 for the head, 2 for the last block, layers + 2 for the embeddings: a depth of 1 is unused, as released."""
+    """0 for the head, 2 for the last layer, layers + 2 for the embeddings (google-research/electra): 1 is unused."""
     if name.startswith(("heads.", "model.pooler")):
         return 0
     if name.startswith(("model.embed", "model.project")):
         return layers + 2
-    if not name.startswith("model.blocks."):
-        return 2  # a norm behind the last block goes with it
-    return layers + 1 - int(name.split(".")[2])
+    layer = layer_of(name)
+    return 2 if layer is None else layers + 1 - layer  # a norm behind the last block goes with it
+
+
+def depth_in_blocks(name: str, layers: int) -> int:
+    """0 for the last layer and for all that is in no layer, layers - 1 for the first (zihangdai/xlnet)."""
+    layer = layer_of(name)
+    return 0 if layer is None else layers - 1 - layer

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.reading.whole import Table, read_table
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 from plmkit.files import explained, unfinished, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.judging import evaluate_rows, pair_of
-from plmkit.tasks.rows import check_classes, read_rows, read_rows_of, rows_for
+from plmkit.tasks.rows import check_classes, plain_rows, read_rows_of, rows_for
 from plmkit.training.progress import Screen
 
 OUTPUTS = (".tsv", ".csv", ".jsonl")
@@ -100,21 +100,28 @@ def flat(cell: object) -> str:
 
 
 def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) -> dict[str, Any]:
-    """Vectors as .npy: (rows, width); by token, (tokens, width) with a .jsonl beside it that says which is which."""
+    """Vectors as .npy: (rows, width), 0 for a blank line; or (tokens, width) with a .jsonl to say which is which."""
     if out.suffix != ".npy":
         raise SettingError(f"--out {out}: vectors are written as .npy. Name such a file.")
     if level not in ("sentence", "token"):
         raise SettingError(f"--level takes sentence or token; found '{level}'.")
-    rows = read_rows(file, paired=None, labelled=False)
+    rows = plain_rows(read_table(file))
     pairs = [pair_of(row) for row in rows]
-    vectors = model.embed(pairs, level=level)
+    filled = [number for number, row in enumerate(rows) if row.text.strip()]
+    if not filled:
+        raise InputError(f"{file} has no text to embed.")
+    found = model.embed([pairs[number] for number in filled], level=level)
+    width = model.architecture.width
+    vectors: Any = [np.zeros(width if level == "sentence" else (0, width), dtype=np.float32) for _ in rows]
+    for number, vector in zip(filled, found, strict=True):
+        vectors[number] = vector
     tell_cut(model, len(rows), screen)
-    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": model.architecture.width}
+    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": width}
     if level == "token":
         index = out.with_suffix(".jsonl")
         write_text(index, token_index(model, pairs, vectors))
         told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
-        vectors = np.concatenate(vectors)
+    vectors = np.concatenate(vectors) if level == "token" else np.stack(vectors)
     partial = unfinished(out)
     with explained(out.parent):
         try:

@@ -16,6 +16,7 @@ NAMES = {
     "generator_lm": "generator",
     "replaced_token": "replaced",
     "adversarial_generator": "reward",
+    "auxiliary_lm": "auxiliary",
 }
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 

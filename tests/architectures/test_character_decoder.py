@@ -11,6 +11,7 @@ from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.network import Network
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.learned_weight import LearnedWeightHead
 
 TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropout=0.0, attention_dropout=0.0)
 
@@ -83,13 +84,28 @@ def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, l
     made.advance(progress)
     head, states = made.heads["causal_lm"], made.model(batch)
     assert [number for number, _ in head.asked(states)] == layers
-    expected = loss_of(states.hidden, head.vocabulary, batch, 1) + 0.5 * loss_of(
-        states.hidden, head.after_next[2], batch, 2
-    )
+    expected = 0.5 * loss_of(states.hidden, head.after_next[2], batch, 2)
     for number in layers:
         expected += loss_of(states.inner[number], head.before_last[number], batch, 1)
         expected += 0.5 * loss_of(states.inner[number], head.after_next[number], batch, 2)
-    torch.testing.assert_close(made(batch)["causal_lm"], expected, atol=1e-10, rtol=0)
+    losses = made(batch)
+    plain = loss_of(states.hidden, head.vocabulary, batch, 1)
+    torch.testing.assert_close(losses["causal_lm"], plain, atol=1e-10, rtol=0)  # as on held-out text
+    torch.testing.assert_close(losses["auxiliary_lm"], expected, atol=1e-10, rtol=0)
+    assert losses.keys() == made.scored(batch).keys() == {"causal_lm", "auxiliary_lm"}
+
+
+def test_the_auxiliary_losses_have_the_weight_of_the_objective_learnt_or_not():
+    made, batch = network_of(), batch_of(random_tokens(2, 6))
+    plain = made(batch)
+    made.weights["causal_lm"] = 0.25
+    assert made(batch) == {name: 0.25 * loss for name, loss in plain.items()}
+    made.weights["causal_lm"] = 1.0
+    learnt = LearnedWeightHead(made.heads["causal_lm"], 0.25).double()
+    made.heads["causal_lm"] = learnt
+    torch.testing.assert_close(made(batch)["auxiliary_lm"], 0.25 * plain["auxiliary_lm"])
+    made.advance(0.5)
+    assert list(learnt.inner.asked(made.model(batch))) == []
 
 
 def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead: int) -> torch.Tensor:
@@ -104,12 +120,13 @@ def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
     assert states.inner is None
     head = made.heads["causal_lm"]
     torch.testing.assert_close(made(batch)["causal_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
+    assert made(batch).keys() == made.scored(batch).keys() == {"causal_lm"}
 
 
 def test_a_layer_that_is_asked_no_more_learns_nothing_from_its_classifier():
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(0.2)
-    made(batch)["causal_lm"].backward()
+    sum(made(batch).values()).backward()
     head = made.heads["causal_lm"]
     assert head.before_last[0].weight.grad is None
     assert head.after_next[0].weight.grad is None

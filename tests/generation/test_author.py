@@ -4,7 +4,7 @@ import pytest
 import torch
 from toy import greedy_by_hand, toy
 
-from plmkit.errors import InputError
+from plmkit.errors import InputError, SettingError
 from plmkit.generation.row import Text
 from plmkit.generation.writing import Writing
 
@@ -173,6 +173,29 @@ def test_a_prompt_that_is_empty_or_too_long_is_refused():
         author.generate(["the cat", ""], GREEDY)
     with pytest.raises(InputError, match=r"The prompt has \d+ tokens, but this model reads 12 at most"):
         list(author.told(["the cat sees a house and a bird hears the moon"], GREEDY))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop", "said"),
+    [
+        ("words", "\n", r"stop string '\\n' can never come: this model's tokenizer does not see it"),
+        ("word ends", "a\na", r"stop string 'a\\na' can never come: this model's tokenizer reads it as 'a a'"),
+        ("word ends", "Q:", "stop string 'Q:' can never come"),
+        ("word ends", "ж", "stop string 'ж' can never come"),
+    ],
+)
+def test_a_stop_string_that_the_tokenizer_cannot_spell_is_refused(kind, stop, said):
+    with pytest.raises(SettingError, match=said):
+        toy(kind).generate(["the cat"], Writing(stop=(".", stop)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop"),
+    [("bytes", "\n"), ("bytes", "Ж"), ("bytes", "\n\n###"), ("words", " "), ("words", "."), ("words", "the cat"),
+     ("word ends", "isn't it?"), ("word ends", ". "), ("word ends", "狗")],
+)  # fmt: skip
+def test_a_stop_string_that_the_tokenizer_can_spell_is_taken(kind, stop):
+    assert toy(kind).generate(["the cat"], Writing(tokens=3, stop=(stop,)))
 
 
 def test_long_and_short_prompts_go_in_separate_groups():

@@ -10,7 +10,10 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import bleu, exact, f1, rouge_l
 from plmkit.generation.likelihood import token_logs
 from plmkit.generation.prompting import Prompting, ask
-from plmkit.generation.shots import KINDS, Template, prompt_of, read_labels, read_task
+from plmkit.generation.shots import KINDS, Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
+from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.unigram import ClosingUnigram
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
 
 
 def written(path, rows: list[dict]):
@@ -116,6 +119,67 @@ def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
     found = ask(toy(), task, None, Prompting(tokens=20))
     assert all("\n" not in said for said in found.said)
     assert set(found.scores) == {"exact", "f1"}
+
+
+def test_where_the_tokenizer_has_no_line_breaks_a_mark_parts_demonstrations_and_ends_answers(tmp_path):
+    rows = [{"source": f"the cat {n}", "target": f"a bird {n}"} for n in range(3)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    author = toy("word ends")
+    assert author.tokenizer.encode("\n") == []
+    assert ask(toy("bytes"), task, None, Prompting(shots=2, tokens=5)).prompt.count("\n\n") == 2
+    found = ask(author, task, None, Prompting(shots=2, tokens=60))
+    first, second, asked = found.prompt.split(" . ")
+    assert {first, second, f"{asked} a bird {asked[8]}"} == {f"the cat {n} = a bird {n}" for n in range(3)}
+    assert "." not in found.said[0]
+    stop = author.tokenizer.encode(".")[0]
+    author.writer.likeliest = lambda hidden: hidden.new_full((len(hidden),), stop).long()
+    assert ask(author, task, None, Prompting(shots=2)).said == [""]  # it ended at once
+
+
+def test_the_mark_is_the_first_that_can_be_spelt():
+    lines = ["the cat sees a house.", "a | b", "one; two"] * 5
+    assert line_end_of(ByteBPE(size=300).train(lines)) == "\n"
+    assert line_end_of(WordEndBPE(size=100).train(lines)) == "|"
+    assert line_end_of(WordEndBPE(size=100).train(lines[::3])) == "."
+    assert line_end_of(ClosingUnigram(size=60).train(lines)) == "|"
+    with pytest.raises(InputError, match="can spell neither a line break nor"):
+        line_end_of(WordEndBPE(size=100).train(["the cat"] * 5))
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "said"),
+    [
+        (
+            {"text": "t", "label": "1"},
+            {"tokens": 9},
+            "classify is answered by likelihood .* tokens would change nothing",
+        ),
+        ({"text": "t", "label": "1"}, {"beams": 2}, "so beams would change nothing. Leave it out"),
+        ({"text": "t", "label": "1"}, {"tokens": 9, "beams": 2}, "so tokens and beams would change nothing"),
+        ({"text": "t", "label": "1"}, {"tokens": 0}, "tokens is a whole number, 1 or more; found 0"),
+        ({"question": "q", "answer": "x"}, {"tokens": 0}, "tokens is a whole number, 1 or more; found 0"),
+        ({"question": "q", "answer": "x"}, {"beams": 0}, "beams is a whole number, 1 or more; found 0"),
+        ({"question": "q", "answer": "x"}, {"calibrated": True}, "answer is answered by writing, .* calibrated"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(tmp_path, row, asked, said):
+    task = read_task(written(tmp_path / "task.jsonl", [row]), None, {})
+    with pytest.raises(SettingError, match=said):
+        ask(toy(), task, None, Prompting(**asked))
+
+
+def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
+    task = written(tmp_path / "a.jsonl", [{"text": "t", "label": "0"}])
+    train = written(tmp_path / "b.jsonl", [{"text": "t", "label": "1"}])
+    asked, shown = read_tasks(task, train, None, {"0": "bad", "1": "good"})
+    assert (asked.rows[0]["label"], shown.rows[0]["label"]) == ("bad", "good")
+    with pytest.raises(SettingError, match=r"--labels has a word for 7, which is no label of .*a.jsonl; it has 0, 1"):
+        read_tasks(task, train, None, {"0": "bad", "7": "x"})
+    answers = written(tmp_path / "c.jsonl", [{"question": "q", "answer": "x"}])
+    with pytest.raises(
+        SettingError, match=r"--labels gives words for classes, but .*c.jsonl is a task of the kind answer"
+    ):
+        read_tasks(answers, None, None, {"0": "bad"})
 
 
 def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_is_refused(tmp_path):

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from plmkit.generation.author import Author, author_of
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
 LINES = [
@@ -45,7 +46,8 @@ class Toy(nn.Module):
 
 
 def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
-    return (ByteBPE(size=size) if kind == "bytes" else WordPiece(size=size)).train(LINES * 5)
+    kinds = {"bytes": ByteBPE(size=size), "words": WordPiece(size=size), "word ends": WordEndBPE(size=size)}
+    return kinds[kind].train(LINES * 5)
 
 
 def toy(kind: str = "bytes", longest: int | None = None) -> Author:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 import plmkit
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.catalogue import find
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import CheckpointError, InputError
 from plmkit.interop.families import albert, bert, ernie, roberta
@@ -152,6 +153,35 @@ def test_the_family_is_found_by_what_the_network_computes():
     for other in (replace(plain, first=2), replace(plain, embedding=2)):
         with pytest.raises(CheckpointError, match="No Hugging Face model is built as this Encoder is"):
             family_of(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("lstm-tiny", "this Recurrent is, so it cannot be exported: transformers has no LSTM."),
+        (
+            "transformer-xl-tiny",
+            "this SegmentRecurrence is, so it cannot be exported: transformers has no Transformer-XL",
+        ),
+        (
+            "char-transformer-tiny",
+            "this CharacterDecoder is, so it cannot be exported: transformers has no decoder with",
+        ),
+        ("gpt3-tiny", "this BandedDecoder is, so it cannot be exported: GPT-2 has no bands."),
+    ],
+)
+def test_what_transformers_has_not_is_refused_for_its_own_reason(name, says):
+    with pytest.raises(CheckpointError, match="share its run folder") as refused:
+        family_of(find(name).architecture)
+    assert says in str(refused.value)
+    assert "RoBERTa" not in str(refused.value)
+
+
+def test_transformers_shows_no_bar_of_its_own_in_an_export(pretrained, plm, tmp_path):
+    ran = plm("export", pretrained, tmp_path / "hub")
+    assert ran.code == 0, ran.err
+    assert "Loading weights" not in ran.err + ran.out
+    assert transformers.utils.logging.is_progress_bar_enabled()  # as it was before
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.TITLE)

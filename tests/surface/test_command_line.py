@@ -248,3 +248,28 @@ def test_a_terminal_that_cannot_show_chinese_is_no_error(pretrained):
     ran = subprocess.run([PROGRAM, "fill", pretrained, "我的[MASK]很可爱。"], capture_output=True, env=plain)
     assert ran.returncode == 0, ran.stderr
     assert b"blank 1" in ran.stdout
+
+
+def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, pretrained, tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("the cat sees a house.\n\nthe dog likes the sea.\n", encoding="utf-8")
+    assert plm("score", pretrained, file, "--json").json["rows"][1]["tokens"] == 0
+    ran = plm("embed", pretrained, file, "--out", tmp_path / "v.npy", "--json")
+    assert (ran.code, ran.json["rows"]) == (0, 3), ran.err
+    vectors = np.load(tmp_path / "v.npy")
+    wanted = plmkit.load(pretrained).embed(["the cat sees a house.", "the dog likes the sea."])
+    np.testing.assert_allclose(vectors[[0, 2]], wanted, atol=1e-6)
+    assert not vectors[1].any()
+    ran = plm("embed", pretrained, file, "--out", tmp_path / "t.npy", "--level", "token", "--json")
+    assert ran.code == 0, ran.err
+    told = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert told[1] == {"begin": len(told[0]["tokens"]), "tokens": []}
+    assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
+
+
+def test_a_file_of_blank_lines_has_nothing_to_embed(plm, pretrained, tmp_path):
+    (tmp_path / "lines.txt").write_text("\n \n\n", encoding="utf-8")
+    for verb in (("embed", "--out", tmp_path / "v.npy"), ("score",)):
+        ran = plm(verb[0], pretrained, tmp_path / "lines.txt", *verb[1:])
+        assert (ran.code, f"has no text to {verb[0]}." in ran.err) == (2, True), ran.err
+    assert not (tmp_path / "v.npy").exists()

@@ -197,6 +197,20 @@ def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
     assert (decoder / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--tokens", 0], "tokens is a whole number, 1 or more"),
+        (["--beams", 2], "beams would change nothing"),
+        (["--labels", "7=x"], "--labels has a word for 7"),
+    ],
+)
+def test_what_would_be_ignored_by_a_task_is_refused(plm, decoder, rows_file, asked, said):
+    ran = plm("prompt", decoder, "--task", rows_file, *asked)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err and len(ran.err.splitlines()) <= 3
+
+
 def test_a_masked_model_refuses_prompts_too(plm, pretrained, rows_file):
     ran = plm("prompt", pretrained, "--task", rows_file)
     assert ran.code == 2 and "cannot generate" in ran.err

@@ -106,7 +106,7 @@ def test_the_loss_is_the_label_and_half_the_language_model(parts):
         for row, asked in zip(logits, batch.targets, strict=True)
     ]
     torch.testing.assert_close(losses["causal_lm"], 0.5 * torch.stack(rows).mean(), atol=1e-5, rtol=1e-5)
-    assert TaskSettings().lm_weight == 0.5
+    assert TaskSettings().settled(parts.architecture).lm_weight == 0.5
 
 
 def test_the_gradient_is_the_weighted_sum(parts):
