@@ -45,7 +45,7 @@ def main() -> None:
     told = {"steps": asked.steps, "ours": math.exp(ours), "theirs": math.exp(theirs), "difference": share}
     write_json(asked.out / "trained_alike.json", told)
     print(f"held-out perplexity after {asked.steps:,} steps: ours {math.exp(ours):.2f}, theirs {math.exp(theirs):.2f}")
-    print(f"ours is {share:+.2%} of theirs; within {ALLOWED:.0%}: {'yes' if share <= ALLOWED else 'no'}")
+    print(f"ours lies {share:+.2%} from theirs; at most {ALLOWED:.0%} above it: {'yes' if share <= ALLOWED else 'no'}")
 
 
 def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> float:
