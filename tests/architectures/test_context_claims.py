@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from conftest import sentence
 from torch import Tensor
 
 from plmkit.architectures.character_decoder import CharacterDecoder
@@ -16,7 +17,6 @@ from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.causal_lm import CausalLM
-from tests.conftest import sentence
 
 SYMBOLS = 8  # numbers 2 to 9; 0 fills, 1 asks
 

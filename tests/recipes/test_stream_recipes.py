@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
+from test_contract import stop_at
 
 import plmkit
 from plmkit.catalogue import find
 from plmkit.training.checkpoint import MEMORY
-from tests.test_contract import stop_at
 
 SMALL = {
     "transformer-xl-tiny": ("architecture.width=32", "architecture.inner=64", "architecture.memory=12"),

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from stores import all_documents, store_of
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
@@ -18,7 +19,6 @@ from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.checkpoint import MEMORY, load_checkpoint, save_checkpoint
 from plmkit.training.loop import Budget, State, train, validate
-from tests.stores import all_documents, store_of
 
 CPU = torch.device("cpu")
 VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *(f"w{number}" for number in range(100))])
