@@ -121,7 +121,7 @@ def make_ours(case: Case) -> Callable[[], dict[str, float]]:
     recipe = replace(mini, architecture=architecture, schedule=schedule)
     samples = samples_of(case)
     torch.manual_seed(case.seed)
-    network = recipe.build(range(case.vocabulary))  # type: ignore[arg-type]
+    network = recipe.build(range(case.vocabulary))
     optimizer = schedule.optimizer.build(network.named_parameters(), RATE)
 
     def one_round() -> dict[str, float]:

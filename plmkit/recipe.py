@@ -1,5 +1,6 @@
 """A paper as five choices: tokenizer, corruption, architecture, objectives, schedule."""
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,6 @@ from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMaskin
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
 from plmkit.data.units.choosing import SEGMENTERS
-from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
@@ -94,7 +94,7 @@ class Recipe:
     def __post_init__(self) -> None:
         check_fit(self)
 
-    def build(self, vocabulary: Vocabulary) -> Network:
+    def build(self, vocabulary: Sized) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
         for head in heads.values():

@@ -6,37 +6,14 @@ from typing import Any
 
 from plmkit.architectures.decoder import BandedDecoder, Decoder
 from plmkit.errors import InputError
+from plmkit.interop.families import decoders
 from plmkit.interop.families.common import ACTIVATION_NAMES, ACTIVATIONS
-from plmkit.interop.families.decoders import (
-    DECODER as DECODER,
-)
-from plmkit.interop.families.decoders import (
-    DEFAULTS,
-    decoder_pairs,
-    read_decoder,
-    write_decoder,
-)
-from plmkit.interop.families.decoders import (
-    HEADS as HEADS,
-)
-from plmkit.interop.families.decoders import (
-    PREFIX as PREFIX,
-)
-from plmkit.interop.families.decoders import (
-    SEGMENTS as SEGMENTS,
-)
-from plmkit.interop.families.decoders import (
-    as_ours as as_ours,
-)
-from plmkit.interop.families.decoders import (
-    as_theirs as as_theirs,
-)
-from plmkit.interop.families.decoders import (
-    networks as networks,
-)
+from plmkit.interop.families.decoders import DEFAULTS, decoder_pairs, read_decoder, write_decoder
 from plmkit.interop.families.family import Pair
 
 MODEL_TYPE, TITLE = "gpt2", "GPT-2"
+PREFIX, DECODER, HEADS, SEGMENTS = decoders.PREFIX, decoders.DECODER, decoders.HEADS, decoders.SEGMENTS
+as_ours, as_theirs, networks = decoders.as_ours, decoders.as_theirs, decoders.networks
 CLASSES: dict[str, dict[str, str]] = {
     "GPT2LMHeadModel": {"causal_lm": "logits"},
     "GPT2ForSequenceClassification": {"label": "logits"},

@@ -6,6 +6,7 @@ from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.foundations.gpt2 import gpt2_mini
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
@@ -50,15 +51,7 @@ def gpt1_mini() -> Recipe:
         architecture=PostNormDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0
         ),
-        schedule=Schedule(
-            steps=10_000,
-            batch=8,
-            lengths=((0.9, 128), (1.0, 256)),  # the last rows teach the later positions
-            rate=1e-3,
-            warmup=0.05,
-            shape="cosine",
-            optimizer=AdamW(),
-        ),
+        schedule=gpt2_mini().schedule,
     )
 
 
