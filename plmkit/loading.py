@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
+from plmkit.catalogue import CATALOGUE
+from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
 from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
@@ -94,7 +95,7 @@ def read_parts(folder: str | Path) -> Parts:
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}. Give a run folder or a Hugging Face folder.")
+        raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
     about = read_run(folder)
     if about is not None:
         try:
@@ -113,6 +114,13 @@ def read_parts(folder: str | Path) -> Parts:
             f"but the model knows {parts.vocabulary_size:,}. The files do not belong together."
         )
     return parts
+
+
+def advice(folder: Path) -> str:
+    """What to give instead of a folder that is not there."""
+    if str(folder) in CATALOGUE:
+        return f"It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR."
+    return "Give a run folder or a Hugging Face folder."
 
 
 def from_run(folder: Path, about: dict[str, Any]) -> Parts:
