@@ -1,7 +1,9 @@
 """Every error we raise: what happened, what was found, what to do, in one to three lines."""
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class PlmError(Exception):
@@ -39,3 +41,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` where a known name is close, otherwise nothing."""
     close = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def not_there(path: Path, what: str) -> str:
+    """`There is no folder 'runs/brt'. Did you mean 'bert'?`, of the first part of the path that is missing."""
+    while not os.path.exists(path.parent):
+        path = path.parent
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        names = []
+    return f"There is no {what} '{path}'.{nearest(path.name, names)}"

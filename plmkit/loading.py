@@ -9,7 +9,8 @@ from torch import Tensor
 
 from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
+from plmkit.catalogue import CATALOGUE
+from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
 from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
 from plmkit.model import Model
 from plmkit.network import Network
@@ -20,8 +21,9 @@ from plmkit.settings import from_json
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, Kind
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, put_weights
+from plmkit.training.checkpoint import CHECKPOINTS, WEIGHTS, checksum, load_tensors, newest_whole, put_weights
 from plmkit.training.device import choose_device
+from plmkit.training.progress import Screen
 
 TABLE = "model.embed.tokens.weight"
 CLUSTERS = "model.embed.tables."  # in its place, where rare tokens have narrower vectors
@@ -48,6 +50,7 @@ class Parts:
     task: Task | None = None
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
+    step: int | None = None  # of the checkpoint, where the run is not finished
 
     @property
     def vocabulary_size(self) -> int:
@@ -92,7 +95,7 @@ def read_parts(folder: str | Path) -> Parts:
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}. Give a run folder or a Hugging Face folder.")
+        raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
     about = read_run(folder)
     if about is not None:
         try:
@@ -113,19 +116,21 @@ def read_parts(folder: str | Path) -> Parts:
     return parts
 
 
+def advice(folder: Path) -> str:
+    """What to give instead of a folder that is not there."""
+    if str(folder) in CATALOGUE:
+        return f"It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR."
+    return "Give a run folder or a Hugging Face folder."
+
+
 def from_run(folder: Path, about: dict[str, Any]) -> Parts:
-    if about["state"] != "finished" and "checksum" not in about:  # there is none in a run that was never finished
-        raise FolderError(f"The run in {folder} is not finished. Give its command again to go on with it.")
-    tokenizer, weights = load_tokenizer(folder), plain_heads(load_tensors(folder / WEIGHTS))
-    if "checksum" in about and about["checksum"] != checksum(folder / WEIGHTS):
-        raise CheckpointError(
-            f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
-            "Copy the folder again from where it came, or train the model again."
-        )
+    finished = about["state"] == "finished" or "checksum" in about  # there is one in a run that is being extended
+    step, weights = (None, finished_weights(folder, about)) if finished else newest_weights(folder)
+    tokenizer, weights = load_tokenizer(folder), plain_heads(weights)
     if about["kind"] != FINETUNE:
         recipe = recipe_from_json(about["recipe"])
         return Parts(
-            folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights,
+            folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
             objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
         )  # fmt: skip
     task = Task(
@@ -136,6 +141,29 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
     )
     architecture = from_json(about["architecture"], {kind.__name__: kind for kind in ARCHITECTURES})
     return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task)
+
+
+def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
+    weights = load_tensors(folder / WEIGHTS)
+    if "checksum" in about and about["checksum"] != checksum(folder / WEIGHTS):
+        raise CheckpointError(
+            f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
+            "Copy the folder again from where it came, or train the model again."
+        )
+    return weights
+
+
+def newest_weights(folder: Path) -> tuple[int, dict[str, Tensor]]:
+    """Of a run that was stopped or is still under way: its newest checkpoint, and the step that it was made at."""
+    say = Screen().say
+    if (content := newest_whole(folder / CHECKPOINTS, say)) is None:
+        raise FolderError(
+            f"The run in {folder} is not finished, and has no checkpoint that could be used instead.\n"
+            "Give its command again to go on with it."
+        )
+    state, weights, _ = content
+    say(f"{folder} is not finished: its checkpoint at step {state.step:,} is used.")
+    return state.step, weights
 
 
 def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from plmkit.architectures.decoder import PostNormDecoder
-from plmkit.errors import InputError, SettingError, nearest
+from plmkit.errors import InputError, SettingError, nearest, not_there
 from plmkit.interop.huggingface import check_new, write_huggingface
 from plmkit.tokenizers.files import read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
@@ -46,7 +46,7 @@ def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[s
             f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
     if not source.is_dir():
-        raise InputError(f"There is no folder {source}. Give the one with {SHAPES} and params_0.npy.")
+        raise InputError(f"{not_there(source, 'folder')} Give the one with {SHAPES} and params_0.npy.")
     check_new(out)
     tokenizer = read_tokenizer(source)
     shapes = read_shapes(source / SHAPES)

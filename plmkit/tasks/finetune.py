@@ -168,6 +168,7 @@ def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
 def describe(order: Order, parts: Parts, task: Task) -> dict[str, Any]:
     return {
         "model": str(order.model),
+        "step": parts.step,
         "task_kind": order.kind.name,
         "task": to_json(order.task),
         "run": to_json(order.machine),

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import normalizers
 
 from plmkit.data.vocabulary import END_OF_TEXT, WORD_END, Vocabulary
-from plmkit.errors import InputError
+from plmkit.errors import InputError, not_there
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
 
@@ -48,7 +48,7 @@ def find_file(path: Path) -> Path:
         raise InputError(f"{path} has no tokenizer to read: it holds none of {', '.join(FOUND)}.")
     if not path.is_file():
         raise InputError(
-            f"There is no file or folder {path}. Give a {VOCABULARY_FILE}, a {TOKENIZER_FILE},"
+            f"{not_there(path, 'file or folder')} Give a {VOCABULARY_FILE}, a {TOKENIZER_FILE},"
             f" a {BYTE_FILES[0]} with its {MERGES_FILES[0]}, a {PIECES_FILE} or a folder with one of them."
         )
     return path

@@ -24,12 +24,19 @@ WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
 NAME = re.compile(r"step-(\d+)")
 KEPT = 2
+CHECKPOINTS = "checkpoints"  # their place in a run folder
+
+Content = tuple[State, dict[str, Tensor], dict[str, Tensor]]  # weights, and the optimizer's memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     folder: Path
     step: int
+
+
+def place(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08d}"
 
 
 def checkpoints(folder: Path) -> list[Checkpoint]:
@@ -43,7 +50,7 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
 
 def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, state: State) -> Path:
     """Write one, flush it, give it its name, and only then let old ones go."""
-    path = folder / f"step-{state.step:08d}"
+    path = place(folder, state.step)
     with new_folder(path) as partial:
         save_tensors(partial / WEIGHTS, weights_of(network))
         save_tensors(partial / OPTIMIZER, optimizer_tensors(network, optimizer))
@@ -61,17 +68,23 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
 
 
 def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say: Callable[[str], None]) -> State | None:
+    """Fill both from the newest checkpoint that is whole. None where there are none."""
+    if (content := newest_whole(folder, say)) is None:
+        return None
+    state, weights, moments = content
+    put_weights(network, weights, place(folder, state.step) / WEIGHTS)
+    put_optimizer(network, optimizer, moments)
+    return state
+
+
+def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
     """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none."""
     found = checkpoints(folder)
     for checkpoint in found:
         try:
-            state, weights, moments = read_checkpoint(checkpoint.folder)
+            return read_checkpoint(checkpoint.folder)
         except CheckpointError as error:
             say(f"{error} Going back to the one before.")
-            continue
-        put_weights(network, weights, checkpoint.folder / WEIGHTS)
-        put_optimizer(network, optimizer, moments)
-        return state
     if found:
         raise CheckpointError(
             f"None of the {len(found)} checkpoints in {folder} can be read; each is damaged.\n"
@@ -80,7 +93,7 @@ def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say:
     return None
 
 
-def read_checkpoint(folder: Path) -> tuple[State, dict[str, Tensor], dict[str, Tensor]]:
+def read_checkpoint(folder: Path) -> Content:
     """Everything in it, checked against its checksums first."""
     try:
         content = json.loads((folder / STATE).read_text(encoding="utf-8"))

@@ -23,7 +23,15 @@ from plmkit.network import Network
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
 from plmkit.settings import to_json
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import WEIGHTS, checksum, load_checkpoint, save_checkpoint, save_tensors, weights_of
+from plmkit.training.checkpoint import (
+    CHECKPOINTS,
+    WEIGHTS,
+    checksum,
+    load_checkpoint,
+    save_checkpoint,
+    save_tensors,
+    weights_of,
+)
 from plmkit.training.device import choose_device, choose_dtype, set_threads
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
@@ -31,7 +39,6 @@ from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 from plmkit.training.room import check_batch, check_step, check_weights, memory_explained
 
-CHECKPOINTS = "checkpoints"
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller

@@ -367,7 +367,18 @@ def copy(here, finetuned) -> Path:
 
 
 def test_a_model_that_is_not_there(refused, here):
-    assert "There is no folder" in refused("fill", here / "run", "a [MASK]")
+    assert f"There is no folder '{here / 'run'}'. Give a run folder" in refused("fill", here / "run", "a [MASK]")
+
+
+@pytest.mark.parametrize(
+    "typed, says", [("runs/brt", "'runs/brt'. Did you mean 'bert'?"), ("run/bert", "'run'. Did you mean 'runs'?")]
+)
+def test_a_slip_in_the_name_of_a_model(typed, says, refused, here, monkeypatch):
+    (here / "runs/bert").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    assert f"There is no folder {says}" in refused("fill", typed, "a [MASK]")
+    assert f"There is no folder {says}" in refused("import", typed, "--out", "out")
+    assert f"There is no file or folder {says}" in refused(*train(here, "--tokenizer", typed))
 
 
 def test_a_file_where_the_model_should_be(refused, here, finetuned):
@@ -514,7 +525,7 @@ def test_corpus_and_recipe_exchanged(refused, here):
 def test_a_recipe_where_a_model_is_due(refused, here, monkeypatch):
     monkeypatch.chdir(here)
     said = refused("finetune", "bert-base", "--task", "classify", "--train", "train.tsv", "--out", "out")
-    assert "There is no folder bert-base" in said
+    assert "There is no folder 'bert-base'. It is a recipe's name: `plm pretrain bert-base --out DIR` makes" in said
 
 
 def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):

@@ -64,7 +64,7 @@ def unfinished(finished: Path) -> Path:
     shutil.rmtree(finished / "checkpoints" / "step-00000005")
     (finished / "model.safetensors").unlink()
     about = json.loads((finished / "run.json").read_text())
-    del about["result"]
+    del about["result"], about["checksum"]
     (finished / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
     return finished
 
@@ -140,6 +140,52 @@ def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, or
     assert "Going on from step 3." in ran.err
     assert same_weights(unfinished, original)
     assert without_time(read_metrics(unfinished)) == without_time(read_metrics(original))
+
+
+def test_an_unfinished_run_can_be_tried_and_goes_on_as_if_nobody_had(plm, text, unfinished, original, tmp_path):
+    said = f"{unfinished} is not finished: its checkpoint at step 3 is used.\n"
+    before = picture(unfinished)
+    filled = plm("fill", unfinished, "the [MASK]", "--json")
+    assert (filled.code, filled.err) == (0, said)
+    assert len(filled.json["blanks"]) == 1
+    exported = plm("export", unfinished, tmp_path / "hub")
+    assert exported.code == 0 and exported.err.startswith(said)
+    assert plm("fill", tmp_path / "hub", "the [MASK]", "--json").json == filled.json
+    assert picture(unfinished) == before
+    assert plm(*command(text, unfinished)).code == 0
+    assert same_weights(unfinished, original)
+    assert "is not finished" not in plm("fill", unfinished, "the [MASK]").err
+
+
+def test_a_trial_of_an_unfinished_run_passes_over_a_damaged_checkpoint(plm, unfinished):
+    damaged = shutil.copytree(unfinished / "checkpoints/step-00000003", unfinished / "checkpoints/step-00000004")
+    (damaged / "optimizer.safetensors").write_bytes(b"short")
+    said = plm("fill", unfinished, "the [MASK]").err
+    assert "step-00000004 is damaged: its checksum does not match. Going back to the one before." in said
+    assert "its checkpoint at step 3 is used." in said
+
+
+def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished):
+    shutil.rmtree(unfinished / "checkpoints")
+    ran = plm("fill", unfinished, "the [MASK]")
+    assert ran.code == 2
+    assert ran.err == (
+        f"plm: The run in {unfinished} is not finished, and has no checkpoint that could be used instead.\n"
+        "Give its command again to go on with it.\n"
+    )
+
+
+def test_a_fine_tuning_of_an_unfinished_run_is_another_once_the_run_has_gone_on(plm, text, unfinished, tmp_path):
+    rows = tmp_path / "rows.tsv"
+    rows.write_text("text\tlabel\nthe cat\tgood\nthe dog\tbad\n")
+    tune = ("finetune", unfinished, "--task", "classify", "--train", rows, "--out", tmp_path / "tuned", "--epochs", 1)
+    ran = plm(*tune, "--set", "run.threads=1")
+    assert ran.code == 0, ran.err
+    assert "its checkpoint at step 3 is used." in ran.err
+    assert plm(*command(text, unfinished)).code == 0
+    ran = plm(*tune)
+    assert ran.code == 2
+    assert "holds another fine-tuning: step was 3, is None." in ran.err
 
 
 def without_time(lines: list[dict]) -> list[dict]:

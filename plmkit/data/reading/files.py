@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from plmkit.data.reading.source import Compression, Format
-from plmkit.errors import InputError, nearest
+from plmkit.errors import InputError, not_there
 
 FORMATS: dict[str, Format] = {
     ".txt": "txt",
@@ -57,7 +57,7 @@ def _expand(path: Path) -> Iterator[File]:
     elif glob.has_magic(str(path)):
         yield from _match(path)
     else:
-        raise InputError(_missing(path))
+        raise InputError(not_there(path, "file or folder"))
 
 
 def _match(pattern: Path) -> Iterator[File]:
@@ -107,14 +107,3 @@ def format_of(path: Path) -> tuple[Format | None, Compression | None]:
     if compression and format == "parquet":  # it cannot be read from start to end
         format = None
     return format, compression
-
-
-def _missing(path: Path) -> str:
-    parent = path.parent
-    while not os.path.exists(parent):
-        path, parent = parent, parent.parent
-    try:
-        names = sorted(os.listdir(parent))
-    except OSError:
-        names = []
-    return f"There is no file or folder '{path}'.{nearest(path.name, names)}"
