@@ -208,7 +208,10 @@ def evaluate(
         int | None,
         typer.Option(help="Plain text: how far each window lies behind the last; half a window unless told."),
     ] = None,
-    memory: Annotated[int | None, typer.Option(help="Plain text: steps that a Transformer-XL keeps.")] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(help="Plain text: steps that a Transformer-XL keeps, or an XLNet before its own length."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""

@@ -104,9 +104,16 @@ def read_text(tokenizer: Tokenizer, file: Path) -> Text:
 def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
     """How the model reads a long text, as a function and in words."""
     settings = model.architecture
-    if getattr(settings, "bounded", False) or getattr(settings, "permuted", False):
-        if memory is not None:
-            raise SettingError(f"{model.folder} has no memory, so there is no --memory to set; --stride is for it.")
+    if memory is not None:
+        if not hasattr(settings, "memory"):
+            raise SettingError(f"{model.folder} has no memory that --memory could set. Leave it out.")
+        if memory < 1:
+            raise SettingError(
+                "--memory is how many steps a Transformer-XL or an XLNet keeps, 1 or more; "
+                f"found {memory} for {model.folder}."
+            )
+        settings = replace(settings, memory=memory)
+    if getattr(settings, "bounded", False) or (getattr(settings, "permuted", False) and not settings.memory):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
             raise SettingError(f"--stride lies from 1 to {model.longest}, the tokens this model reads; found {stride}.")
@@ -116,14 +123,15 @@ def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Cal
         raise SettingError(
             f"{model.folder} remembers what it has read, so there are no windows and no --stride to set."
         )
-    if memory is not None:
-        if not hasattr(settings, "memory") or memory < 1:
-            raise SettingError(
-                f"--memory is how many steps a Transformer-XL keeps, 1 or more; found {memory} for {model.folder}."
-            )
-        settings = replace(settings, memory=memory)
-    told = f"memory of {settings.reach} steps" if hasattr(settings, "memory") else "state of all tokens before"
-    return lambda tokens, advance: reading_on(model, tokens, advance, settings), told
+    return lambda tokens, advance: reading_on(model, tokens, advance, settings), remembered(settings)
+
+
+def remembered(settings: Any) -> str:
+    """What a model that reads on knows of the text before."""
+    if not hasattr(settings, "memory"):
+        return "state of all tokens before"
+    more = f" before the last {settings.longest}" if settings.reach > settings.memory > 0 else ""
+    return f"memory of {settings.memory or settings.reach} steps{more}"
 
 
 @torch.inference_mode()

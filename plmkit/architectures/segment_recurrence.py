@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.adaptive import AdaptiveEmbedding
-from plmkit.layers.band import Band
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.recollection import Recollection
-from plmkit.layers.relative import distances_before, relative_shift, sinusoids
+from plmkit.layers.relative import distances_before, hide, out_of_sight, relative_shift, sinusoids
 
 SLOW = 4  # only the fastest quarter of the waves
 SHARPNESS = 4.0  # puts most of a head's attention on its own distance
@@ -128,7 +127,7 @@ def remembered(memory: Tensor | None, waves: Tensor) -> Past:
     def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
         context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
         key, value = attention.keys_values(context)
-        by_distance = sight.hide(relative_shift(places @ attention.distances(waves), key.shape[2]))
+        by_distance = hide(relative_shift(places @ attention.distances(waves), key.shape[2]), sight.hidden)
         return mix(contents, key, value, by_distance, attention.dropout if attention.training else 0.0)
 
     return past
@@ -138,12 +137,8 @@ def recollected(cache: Recollection, layer: int) -> Past:
     """Keys and values of the steps before as they were made: for reading, not for learning."""
 
     def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
-        key, value, distances = cache.put(layer, *attention.keys_values(hidden))
-        contents = contents / math.sqrt(contents.shape[-1])
-        if sight.band is not None:
-            return sight.band.mix(contents, places, key, value, distances[..., -1 - cache.reach : -1])
-        scores = sight.hide(relative_shift(places @ distances, key.shape[-1])) + contents @ key
-        return scores.softmax(-1) @ value
+        cache.put(layer, *attention.keys_values(hidden))
+        return cache.find(layer, contents / math.sqrt(contents.shape[-1]), places)
 
     return past
 
@@ -155,18 +150,6 @@ class Sight:
     hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
     content_bias: Tensor  # (heads, head width), u
     position_bias: Tensor  # (heads, head width), v
-    band: Band | None = None  # where every query reads equally many steps
-
-    def hide(self, scores: Tensor) -> Tensor:
-        """(B, heads, L, K) scores, minus infinity where a query may not read."""
-        if self.hidden is None:
-            return scores
-        if torch.is_grad_enabled():
-            return scores.masked_fill(self.hidden, -torch.inf)
-        queries, keys = self.hidden.shape
-        for part in (slice(0, queries), slice(keys - queries, keys)):  # out of reach, or behind: nothing else is hidden
-            scores[..., part].masked_fill_(self.hidden[:, part], -torch.inf)
-        return scores
 
 
 class SegmentRecurrenceModel(nn.Module):
@@ -222,7 +205,8 @@ class SegmentRecurrenceModel(nn.Module):
         memory = batch.memory  # (B, layers, M, width)
         hidden = self.dropout(self.embed(batch.tokens))  # (B, L, width)
         queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
-        sight = self.sight(queries, keys, self.settings.memory if self.settings.same_length else keys)
+        window = self.settings.memory if self.settings.same_length else keys
+        sight = self.sight(out_of_sight(queries, keys, window, hidden.device))
         waves = self.dropout(self.waves(keys))
         inputs = []
         for number, block in enumerate(self.blocks):
@@ -245,35 +229,23 @@ class SegmentRecurrenceModel(nn.Module):
             reach=settings.reach,
             like=self.content_bias,
         )
-        waves = self.waves(cache.room)
+        waves = self.waves(cache.room + 1)
         cache.distances = [cast(Any, block).attention.distances(waves).contiguous() for block in self.blocks]
         return cache
 
+    @torch.no_grad()
     def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
         """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
-        return torch.cat([self.advance(part, cache) for part in tokens.split(cache.most, dim=1)], dim=1)
+        return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
-    @torch.no_grad()
     def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
-        count = tokens.shape[1]
-        cache.make_room(count)
-        keys = count + min(cache.held, cache.reach - 1)
-        band = cache.band if count > 1 and cache.held >= cache.reach - 1 and tokens.device.type == "cpu" else None
-        sight = self.sight(count, keys, cache.reach, band)
-        hidden = self.embed(tokens)
+        hidden, sight = self.embed(tokens), self.sight(None)
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, recollected(cache, number), sight)
-        cache.advance(count)
         return hidden
 
-    def sight(self, queries: int, keys: int, window: int, band: Band | None = None) -> Sight:
-        """Of so many keys, the last of which are the queries' own."""
-        return Sight(
-            hidden=None if band else out_of_sight(queries, keys, window, self.content_bias.device),
-            content_bias=self.content_bias,
-            position_bias=self.position_bias,
-            band=band,
-        )
+    def sight(self, hidden: Tensor | None) -> Sight:
+        return Sight(hidden=hidden, content_bias=self.content_bias, position_bias=self.position_bias)
 
     def waves(self, keys: int) -> Tensor:
         """(keys + 1, width) of the distances from keys - 1 down to 0, and -1: to bring scores under their keys."""
@@ -288,12 +260,3 @@ class SegmentRecurrenceModel(nn.Module):
             return None
         kept = torch.stack([hidden.detach()[:, -self.settings.memory :] for hidden in inputs], dim=1)
         return kept if memory is None else torch.cat([memory, kept], dim=2)[:, :, -self.settings.memory :]
-
-
-def out_of_sight(queries: int, keys: int, window: int, device: torch.device) -> Tensor | None:
-    """(queries, keys) True where a key lies behind its query, or `window` steps before it or more; None: nowhere."""
-    if queries == 1 and window >= keys:
-        return None
-    places = torch.arange(keys - queries, keys, device=device)[:, None]
-    distance = places - torch.arange(keys, device=device)
-    return (distance < 0) | (distance >= window)

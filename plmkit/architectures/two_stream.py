@@ -7,12 +7,13 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.two_stream_attention import Recollection, RelativeAttention, View
+from plmkit.architectures.two_stream_attention import RelativeAttention, View
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
+from plmkit.layers.recollection import Recollection
 from plmkit.layers.relative import sinusoids
 from plmkit.layers.start import start_at_distances, start_normal
 
@@ -59,6 +60,11 @@ class TwoStream:
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
+
+    @property
+    def reach(self) -> int:
+        """How many steps a token reads where text is read on and on, itself among them."""
+        return self.memory + self.longest
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows, by the content stream alone."""
@@ -117,21 +123,30 @@ class TwoStreamModel(nn.Module):
         return States(hidden=hidden, memory=self.remember(batch.memory, inputs))
 
     def begin(self, rows: int, longest: int) -> Recollection:
-        """A cache for so many rows of up to so many tokens."""
-        attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
-        cache = Recollection(len(self.blocks), rows, longest, attentions[0].content_bias)
-        waves = sinusoids(torch.arange(longest, -1, -1, device=self.query.device), self.settings.width)
-        cache.far = [attention.reach(waves) for attention in attentions]
+        """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
+        settings, attentions = self.settings, [cast(TwoStreamBlock, block).attention for block in self.blocks]
+        cache = Recollection(
+            layers=settings.layers,
+            shape=(rows, settings.heads, settings.width // settings.heads),
+            longest=longest,
+            reach=settings.reach,
+            like=self.query,
+        )
+        waves = sinusoids(torch.arange(cache.room, -2, -1, device=self.query.device), settings.width)
+        cache.distances = [attention.reach(waves).transpose(1, 2).contiguous() for attention in attentions]
         return cache
 
+    @torch.no_grad()
     def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
         """(B, n) further tokens to (B, n, width): what the query behind each says, the order being that of the text."""
+        return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
+
+    def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
         content = self.embed.tokens(tokens)
         query = self.query.expand(*tokens.shape, -1)
         for number, block in enumerate(self.blocks):
             last = number == len(self.blocks) - 1
             content, query = cast(TwoStreamBlock, block).extend(content, query, cache, number, query_only=last)
-        cache.length += tokens.shape[1]
         return query
 
     def remember(self, before: Tensor | None, inputs: list[Tensor]) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Attention of two streams by content, distance and segment, and what a text that is being written leaves of it."""
+"""Attention of two streams by content, distance and segment."""
 
 import torch
 import torch.nn.functional as F
@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
 from plmkit.layers.dropout import drop
+from plmkit.layers.recollection import Recollection
 from plmkit.layers.relative import distances_around, relative_shift, sinusoids
 
 HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
@@ -68,26 +69,6 @@ def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
     return F.one_hot(F.pad(segments, (remembered, 0))).float()
 
 
-class Recollection:
-    """Keys and values of a text that is read from left to right, layer by layer, and the room for what is to come."""
-
-    def __init__(self, layers: int, rows: int, longest: int, like: Tensor) -> None:
-        heads, inside = like.shape
-        self.length = 0
-        self.pairs = [like.new_empty(2, heads, rows, longest, inside) for _ in range(layers)]
-        self.far: list[Tensor] = []  # for each layer (heads, longest + 1, inside) of the distances from longest down
-
-    def pick(self, rows: Tensor) -> None:
-        """Keep these rows, in this order."""
-        self.pairs = [pair.index_select(2, rows) for pair in self.pairs]
-
-    def keep(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Put the keys and values of new tokens behind those of the earlier ones; gives all of them."""
-        pair, end = self.pairs[layer], self.length + key.shape[2]
-        pair[0, :, :, self.length : end], pair[1, :, :, self.length : end] = key, value
-        return pair[0, :, :, :end], pair[1, :, :, :end]
-
-
 class RelativeAttention(nn.Module):
     """Scores by content, by distance and by whether two positions lie in one segment (Yang et al., 2019, 2.4, A.2)."""
 
@@ -128,19 +109,15 @@ class RelativeAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
         own, key, value = self.project(content, None, query_only)
-        key, value = cache.keep(layer, key, value)
-        keys, new = key.shape[2], content.shape[1]
-        far = cache.far[layer][:, -keys - 1 :]  # of the distances from `keys` down to 0
-        hidden = None
-        if new > 1:
-            later = torch.ones(new, keys, dtype=torch.bool, device=content.device).triu_(keys - new + 1)
-            hidden = torch.zeros(new, keys, device=content.device).masked_fill_(later, HIDDEN)
-        read = content
-        if own is not None:
-            read = self.mix(own, relative_shift(self.by_distance(own, far[:, 1:]), keys), key, value, None, hidden)
+        cache.put(layer, key.transpose(0, 1), value.transpose(0, 1))
         wanted = self.by_heads(F.linear(query, self.query_key_value.weight[: query.shape[-1]]))
-        by_distance = relative_shift(self.by_distance(wanted, far[:, :-1]), keys)
-        return read, self.mix(wanted, by_distance, key, value, None, hidden)
+        read = content if own is None else self.find(own, cache, layer)
+        return read, self.find(wanted, cache, layer, ahead=1)
+
+    def find(self, query: Tensor, cache: Recollection, layer: int, ahead: int = 0) -> Tensor:
+        contents = self.asking(query, None).transpose(0, 1)
+        places = self.asking_distances(query).transpose(0, 1)
+        return self.output(cache.find(layer, contents, places, ahead).transpose(1, 2).flatten(2))
 
     def project(
         self, content: Tensor, memory: Tensor | None, query_only: bool
@@ -168,10 +145,13 @@ class RelativeAttention(nn.Module):
 
     def by_distance(self, query: Tensor, far: Tensor) -> Tensor:
         """(heads, B, Q, C)."""
-        query = (query + self.distance_bias[:, None, None]) / query.shape[-1] ** 0.5
+        query = self.asking_distances(query)
         if far.dim() == 4:
             return query @ far.transpose(-1, -2)
         return (query.flatten(1, 2) @ far.transpose(-1, -2)).unflatten(1, query.shape[1:3])
+
+    def asking_distances(self, query: Tensor) -> Tensor:
+        return (query + self.distance_bias[:, None, None]) / query.shape[-1] ** 0.5
 
     def mix(
         self, query: Tensor, by_distance: Tensor, key: Tensor, value: Tensor, segments: Tensor | None,

@@ -1,10 +1,11 @@
 """What relative attention keeps of the text so far, as it reads on and on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
 from plmkit.layers.band import Band
+from plmkit.layers.relative import hide, out_of_sight, relative_shift
 
 STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
 
@@ -12,43 +13,69 @@ STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
 class Recollection:
     """Keys and values of the last steps of each layer; when its buffers are full, the steps in reach move to the front.
 
-    Memory is taken once: for all steps, or for twice the reach where the text is longer than that.
+    Memory is taken once: for all steps, or for twice the reach where the text is longer than that. For reading only.
     """
 
     def __init__(self, *, layers: int, shape: tuple[int, int, int], longest: int, reach: int, like: Tensor) -> None:
         rows, heads, width = shape
-        self.reach = reach
+        self.reach = reach  # how many steps a token reads, itself among them
         self.room = max(1, min(longest, 2 * reach))
         fitting = self.room if longest <= self.room else self.room - reach + 1
         self.most = min(fitting, STEPS_AT_ONCE)  # steps that are taken at once
         self.keys = like.new_empty(layers, rows, heads, width, self.room)
         self.values = like.new_empty(layers, rows, heads, self.room, width)
-        self.band = Band(reach, like) if longest > reach else None
+        self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
         self.length = 0  # steps read so far
-        self.distances: Sequence[Tensor] = ()  # (heads, width, room + 1) of each layer, from the farthest down to -1
+        self.count = 0  # steps that are being taken
+        self.hidden: Tensor | None = None  # (count, K) True where one of these may not read; None: they read all
+        self.distances: Sequence[Tensor] = ()  # (heads, width, room + 2) of each layer, from `room` down to -1
 
-    def make_room(self, count: int) -> None:
-        """For so many more steps, no more than `most`."""
-        if self.held + count > self.room:
+    @property
+    def banded(self) -> bool:
+        """Do several steps come at once, each of which finds as many before it as it reads?"""
+        return self.band is not None and self.count > 1 and self.held >= self.reach - 1
+
+    def parts(self, tokens: Tensor) -> Iterator[Tensor]:
+        """(B, n) further tokens, as many at a time as are taken at once; each part is read when the next is wanted."""
+        for part in tokens.split(self.most, dim=1):
+            self.count = part.shape[1]
+            self.make_room()
+            if not self.banded:
+                keys = self.count + min(self.held, self.reach - 1)
+                self.hidden = out_of_sight(self.count, keys, self.reach, tokens.device)
+            yield part
+            self.held += self.count
+            self.length += self.count
+
+    def make_room(self) -> None:
+        if self.held + self.count > self.room:
             kept = min(self.held, self.reach - 1)
             for buffer in (self.keys.transpose(-1, -2), self.values):
                 buffer[..., :kept, :] = buffer[..., self.held - kept : self.held, :].clone()
             self.held = kept
 
-    def put(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Take the next steps of a layer; gives all in reach: keys (B, heads, width, K), values, distances to them."""
-        end = self.held + key.shape[2]
-        first = max(0, self.held - self.reach + 1)
-        self.keys[layer, ..., self.held : end] = key.transpose(-1, -2)
-        self.values[layer, :, :, self.held : end] = value
-        seen = self.keys[layer, ..., first:end], self.values[layer, :, :, first:end]
-        return *seen, self.distances[layer][..., self.room - (end - first) :]
+    def put(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Take the new steps of a layer, (B, heads, count, width) each."""
+        new = slice(self.held, self.held + self.count)
+        self.keys[layer, ..., new] = key.transpose(-1, -2)
+        self.values[layer, :, :, new] = value
 
-    def advance(self, count: int) -> None:
-        """After all layers have taken so many steps."""
-        self.held += count
-        self.length += count
+    def find(self, layer: int, contents: Tensor, places: Tensor, ahead: int = 0) -> Tensor:
+        """What queries of the new steps find, by contents and by distances: (B, heads, count, width) all three.
+
+        They stand `ahead` of their steps, and read what their steps may read.
+        """
+        seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
+        keys, values = self.keys[layer, ..., seen], self.values[layer, :, :, seen]
+        if self.banded:
+            assert self.band is not None
+            distances = self.distances[layer].narrow(-1, self.room + 1 - self.reach - ahead, self.reach)
+            return self.band.mix(contents, places, keys, values, distances)
+        count = keys.shape[-1]
+        distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
+        scores = hide(relative_shift(places @ distances, count), self.hidden) + contents @ keys
+        return scores.softmax(-1) @ values
 
     def pick(self, rows: Tensor) -> None:
         """These rows, in this order; one may be taken several times."""

@@ -36,3 +36,24 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
         scores, columns = F.pad(scores, (0, 1)), columns + 1
     flat = scores.flatten(-2)[..., queries - 1 : queries * columns - 1]  # each row begins one column earlier
     return flat.unflatten(-1, (queries, columns - 1))[..., :keys]
+
+
+def out_of_sight(queries: int, keys: int, window: int, device: torch.device) -> Tensor | None:
+    """(queries, keys) True where a key lies behind its query, or `window` steps before it or more; None: nowhere."""
+    if queries == 1 and window >= keys:
+        return None
+    places = torch.arange(keys - queries, keys, device=device)[:, None]
+    distance = places - torch.arange(keys, device=device)
+    return (distance < 0) | (distance >= window)
+
+
+def hide(scores: Tensor, hidden: Tensor | None) -> Tensor:
+    """(..., Q, K) scores, minus infinity where a query may not read by `out_of_sight`."""
+    if hidden is None:
+        return scores
+    if torch.is_grad_enabled():
+        return scores.masked_fill(hidden, -torch.inf)
+    queries, keys = hidden.shape
+    for part in (slice(0, queries), slice(keys - queries, keys)):  # out of reach, or behind: nothing else is hidden
+        scores[..., part].masked_fill_(hidden[:, part], -torch.inf)
+    return scores

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plmkit.architectures.two_stream import TwoStream
+from plmkit.architectures.two_stream import TwoStream, TwoStreamModel
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.errors import SettingError
 from plmkit.objectives.permuted_lm import PermutedLM
@@ -222,6 +222,53 @@ def test_reading_in_steps_gives_what_reading_whole_gives(steps):
     for row, text in enumerate(texts):
         whole = model(batch_of([*text, 0], (1, 2, 3, 4, 5, 6))).hidden[0, 1:]
         torch.testing.assert_close(torch.cat(found, 1)[row], whole, atol=1e-6, rtol=1e-6)
+
+
+def read_on(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> torch.Tensor:
+    """The text read into a cache, so many tokens at a time."""
+    cache = model.begin(*tokens.shape)
+    return torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
+
+
+def one_by_one(model: TwoStreamModel, tokens: torch.Tensor, before: int) -> torch.Tensor:
+    """Row by row, each token in a row of its own with a query behind it, and a memory of so many steps before."""
+    alike = replace(model.settings, memory=before, reuse=0.5).build(range(VOCABULARY)).double().eval()
+    alike.load_state_dict(model.state_dict())
+    rows = []
+    for row in tokens.tolist():
+        memory, found = None, []
+        for token in row:
+            states = alike(batch_of([token, 0], (1, 2), asked={2}, memory=memory))
+            memory = states.memory if before else None
+            found.append(states.hidden[0, 1])
+        rows.append(torch.stack(found))
+    return torch.stack(rows).detach()
+
+
+@pytest.mark.parametrize("memory, longest", [(4, 3), (1, 1), (0, 5), (0, 1)])
+@pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
+def test_a_text_longer_than_memory_and_length_is_read_on_with_as_much(memory, longest, steps):
+    """Beyond the bound it is what the network makes of every token alone with its memory."""
+    model = model_of(replace(SMALL, memory=memory, longest=longest))
+    tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
+    expected = one_by_one(model, tokens, memory + longest - 1)
+    torch.testing.assert_close(read_on(model, tokens, steps), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_within_memory_and_length_a_text_is_read_as_without_a_bound():
+    tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
+    bounded, whole = (model_of(replace(SMALL, memory=9, longest=longest)) for longest in (3, 99))
+    for steps in ([1] * 20, [20], [7, 1, 1, 11]):
+        found, expected = read_on(bounded, tokens, steps), read_on(whole, tokens, steps)
+        torch.testing.assert_close(found[:, :12], expected[:, :12], atol=1e-10, rtol=0)
+        assert ((found - expected)[:, 12:].abs().amax(-1) > 1e-6).all()
+
+
+def test_what_is_kept_of_a_long_text_does_not_grow_with_it():
+    model = model_of(replace(SMALL, memory=4, longest=3))
+    short, long = model.begin(1, 100), model.begin(1, 10_000)
+    assert short.keys.shape == long.keys.shape == (3, 1, 2, WIDTH // 2, 14)
+    assert short.values.numel() == long.values.numel() == short.keys.numel()
 
 
 def test_picked_rows_go_on_from_their_own_text():

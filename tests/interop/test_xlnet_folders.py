@@ -9,7 +9,8 @@ import transformers
 from safetensors.torch import load_file
 
 import plmkit
-from plmkit.evaluation import evaluate_text
+from plmkit.errors import SettingError
+from plmkit.evaluation import evaluate_text, read_text
 from plmkit.generation.likelihood import token_logs
 from plmkit.loading import read_parts
 from plmkit.tasks.framing import batch_of, frame_all
@@ -79,10 +80,10 @@ def test_their_tokenizer_gives_the_same_tokens_here(tokenizer, tmp_path):
     assert row.tokens.tolist() == theirs(TEXTS[0], TEXTS[1])["input_ids"]
 
 
-def save(kind: str, folder, tokenizer):
+def save(kind: str, folder, tokenizer, **settings):
     torch.manual_seed(1)
     made = getattr(transformers, kind)
-    network = made(made.config_class(vocab_size=len(tokenizer.vocabulary), **SHAPE)).eval()
+    network = made(made.config_class(vocab_size=len(tokenizer.vocabulary), **SHAPE, **settings)).eval()
     network.save_pretrained(folder)
     tokenizer.save(folder)
     return network
@@ -130,8 +131,8 @@ def test_scores_are_what_transformers_gives_token_by_token(tokenizer, tmp_path):
     assert found.log_probability == pytest.approx(total, abs=1e-4)
 
 
-def test_a_text_is_evaluated_in_windows_and_one_window_gives_its_score(tokenizer, tmp_path):
-    save("XLNetLMHeadModel", tmp_path / "hub", tokenizer)
+def test_without_memory_a_text_is_evaluated_in_windows_and_one_window_gives_its_score(tokenizer, tmp_path):
+    save("XLNetLMHeadModel", tmp_path / "hub", tokenizer, mem_len=None)
     model = plmkit.load(tmp_path / "hub", device="cpu")
     (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
     found = evaluate_text(model, tmp_path / "text.txt")
@@ -139,8 +140,36 @@ def test_a_text_is_evaluated_in_windows_and_one_window_gives_its_score(tokenizer
     (logs,) = token_logs(model.author, [[tokenizer.vocabulary.end, *tokens]])
     assert found.tokens == len(tokens)
     assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
+    assert found.reading == "windows of 512 tokens, 256 further each time"
     model.longest = 4  # the same text in windows of four tokens, two further each time
     assert evaluate_text(model, tmp_path / "text.txt").loss != pytest.approx(found.loss, abs=1e-5)
+
+
+def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(tokenizer, tmp_path):
+    save("XLNetLMHeadModel", tmp_path / "hub", tokenizer, mem_len=8)
+    model = plmkit.load(tmp_path / "hub", device="cpu")
+    (tmp_path / "text.txt").write_text("".join(f"{text}\n" for text in TEXTS) * 40)
+    text = read_text(tokenizer, tmp_path / "text.txt")
+    assert len(text.tokens) > 2 * (512 + 8)
+    found = evaluate_text(model, tmp_path / "text.txt")
+    (logs,) = token_logs(model.author, [text.tokens.tolist()])
+    assert found.reading == "memory of 8 steps before the last 512"
+    assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
+    longer = evaluate_text(model, tmp_path / "text.txt", memory=2000)
+    assert longer.reading == "memory of 2000 steps before the last 512"
+    assert longer.loss != pytest.approx(found.loss, abs=1e-5)
+    assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is as it was
+    with pytest.raises(SettingError, match="no --stride to set"):
+        evaluate_text(model, tmp_path / "text.txt", stride=4)
+
+
+def test_a_memory_can_be_asked_of_a_model_that_has_none(tokenizer, tmp_path):
+    save("XLNetLMHeadModel", tmp_path / "hub", tokenizer, mem_len=None)
+    (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
+    model = plmkit.load(tmp_path / "hub", device="cpu")
+    windowed, reading = (evaluate_text(model, tmp_path / "text.txt", memory=memory) for memory in (None, 8))
+    assert reading.reading == "memory of 8 steps before the last 512"
+    assert reading.loss == pytest.approx(windowed.loss, abs=1e-5)  # one window has room for it
 
 
 def test_greedy_text_is_what_reading_anew_at_every_step_gives(tokenizer, tmp_path):
