@@ -68,18 +68,28 @@ def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
     )
     examples = preview(material, recipe)
     return Diagnosis(
-        warnings=warnings(found),
+        warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.hidden for example in examples),
         **found,
     )
 
 
-def warnings(found: dict[str, Any]) -> tuple[str, ...]:
+def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, ...]:
     """What a reader should mend, or at least know."""
     out = []
     if found["tokens"] < FEW_TOKENS:
         out.append(f"{found['tokens']:,} tokens are few: expect the model to learn frequencies and little else.")
+    if continues and found["examples"] < 2 * batch:
+        out.append(
+            f"Rows an epoch: {found['examples']:,}, less than two for each of {batch:,} streams (schedule.batch): "
+            "every step begins the text again, and no row remembers another. Give more text, or fewer streams."
+        )
+    elif found["examples"] < batch:
+        out.append(
+            f"Rows an epoch: {found['examples']:,}, fewer than a batch (schedule.batch={batch}): every step reads "
+            "the whole text. Give more text, or a smaller batch."
+        )
     if found["duplicate_share"] > MANY_DUPLICATES:
         out.append(
             f"{found['duplicate_share']:.0%} of the documents repeat an earlier one; remove them to train on more text."

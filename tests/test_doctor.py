@@ -89,6 +89,14 @@ def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
     assert "Characters lost to U+FFFD: 1." in said
 
 
+def test_a_text_smaller_than_a_batch_is_told(small, vocabulary, plm):
+    found = plm("doctor", small, "--tokenizer", vocabulary, "--set", "schedule.batch=64", "--json").json
+    assert (
+        f"Rows an epoch: {found['examples']}, fewer than a batch (schedule.batch=64): every step reads "
+        "the whole text. Give more text, or a smaller batch."
+    ) in found["warnings"]
+
+
 def test_several_corpora_are_weighed_by_tokens(small, vocabulary, plm, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("the cat sees. the dog likes the sea.\n\nthe moon. the sea.\n", encoding="utf-8")

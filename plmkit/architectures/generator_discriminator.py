@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.start import start_at_neighbours, start_weights
 from plmkit.layers.vocabulary_head import VocabularyHead
@@ -120,7 +120,7 @@ class GeneratorDiscriminatorModel(nn.Module):
         """The discriminator's states; where nothing is hidden, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
-        asked = batch.targets != IGNORE  # only these are projected to the vocabulary
+        asked = batch.asked  # only these are projected to the vocabulary
         guesses = self.vocabulary(self.generator(batch).hidden[asked])  # (N, vocabulary)
         sampled = self.sample(guesses.detach())
         original = batch.targets.where(asked, batch.tokens)

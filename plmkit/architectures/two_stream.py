@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.architectures.two_stream_attention import TwoStreamAttention, View
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
@@ -95,7 +95,7 @@ class TwoStreamModel(nn.Module):
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.tokens))  # (B, L, width)
         if batch.reading is not None and batch.targets is not None:
-            return self.answer(content, batch, batch.targets != IGNORE)
+            return self.answer(content, batch, batch.asked)
         view = View(batch, self.settings.width)
         view.waves = self.dropout(view.waves)
         inputs = []

@@ -48,11 +48,6 @@ def lowest(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return (rank < counts[:, None]) & (scores < NEVER)
 
 
-def any_token(draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """A token for each draw, special ones too, as BERT's released code has it."""
-    return (draw * len(vocabulary)).astype(np.int64)
-
-
 def ordinary_token(draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     """A token for each draw, never a special one."""
     return vocabulary.ordinary[(draw * len(vocabulary.ordinary)).astype(np.int64)]
@@ -73,7 +68,7 @@ def treat(
 
 
 class Masking(ABC):
-    """Choose, draw and show, as BERT's released code does; the kinds differ in how they choose."""
+    """Choose, draw and show; the kinds differ in what they choose, and in what a swapped token may become."""
 
     masked: float
     swapped: float
@@ -85,8 +80,12 @@ class Masking(ABC):
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
         length = rows.tokens.shape[1]
         hidden = self.choose(rows, vocabulary, draws)
-        draw, other = draws.uniform(length), any_token(draws.uniform(length), vocabulary)
+        draw, other = draws.uniform(length), self.other(draws.uniform(length), vocabulary)
         return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
+
+    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        """A token for each draw, special ones too, as BERT's released code has it."""
+        return (draw * len(vocabulary)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ class TokenMasking(Masking):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamicMasking:
+class DynamicMasking(Masking):
     """Hide tokens anew at each feeding, in a number that is right on average (Liu et al., 2019, 4.1)."""
 
     rate: float = 0.15
@@ -62,13 +62,14 @@ class DynamicMasking:
     def for_validation(self) -> TokenMasking:
         return TokenMasking()
 
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(length), NEVER)
-        hidden = lowest(scores, self.count(rows.visible.sum(axis=1), draws.uniform(1)[:, 0]))
-        # the released code never swaps in a special token
-        draw, other = draws.uniform(length), ordinary_token(draws.uniform(length), vocabulary)
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
+        """(B, L) True where a token is hidden."""
+        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
+        return lowest(scores, self.count(rows.visible.sum(axis=1), draws.uniform(1)[:, 0]))
+
+    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        """Never a special token, as in the released code."""
+        return ordinary_token(draw, vocabulary)
 
     def count(self, lengths: np.ndarray, draw: np.ndarray) -> np.ndarray:
         """fairseq's rounding: up as often as the fraction says, so the mean is exact; at least one."""

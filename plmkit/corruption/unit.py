@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from plmkit.corruption.hiding import NEVER, check_settings, treat, units_of
+from plmkit.corruption.hiding import NEVER, Masking, check_settings, units_of
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -17,7 +17,7 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitMasking:
+class UnitMasking(Masking):
     """Hide units, each for itself, first characters, then phrases, then entities (Sun et al., 2019, 3.2)."""
 
     rate: float = 0.15
@@ -60,13 +60,6 @@ class UnitMasking:
     def for_validation(self) -> TokenMasking:
         return TokenMasking()
 
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        hidden = self.choose(rows, vocabulary, draws)
-        draw = draws.uniform(length)
-        other = 1 + (draws.uniform(length) * (len(vocabulary) - 1)).astype(np.int64)  # all but number 0, as released
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
-
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a token is hidden; a row in which no unit was drawn hides the one nearest to it."""
         scores = draws.uniform(rows.tokens.shape[1])
@@ -79,3 +72,7 @@ class UnitMasking:
             chosen = own <= np.maximum(self.rate, own.min(axis=1, keepdims=True))
             hidden = np.where((level == number)[:, None], units.whole(chosen), hidden)
         return hidden
+
+    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        """All but token number 0, as in the released code."""
+        return 1 + (draw * (len(vocabulary) - 1)).astype(np.int64)

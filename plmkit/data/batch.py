@@ -29,6 +29,12 @@ class Batch:
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
     continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
+    @property
+    def asked(self) -> Tensor:
+        """(B, L) True where there is a target."""
+        assert self.targets is not None
+        return self.targets != IGNORE
+
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 

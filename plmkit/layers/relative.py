@@ -1,4 +1,4 @@
-"""Positions as distances: their waves, scores by distance brought under their keys, and the weights of such attention."""
+"""Positions as distances: their waves, scores by distance brought under their keys, and the weights that make them."""
 
 import torch
 import torch.nn.functional as F

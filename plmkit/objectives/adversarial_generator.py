@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import Batch, States
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class AdversarialGeneratorHead(nn.Module):
         self._judge = (getattr(judge, "inner", judge),)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert states.guesses is not None and states.sampled is not None and batch.targets is not None
-        advantage = self.rewards(states, batch.targets != IGNORE)  # (N,)
+        assert states.guesses is not None and states.sampled is not None
+        advantage = self.rewards(states, batch.asked)  # (N,)
         if len(advantage) > 1:
             advantage = (advantage - advantage.mean()) * (len(advantage) / (len(advantage) - 1))
         surprise = F.cross_entropy(states.guesses / self.temperature, states.sampled, reduction="none")
@@ -52,5 +52,4 @@ class AdversarialGeneratorHead(nn.Module):
         return F.binary_cross_entropy_with_logits(verdicts, states.replaced[asked].float(), reduction="none")
 
     def scored(self, batch: Batch) -> int:
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())
+        return int(batch.asked.sum())

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.objectives.naming import NamingHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class AuxiliaryLM:
         return AuxiliaryLMHead(model, self.ahead)
 
 
-class AuxiliaryLMHead(nn.Module):
+class AuxiliaryLMHead(NamingHead):
     """Its own loss is the last layer's, which compares between runs; all others are a second one, in training only."""
 
     also: ClassVar = "auxiliary_lm"
@@ -62,15 +63,6 @@ class AuxiliaryLMHead(nn.Module):
         for number, hidden in enumerate(states.inner or ()):
             if self.progress < (number + 1) / (2 * layers):
                 yield number, hidden
-
-    def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, L, vocabulary) a score for every token at every position."""
-        return self.vocabulary(states.hidden)
-
-    def scored(self, batch: Batch) -> int:
-        """How many positions the mean is over."""
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())
 
 
 def entropy(hidden: Tensor, classify: nn.Module, targets: Tensor) -> Tensor:

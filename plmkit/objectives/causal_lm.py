@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
-from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.layers.vocabulary_head import TiedHead
+from plmkit.objectives.naming import NamingHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,23 +21,7 @@ class CausalLM:
         return CausalLMHead(model.embed.tokens)
 
 
-class CausalLMHead(nn.Module):
+class CausalLMHead(NamingHead):
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
         self.vocabulary = TiedHead(table)
-
-    def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.targets is not None
-        asked = batch.targets != IGNORE
-        if bool(asked.all()):  # as in every row but a stream's last
-            return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
-        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
-
-    def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, L, vocabulary) a score for every token at every position."""
-        return self.vocabulary(states.hidden)
-
-    def scored(self, batch: Batch) -> int:
-        """How many positions the mean is over."""
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())

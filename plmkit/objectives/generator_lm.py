@@ -7,7 +7,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import Batch, States
 from plmkit.layers.vocabulary_head import VocabularyHead
 
 
@@ -34,12 +34,11 @@ class GeneratorLMHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
-        return F.cross_entropy(states.guesses, batch.targets[batch.targets != IGNORE])
+        return F.cross_entropy(states.guesses, batch.targets[batch.asked])
 
     def start(self, frequencies: np.ndarray) -> None:
         if self.frequency_bias:
             self._vocabulary[0].start_bias(frequencies)
 
     def scored(self, batch: Batch) -> int:
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())
+        return int(batch.asked.sum())

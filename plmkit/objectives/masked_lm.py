@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from torch import Tensor, nn
-
-from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.objectives.naming import NamingHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +20,7 @@ class MaskedLM:
         return MaskedLMHead(model, self.frequency_bias)
 
 
-class MaskedLMHead(nn.Module):
+class MaskedLMHead(NamingHead):
     def __init__(self, model: Any, frequency_bias: bool) -> None:
         super().__init__()
         self.frequency_bias = frequency_bias
@@ -31,22 +28,3 @@ class MaskedLMHead(nn.Module):
         self.vocabulary = VocabularyHead(
             model.embed.tokens, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
         )
-
-    def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.targets is not None
-        asked = batch.targets != IGNORE  # projecting only these saves 85% of the largest product
-        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
-
-    def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, L, vocabulary) a score for every token at every position."""
-        return self.vocabulary(states.hidden)
-
-    def start(self, frequencies: np.ndarray) -> None:
-        """Before the first step: `frequencies` counts each token of the vocabulary in the corpus."""
-        if self.frequency_bias:
-            self.vocabulary.start_bias(frequencies)
-
-    def scored(self, batch: Batch) -> int:
-        """How many positions the mean is over."""
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
-from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.layers.vocabulary_head import TableHead
+from plmkit.objectives.naming import NamingHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,25 +22,8 @@ class PermutedLM:
         return PermutedLMHead(model.embed.tokens, self.frequency_bias)
 
 
-class PermutedLMHead(nn.Module):
+class PermutedLMHead(NamingHead):
     def __init__(self, table: nn.Embedding, frequency_bias: bool) -> None:
         super().__init__()
         self.frequency_bias = frequency_bias
         self.vocabulary = TableHead(table)
-
-    def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.targets is not None
-        asked = batch.targets != IGNORE
-        return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
-
-    def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, L, vocabulary) a score for every token at every position."""
-        return self.vocabulary(states.hidden)
-
-    def start(self, frequencies: np.ndarray) -> None:
-        if self.frequency_bias:
-            self.vocabulary.start_bias(frequencies)
-
-    def scored(self, batch: Batch) -> int:
-        assert batch.targets is not None
-        return int((batch.targets != IGNORE).sum())

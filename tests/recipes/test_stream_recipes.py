@@ -75,6 +75,20 @@ def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_a_corpus_too_small_for_its_streams_is_told(name, plm, corpus):
+    """Streams of one row each: every step begins the text again. With two rows each, the second remembers the first."""
+    rows = plm("doctor", corpus, "--recipe", name, "--set", "tokenizer.size=300", "--json").json["examples"]
+    for batch, told in ((rows // 2, False), (rows // 2 + 1, True), (2 * rows, True)):
+        sets = options("tokenizer.size=300", f"schedule.batch={batch}")
+        said = plm("doctor", corpus, "--recipe", name, *sets, "--json").json["warnings"]
+        expected = (
+            f"Rows an epoch: {rows}, less than two for each of {batch} streams (schedule.batch): every "
+            "step begins the text again, and no row remembers another. Give more text, or fewer streams."
+        )
+        assert (expected in said) == told
+
+
 def test_a_run_with_another_batch_size_is_refused_and_nothing_is_lost(plm, mixed_corpus, tmp_path):
     chosen = options(*COMMON, *SMALL["transformer-xl-tiny"], "tokenizer.size=300")
     command = ["pretrain", "transformer-xl-tiny", mixed_corpus, "--out", tmp_path / "run", "--steps", 30, *chosen]
