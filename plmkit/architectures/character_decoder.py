@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm
+from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm, room_for
 from plmkit.data.batch import Batch, States
 from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.dropout import Dropout
@@ -57,15 +57,7 @@ class CharacterDecoderModel(nn.Module):
 
     def begin(self, rows: int, longest: int) -> KeyValueCache:
         """Room for so many rows of up to so many tokens, all of which are read from the left."""
-        settings = self.settings
-        return KeyValueCache(
-            layers=settings.layers,
-            rows=rows,
-            heads=settings.heads,
-            longest=min(longest, settings.longest),
-            inside=settings.width // settings.heads,
-            like=self.embed.tokens.weight,
-        )
+        return room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) further tokens to (B, n, width)."""

@@ -159,15 +159,7 @@ class DecoderModel(nn.Module):
 
     def begin(self, rows: int, longest: int) -> KeyValueCache:
         """Room for so many rows of up to so many tokens, all of which are read from the left."""
-        settings = self.settings
-        cache = KeyValueCache(
-            layers=settings.layers,
-            rows=rows,
-            heads=settings.heads,
-            longest=min(longest, settings.longest),
-            inside=settings.width // settings.heads,
-            like=self.embed.tokens.weight,
-        )
+        cache = room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
         return cache
@@ -190,6 +182,17 @@ class DecoderModel(nn.Module):
         for step, place, seen in zip(cache.steps, *cache.further(), strict=True):
             hidden = step(hidden, place, seen)
         return self.norm(hidden)
+
+
+def room_for(rows: int, longest: int, settings: LeftToRight, like: Tensor) -> KeyValueCache:
+    return KeyValueCache(
+        layers=settings.layers,
+        rows=rows,
+        heads=settings.heads,
+        longest=min(longest, settings.longest),
+        inside=settings.width // settings.heads,
+        like=like,
+    )
 
 
 def scaled(model: DecoderModel) -> DecoderModel:

@@ -15,7 +15,7 @@ from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.recollection import Recollection
-from plmkit.layers.relative import distances_before, hide, out_of_sight, relative_shift, sinusoids
+from plmkit.layers.relative import RelativeAttention, distances_before, hide, out_of_sight, relative_shift, sinusoids
 
 SLOW = 4  # only the fastest quarter of the waves
 SHARPNESS = 4.0  # puts most of a head's attention on its own distance
@@ -80,21 +80,12 @@ class SegmentRecurrence:
         return SegmentRecurrenceModel(self, len(vocabulary))
 
 
-class RelativeAttention(nn.Module):
+class SegmentAttention(RelativeAttention):
     """Scores by content and by distance; keys and values of memory and segment, queries of the segment only."""
-
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.heads = heads
-        self.dropout = dropout
-        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
-        self.distance = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
 
     def forward(self, hidden: Tensor, past: "Past", sight: "Sight") -> Tensor:
         """What a segment (B, L, width) makes of its past and itself."""
-        query = F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
-        query = query.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
+        query = self.queries(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
         contents, places = query + sight.content_bias[:, None], query + sight.position_bias[:, None]
         mixed = past(self, hidden, contents, places / math.sqrt(query.shape[-1]), sight)
         return self.output(mixed.transpose(1, 2).flatten(2))
@@ -105,10 +96,6 @@ class RelativeAttention(nn.Module):
         key, value = joint.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return key, value
 
-    def distances(self, waves: Tensor) -> Tensor:
-        """(heads, head width, C) what each distance answers."""
-        return self.distance(waves).unflatten(-1, (self.heads, -1)).permute(1, 2, 0)
-
 
 def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float) -> Tensor:
     """softmax(query key / sqrt(width) + added) value."""
@@ -118,13 +105,13 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     return drop(scores.softmax(-1), dropout) @ value
 
 
-Past = Callable[[RelativeAttention, Tensor, Tensor, Tensor, "Sight"], Tensor]  # what queries find in it
+Past = Callable[[SegmentAttention, Tensor, Tensor, Tensor, "Sight"], Tensor]  # what queries find in it
 
 
 def remembered(memory: Tensor | None, waves: Tensor) -> Past:
     """What the segments before left: keys and values are made of it anew, without gradient into it."""
 
-    def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
+    def past(attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
         context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
         key, value = attention.keys_values(context)
         by_distance = hide(relative_shift(places @ attention.distances(waves), key.shape[2]), sight.hidden)
@@ -136,7 +123,7 @@ def remembered(memory: Tensor | None, waves: Tensor) -> Past:
 def recollected(cache: Recollection, layer: int) -> Past:
     """Keys and values of the steps before as they were made: for reading, not for learning."""
 
-    def past(attention: RelativeAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
+    def past(attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
         cache.put(layer, *attention.keys_values(hidden))
         return cache.find(layer, contents / math.sqrt(contents.shape[-1]), places)
 
@@ -161,7 +148,7 @@ class SegmentRecurrenceModel(nn.Module):
         self.position_bias = nn.Parameter(torch.empty(settings.heads, settings.width // settings.heads))
         self.blocks = nn.ModuleList(
             PostNormBlock(
-                RelativeAttention(settings.width, settings.heads, settings.attention_dropout),
+                SegmentAttention(settings.width, settings.heads, settings.attention_dropout),
                 FeedForward(settings.width, settings.inner, settings.activation, settings.dropout),
                 width=settings.width,
                 dropout=settings.dropout,
@@ -221,17 +208,8 @@ class SegmentRecurrenceModel(nn.Module):
 
     def begin(self, rows: int, longest: int) -> Recollection:
         """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
-        settings = self.settings
-        cache = Recollection(
-            layers=settings.layers,
-            shape=(rows, settings.heads, settings.width // settings.heads),
-            longest=longest,
-            reach=settings.reach,
-            like=self.content_bias,
-        )
-        waves = self.waves(cache.room + 1)
-        cache.distances = [cast(Any, block).attention.distances(waves).contiguous() for block in self.blocks]
-        return cache
+        attentions = [cast(Any, block).attention for block in self.blocks]
+        return Recollection(attentions, self.waves, rows=rows, longest=longest, reach=self.settings.reach)
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:

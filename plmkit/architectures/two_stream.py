@@ -7,14 +7,14 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.two_stream_attention import RelativeAttention, View
+from plmkit.architectures.two_stream_attention import TwoStreamAttention, View
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.recollection import Recollection
-from plmkit.layers.relative import sinusoids
+from plmkit.layers.relative import distances_before, sinusoids
 from plmkit.layers.start import start_at_distances, start_normal
 
 
@@ -124,17 +124,12 @@ class TwoStreamModel(nn.Module):
 
     def begin(self, rows: int, longest: int) -> Recollection:
         """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
-        settings, attentions = self.settings, [cast(TwoStreamBlock, block).attention for block in self.blocks]
-        cache = Recollection(
-            layers=settings.layers,
-            shape=(rows, settings.heads, settings.width // settings.heads),
-            longest=longest,
-            reach=settings.reach,
-            like=self.query,
-        )
-        waves = sinusoids(torch.arange(cache.room, -2, -1, device=self.query.device), settings.width)
-        cache.distances = [attention.reach(waves).transpose(1, 2).contiguous() for attention in attentions]
-        return cache
+        attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
+        return Recollection(attentions, self.waves, rows=rows, longest=longest, reach=self.settings.reach)
+
+    def waves(self, keys: int) -> Tensor:
+        """(keys + 1, width) of the distances from keys - 1 down to -1."""
+        return sinusoids(distances_before(keys + 1, self.query.device) - 1, self.settings.width)
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
@@ -187,7 +182,7 @@ class TwoStreamBlock(nn.Module):
 
     def __init__(self, settings: TwoStream) -> None:
         super().__init__()
-        self.attention = RelativeAttention(settings.width, settings.heads, settings.attention_dropout)
+        self.attention = TwoStreamAttention(settings.width, settings.heads, settings.attention_dropout)
         self.attention_norm = nn.LayerNorm(settings.width, eps=settings.epsilon)
         self.feed_forward = FeedForward(settings.width, settings.inner, settings.activation, settings.dropout)
         self.feed_forward_norm = nn.LayerNorm(settings.width, eps=settings.epsilon)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch
 from plmkit.layers.dropout import drop
 from plmkit.layers.recollection import Recollection
-from plmkit.layers.relative import distances_around, relative_shift, sinusoids
+from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
 
 HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
 
@@ -69,17 +69,12 @@ def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
     return F.one_hot(F.pad(segments, (remembered, 0))).float()
 
 
-class RelativeAttention(nn.Module):
+class TwoStreamAttention(RelativeAttention):
     """Scores by content, by distance and by whether two positions lie in one segment (Yang et al., 2019, 2.4, A.2)."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.heads = heads
-        self.dropout = dropout
+        super().__init__(width, heads, dropout)
         shape = heads, width // heads
-        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
-        self.distance = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
         self.content_bias = nn.Parameter(0.02 * torch.randn(shape))  # u: what any query asks of contents
         self.distance_bias = nn.Parameter(0.02 * torch.randn(shape))  # v: of distances
         self.segment_bias = nn.Parameter(0.02 * torch.randn(shape))
@@ -90,7 +85,7 @@ class RelativeAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """What each position reads, and what each query does; `query_only` leaves the first out."""
         own, key, value = self.project(content, memory, query_only)  # (heads, B, L or keys, inside)
-        far = self.reach(view.waves, view.backward)  # (heads, C, inside), or (heads, B, C, inside) in two directions
+        far = self.far(view)
         if view.segments is not None:
             key = torch.cat([key, view.segments.to(key.dtype).expand(self.heads, -1, -1, -1)], dim=-1)
         read = asked = content
@@ -98,7 +93,7 @@ class RelativeAttention(nn.Module):
             by_distance = relative_shift(self.by_distance(own, far), view.keys)
             read = self.mix(own, by_distance, key, value, view.own, view.content)
         if query is not None:
-            wanted = self.by_heads(F.linear(query, self.query_key_value.weight[: query.shape[-1]]))
+            wanted = self.by_heads(self.queries(query))
             columns = view.columns.expand(self.heads, -1, -1, -1)
             by_distance = self.by_distance(wanted, far).gather(-1, columns)
             asked = self.mix(wanted, by_distance, key, value, view.asked, view.query, view.nothing)
@@ -110,7 +105,7 @@ class RelativeAttention(nn.Module):
         """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
         own, key, value = self.project(content, None, query_only)
         cache.put(layer, key.transpose(0, 1), value.transpose(0, 1))
-        wanted = self.by_heads(F.linear(query, self.query_key_value.weight[: query.shape[-1]]))
+        wanted = self.by_heads(self.queries(query))
         read = content if own is None else self.find(own, cache, layer)
         return read, self.find(wanted, cache, layer, ahead=1)
 
@@ -138,17 +133,19 @@ class RelativeAttention(nn.Module):
         """(B, L, width) to (heads, B, L, inside)."""
         return joint.unflatten(-1, (self.heads, -1)).permute(2, 0, 1, 3)
 
-    def reach(self, waves: Tensor, backward: Tensor | None = None) -> Tensor:
-        """What queries meet of each distance."""
-        far = self.distance(waves.to(self.distance.weight.dtype)).unflatten(-1, (self.heads, -1))
-        return far.transpose(0, 1) if backward is None else far[backward].permute(2, 0, 1, 3)
+    def far(self, view: View) -> Tensor:
+        """(heads, inside, C) what queries meet of each distance; (heads, B, inside, C) in two directions."""
+        if view.backward is None:
+            return self.distances(view.waves)
+        both = torch.stack([self.distances(waves) for waves in view.waves], dim=1)
+        return both[:, view.backward]
 
     def by_distance(self, query: Tensor, far: Tensor) -> Tensor:
         """(heads, B, Q, C)."""
         query = self.asking_distances(query)
         if far.dim() == 4:
-            return query @ far.transpose(-1, -2)
-        return (query.flatten(1, 2) @ far.transpose(-1, -2)).unflatten(1, query.shape[1:3])
+            return query @ far
+        return (query.flatten(1, 2) @ far).unflatten(1, query.shape[1:3])
 
     def asking_distances(self, query: Tensor) -> Tensor:
         return (query + self.distance_bias[:, None, None]) / query.shape[-1] ** 0.5

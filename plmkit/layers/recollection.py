@@ -1,11 +1,11 @@
 """What relative attention keeps of the text so far, as it reads on and on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
 from plmkit.layers.band import Band
-from plmkit.layers.relative import hide, out_of_sight, relative_shift
+from plmkit.layers.relative import RelativeAttention, hide, out_of_sight, relative_shift
 
 STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
 
@@ -16,20 +16,30 @@ class Recollection:
     Memory is taken once: for all steps, or for twice the reach where the text is longer than that. For reading only.
     """
 
-    def __init__(self, *, layers: int, shape: tuple[int, int, int], longest: int, reach: int, like: Tensor) -> None:
-        rows, heads, width = shape
+    def __init__(
+        self,
+        attentions: Sequence[RelativeAttention],
+        waves: Callable[[int], Tensor],
+        *,
+        rows: int,
+        longest: int,
+        reach: int,
+    ) -> None:
+        like, heads = attentions[0].output.weight, attentions[0].heads
+        shape = len(attentions), rows, heads
         self.reach = reach  # how many steps a token reads, itself among them
         self.room = max(1, min(longest, 2 * reach))
         fitting = self.room if longest <= self.room else self.room - reach + 1
         self.most = min(fitting, STEPS_AT_ONCE)  # steps that are taken at once
-        self.keys = like.new_empty(layers, rows, heads, width, self.room)
-        self.values = like.new_empty(layers, rows, heads, self.room, width)
+        self.keys = like.new_empty(*shape, len(like) // heads, self.room)
+        self.values = like.new_empty(*shape, self.room, len(like) // heads)
+        far = waves(self.room + 1)  # (room + 2, all heads' width) of the distances from `room` down to -1
+        self.distances = [attention.distances(far).contiguous() for attention in attentions]
         self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
         self.length = 0  # steps read so far
         self.count = 0  # steps that are being taken
         self.hidden: Tensor | None = None  # (count, K) True where one of these may not read; None: they read all
-        self.distances: Sequence[Tensor] = ()  # (heads, width, room + 2) of each layer, from `room` down to -1
 
     @property
     def banded(self) -> bool:

@@ -1,8 +1,8 @@
-"""Positions as distances: the signs of a distance, and scores by distance brought under their keys."""
+"""Positions as distances: their waves, scores by distance brought under their keys, and the weights that make them."""
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def sinusoids(distances: Tensor, width: int) -> Tensor:
@@ -57,3 +57,23 @@ def hide(scores: Tensor, hidden: Tensor | None) -> Tensor:
     for part in (slice(0, queries), slice(keys - queries, keys)):  # out of reach, or behind: nothing else is hidden
         scores[..., part].masked_fill_(hidden[:, part], -torch.inf)
     return scores
+
+
+class RelativeAttention(nn.Module):
+    """The weights of attention by content and by distance (Dai et al., 2019, 3.3)."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.distance = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def queries(self, hidden: Tensor) -> Tensor:
+        """(B, L, width), of all heads."""
+        return F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
+
+    def distances(self, waves: Tensor) -> Tensor:
+        """(heads, head width, C) what each distance answers."""
+        return self.distance(waves.to(self.distance.weight.dtype)).unflatten(-1, (self.heads, -1)).permute(1, 2, 0)
