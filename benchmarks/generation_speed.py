@@ -33,6 +33,7 @@ CASES = (
     Case("4 × 256, trained", 4, 256, 3.0, 256, train_seconds=90),
     Case("4 × 256, trained, with drafts", 4, 256, 3.0, 256, train_seconds=90, drafts=True),
     Case("12 × 768, random weights", 12, 768, 1.7, 64),
+    Case("12 × 768, random weights, with drafts", 12, 768, 1.7, 64, drafts=True),
 )
 QUICK = (
     Case("2 × 32, trained", 2, 32, 3.0, 40, train_seconds=0.5),

@@ -72,7 +72,7 @@ class States:
 
     hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers, zeros where nothing is asked
     pooled: Tensor | None = None  # (B, width) one vector for the row
-    guesses: Tensor | None = None  # (N, vocabulary) a generator's scores at the N hidden tokens, row by row
+    guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
     replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden
     inner: tuple[Tensor, ...] | None = None  # (B, L, width) each: what the layers before the last made, in training

@@ -35,7 +35,7 @@ class TiedHead(nn.Module):
 class TableHead(nn.Module):
     """The token table itself as the decoder, with a free bias (zihangdai/xlnet)."""
 
-    occurring: Tensor | None
+    occurring: Tensor  # none before the corpus is counted
     places: Tensor
 
     def __init__(self, table: nn.Embedding) -> None:
@@ -50,15 +50,31 @@ class TableHead(nn.Module):
         return F.linear(self.transformed(hidden), self._table[0].weight, self.bias)
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Cross entropy at N positions; in training only tokens that the corpus has are weighed against each other.
+        """Cross entropy at N positions."""
+        return F.cross_entropy(self.weighed(hidden), self.placed(targets))
+
+    def weighed(self, hidden: Tensor) -> Tensor:
+        """(N, width) to (N, tokens): in training only tokens that the corpus has are weighed against each other.
 
         A published vocabulary has many tokens that a small corpus never uses. Their bias begins so low that leaving
         them out changes the loss in the third decimal, and saves most of the largest product.
         """
-        if not self.training or self.occurring is None:
-            return F.cross_entropy(self(hidden), targets)
-        table, bias = self._table[0].weight[self.occurring], self.bias[self.occurring]
-        return F.cross_entropy(F.linear(self.transformed(hidden), table, bias), self.places[targets])
+        if not self.few:
+            return self(hidden)
+        return F.linear(self.transformed(hidden), self._table[0].weight[self.occurring], self.bias[self.occurring])
+
+    def placed(self, tokens: Tensor) -> Tensor:
+        """Where tokens stand among those that are weighed."""
+        return self.places[tokens] if self.few else tokens
+
+    def named(self, places: Tensor) -> Tensor:
+        """Which tokens stand there."""
+        return self.occurring[places] if self.few else places
+
+    @property
+    def few(self) -> bool:
+        """Are only tokens of the corpus weighed?"""
+        return self.training and self.occurring is not None
 
     def transformed(self, hidden: Tensor) -> Tensor:
         """As the table reads it."""

@@ -34,7 +34,7 @@ class GeneratorLMHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
-        return F.cross_entropy(states.guesses, batch.targets[batch.asked])
+        return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.asked]))
 
     def start(self, frequencies: np.ndarray) -> None:
         if self.frequency_bias:

@@ -81,6 +81,21 @@ def test_the_generator_can_begin_at_the_frequencies():
     assert torch.equal(made.model.vocabulary.bias, before)
 
 
+def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus():
+    made, given = network(GeneratorLM(frequency_bias=True), ReplacedToken()).train(), batch()
+    counts = np.zeros(30, dtype=np.int64)
+    counts[[7, 9, 14, 18, 21, 24, 26]] = 5
+    made.start(counts)
+    scores = made.model.vocabulary(made.model.generator(given).hidden[given.asked])  # of all tokens
+    few = scores[:, counts > 0].log_softmax(-1)
+    states = made.model(given)
+    torch.testing.assert_close(states.guesses.log_softmax(-1), few)
+    torch.testing.assert_close(made(given)["generator_lm"], -(few[0, 2] + few[1, 3] + few[2, 5]) / 3)
+    drawn = {token for _ in range(50) for token in made.model(given).sampled.tolist()}
+    assert drawn <= {7, 9, 14, 18, 21, 24, 26} and len(drawn) > 3
+    assert made.eval().model(given).guesses.shape == (3, 30)
+
+
 # The generator that wants to fool
 
 
