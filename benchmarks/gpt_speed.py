@@ -1,37 +1,21 @@
 """Pretraining GPT-2: our loop beside Hugging Face's Trainer, in tokens a second and in memory."""
 
 import resource
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.shared import ENGLISH, Line, Options, say, sides, take_turns, text_files
+from benchmarks import loops
+from benchmarks.loops import RATE, WARM_STEPS, Told, both, column, our_steps, parameters_of, read_samples, their_seconds
+from benchmarks.shared import ENGLISH, Line, Options, say, text_files
 
 TITLE = "Pretraining GPT-2: plmkit beside transformers.Trainer, speed and peak memory"
 SPEED_TARGET, MEMORY_TARGET = 1.3, 1 / 0.6  # theirs beside ours: ours is to be at most 60% of it
-WARM_STEPS = 2  # of each round, not counted
-RATE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """One network on one text; both sides get exactly this."""
-
-    text: Path
-    tokenizer: Path
-    vocabulary: int
-    cache: Path
-    dropout: float
-    seed: int
-    threads: int | None = None  # all cores
-    layers: int = 4
-    heads: int = 4
-    width: int = 256
-    length: int = 128
+class Case(loops.Case):
     batch: int = 16
     steps: int = 6  # in a round
 
@@ -40,12 +24,9 @@ def run(options: Options) -> list[Line]:
     lines = []
     for name, case in cases(options).items():
         say(f"pretraining GPT-2: {name}")
-        with sides((make_ours, case), (make_theirs, case)) as (ours, theirs):
-            a, b = take_turns(ours, theirs, options.rounds)
-        if a[0]["parameters"] != b[0]["parameters"]:
-            raise RuntimeError(f"The networks differ: {a[0]['parameters']:,} and {b[0]['parameters']:,} parameters.")
-        speed, their_speed = ([told["tokens_per_second"] for told in side] for side in (a, b))
-        peak, their_peak = ([told["megabytes"] for told in side] for side in (a, b))
+        a, b = both(make_ours, make_theirs, case, options)
+        speed, their_speed = (column(side, "tokens_per_second") for side in (a, b))
+        peak, their_peak = (column(side, "megabytes") for side in (a, b))
         lines += [
             Line(case=name, unit="tokens/s", ours=speed, theirs=their_speed, target=SPEED_TARGET),
             Line(
@@ -84,14 +65,8 @@ def learn_bytes(text: Path, size: int, folder: Path) -> Path:
 
 def samples_of(case: Case) -> Any:
     from plmkit.corruption.stream import Stream
-    from plmkit.data.corpus import open_corpus
-    from plmkit.data.samples import Samples
-    from plmkit.data.shards import open_store
-    from plmkit.tokenizers.tokenizer import load_tokenizer
 
-    tokenizer = load_tokenizer(case.tokenizer)
-    store = open_store([open_corpus([case.text])], tokenizer, case.cache)
-    return Samples(store, np.arange(len(store.documents) - 1), (Stream(),), tokenizer.vocabulary, seed=case.seed)
+    return read_samples(case.text, case.tokenizer, case.cache, (Stream(),), case.seed)
 
 
 def peak_megabytes() -> float:
@@ -102,14 +77,13 @@ def peak_megabytes() -> float:
 # --- ours
 
 
-def make_ours(case: Case) -> Callable[[], dict[str, float]]:
+def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.decoder import Decoder
     from plmkit.catalogue import find
     from plmkit.schedules.optimizers import AdamW
     from plmkit.training.device import set_threads
-    from plmkit.training.loop import Budget, Report, State, train
 
     set_threads(case.threads)
     mini = find("gpt2-mini")
@@ -124,20 +98,12 @@ def make_ours(case: Case) -> Callable[[], dict[str, float]]:
     network = recipe.build(range(case.vocabulary))
     optimizer = schedule.optimizer.build(network.named_parameters(), RATE)
 
-    def one_round() -> dict[str, float]:
-        warm: list[State] = []
-
-        def watch(report: Report) -> bool:
-            if report.state.step == WARM_STEPS:
-                warm.append(report.state)
-            return True
-
-        budget = Budget(steps=WARM_STEPS + case.steps)
-        end = train(network, samples, optimizer, schedule, budget, watch, seed=case.seed, device=torch.device("cpu"))
+    def one_round() -> Told:
+        tokens, seconds = our_steps(network, samples, optimizer, schedule, case.steps, case.seed)
         return {
-            "tokens_per_second": (end.tokens - warm[0].tokens) / (end.seconds - warm[0].seconds),
+            "tokens_per_second": tokens / seconds,
             "megabytes": peak_megabytes(),
-            "parameters": network.parameter_count,
+            "parameters": parameters_of(network),
         }
 
     return one_round
@@ -146,11 +112,10 @@ def make_ours(case: Case) -> Callable[[], dict[str, float]]:
 # --- theirs
 
 
-def make_theirs(case: Case) -> Callable[[], dict[str, float]]:
+def make_theirs(case: Case) -> Callable[[], Told]:
     import torch
     from datasets import Dataset
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+    from transformers import GPT2Config, GPT2LMHeadModel
 
     batch = samples_of(case).batch(0, 0, case.batch * (WARM_STEPS + case.steps), case.length)
     whole = batch.tokens[batch.visible.all(1)].tolist()  # the very rows that ours reads
@@ -163,33 +128,13 @@ def make_theirs(case: Case) -> Callable[[], dict[str, float]]:
         bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     model = GPT2LMHeadModel(config)
-    settings = TrainingArguments(
-        output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + case.steps,
-        per_device_train_batch_size=case.batch, learning_rate=RATE, weight_decay=0.01, max_grad_norm=1.0,
-        optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
-        dataloader_pin_memory=False, dataloader_drop_last=True,
-        logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
-    )  # fmt: skip
 
-    class Clock(TrainerCallback):
-        """When each step ended."""
-
-        def __init__(self) -> None:
-            self.ends: list[float] = []
-
-        def on_step_end(self, *state: Any, **more: Any) -> None:
-            self.ends.append(time.perf_counter())
-
-    def one_round() -> dict[str, float]:
-        clock = Clock()
-        trainer = Trainer(model=model, args=settings, train_dataset=rows, callbacks=[clock])
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        seconds = clock.ends[-1] - clock.ends[WARM_STEPS - 1]
+    def one_round() -> Told:
+        seconds = their_seconds(model, rows, case, case.steps)
         return {
-            "tokens_per_second": (len(clock.ends) - WARM_STEPS) * case.batch * case.length / seconds,
+            "tokens_per_second": case.steps * case.batch * case.length / seconds,
             "megabytes": peak_megabytes(),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "parameters": parameters_of(model),
         }
 
     return one_round

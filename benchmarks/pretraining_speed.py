@@ -4,37 +4,22 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmarks.shared import CHINESE, ENGLISH, Line, Options, learn_tokenizer, say, sides, take_turns, text_files
+from benchmarks import loops
+from benchmarks.loops import RATE, WARM_STEPS, Told, both, column, our_steps, parameters_of, read_samples, their_seconds
+from benchmarks.shared import CHINESE, ENGLISH, Line, Options, learn_tokenizer, say, text_files
 
 TITLE = "Pretraining, tokens a second: plmkit beside transformers.Trainer"
 TRAINER_TARGET, PRODUCT_TARGET = 3.0, 0.7
-WARM_STEPS = 2  # of each round, not counted
 PRODUCT_SIDE = 1024
-RATE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """One network on one text; both sides get exactly this."""
-
-    text: Path
-    tokenizer: Path
-    vocabulary: int
-    cache: Path
-    dropout: float
-    seed: int
-    threads: int | None = None  # all cores
-    layers: int = 4
-    heads: int = 4
-    width: int = 256
+class Case(loops.Case):
     inner: int = 1024
-    length: int = 128
-    batch: int = 32
     our_steps: int = 12  # in a round; about as many seconds as
     their_steps: int = 4
     products: int = 8  # of the matrices that ours are measured by, at a time
@@ -44,10 +29,7 @@ def run(options: Options) -> list[Line]:
     lines = []
     for name, case in cases(options).items():
         say(f"pretraining: {name}")
-        with sides((make_ours, case), (make_theirs, case)) as (ours, theirs):
-            a, b = take_turns(ours, theirs, options.rounds)
-        if a[0]["parameters"] != b[0]["parameters"]:
-            raise RuntimeError(f"The networks differ: {a[0]['parameters']:,} and {b[0]['parameters']:,} parameters.")
+        a, b = both(make_ours, make_theirs, case, options)
         say(f"  padding in rows: ours {a[0]['padding']:.1%}, theirs {b[0]['padding']:.1%}")
         beside = f"{name}, beside a product of {PRODUCT_SIDE}³"
         speed, their_speed = column(a, "tokens_per_second"), column(b, "tokens_per_second")
@@ -57,10 +39,6 @@ def run(options: Options) -> list[Line]:
             Line(case=beside, unit="GFLOP/s", ours=work, theirs=product, target=PRODUCT_TARGET),
         ]
     return lines
-
-
-def column(rounds: list[dict[str, float]], name: str) -> list[float]:
-    return [told[name] for told in rounds]
 
 
 def cases(options: Options) -> dict[str, Case]:
@@ -84,22 +62,15 @@ def cases(options: Options) -> dict[str, Case]:
 def samples_of(case: Case, corruption: tuple[Any, ...]) -> Any:
     """Pairs of texts that fill the row: with little padding, neither side gains by leaving it out."""
     from plmkit.corruption.arrange import SentencePairs
-    from plmkit.data.corpus import open_corpus
-    from plmkit.data.samples import Samples
-    from plmkit.data.shards import open_store
-    from plmkit.tokenizers.tokenizer import load_tokenizer
 
-    tokenizer = load_tokenizer(case.tokenizer)
-    store = open_store([open_corpus([case.text])], tokenizer, case.cache)
-    documents = np.arange(len(store.documents) - 1)
     arranged = (SentencePairs(short=0.0), *corruption)
-    return Samples(store, documents, arranged, tokenizer.vocabulary, seed=case.seed)
+    return read_samples(case.text, case.tokenizer, case.cache, arranged, case.seed)
 
 
 # --- ours
 
 
-def make_ours(case: Case) -> Callable[[], dict[str, float]]:
+def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.encoder import Encoder
@@ -109,7 +80,6 @@ def make_ours(case: Case) -> Callable[[], dict[str, float]]:
     from plmkit.objectives.sentence_pair import NextSentence
     from plmkit.schedules.optimizers import AdamW
     from plmkit.training.device import set_threads
-    from plmkit.training.loop import Budget, Report, State, train
 
     set_threads(case.threads)
     mini = find("bert-mini")
@@ -130,29 +100,18 @@ def make_ours(case: Case) -> Callable[[], dict[str, float]]:
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
     source = Watched(samples)
 
-    def one_round() -> dict[str, float]:
+    def one_round() -> Told:
         source.shapes.clear()
-        warm: list[State] = []
-
-        def watch(report: Report) -> bool:
-            if report.state.step == WARM_STEPS:
-                warm.append(report.state)
-            return True
-
         before = product_rate(case.products)
-        budget = Budget(steps=WARM_STEPS + case.our_steps)
-        end = train(
-            network, source, optimizer, recipe.schedule, budget, watch, seed=case.seed, device=torch.device("cpu")
-        )
+        _, seconds = our_steps(network, source, optimizer, recipe.schedule, case.our_steps, case.seed)
         after = product_rate(case.products)
-        seconds = end.seconds - warm[0].seconds
         shapes = source.shapes[WARM_STEPS:]
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,
             "work_rate": sum(3 * forward_work(case, shape) for shape in shapes) / seconds / 1e9,
             "product_rate": (before + after) / 2,
             "padding": padding(shapes),
-            "parameters": network.parameter_count,
+            "parameters": parameters_of(network),
         }
 
     return one_round
@@ -219,10 +178,9 @@ def padding(shapes: list[Shape]) -> float:
 # --- theirs
 
 
-def make_theirs(case: Case) -> Callable[[], dict[str, float]]:
+def make_theirs(case: Case) -> Callable[[], Told]:
     import torch
-    from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast, Trainer, TrainingArguments
-    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+    from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(case.tokenizer)
     rows = their_rows(case)
@@ -235,35 +193,15 @@ def make_theirs(case: Case) -> Callable[[], dict[str, float]]:
         hidden_act="gelu_pytorch_tanh",  # the same function as ours, in the faster of their two forms
     )  # fmt: skip
     model = BertForPreTraining(config)
-    settings = TrainingArguments(
-        output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + case.their_steps,
-        per_device_train_batch_size=case.batch, learning_rate=RATE, weight_decay=0.01, max_grad_norm=1.0,
-        optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
-        dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False,
-        logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
-    )  # fmt: skip
 
-    class Clock(TrainerCallback):
-        """When each step ended."""
-
-        def __init__(self) -> None:
-            self.ends: list[float] = []
-
-        def on_step_end(self, *state: Any, **more: Any) -> None:
-            self.ends.append(time.perf_counter())
-
-    def one_round() -> dict[str, float]:
-        clock = Clock()
+    def one_round() -> Told:
         collate.shapes.clear()
-        trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=collate, callbacks=[clock])
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        seconds = clock.ends[-1] - clock.ends[WARM_STEPS - 1]
-        shapes = collate.shapes[WARM_STEPS : len(clock.ends)]  # one more batch may have been fetched ahead
+        seconds = their_seconds(model, rows, case, case.their_steps, collate)
+        shapes = collate.shapes[WARM_STEPS : WARM_STEPS + case.their_steps]  # one more may have been fetched ahead
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,
             "padding": padding(shapes),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "parameters": parameters_of(model),
         }
 
     return one_round

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.loops import our_steps, read_samples
 from benchmarks.shared import CHINESE, Line, Options, learn_tokenizer, say, sides, take_turns, text_files, zipf
 
 TITLE = "Recipes: batches beside steps, Chinese units beside 1 MB/s a core, steps beside BERT's"
@@ -22,7 +23,6 @@ RECIPES = (
 PARTED = 0.75  # of the lone characters that follow another
 UNLISTED, NAMES = 0.03, 5_000  # of the words, that no dictionary has, and how many such there are
 LEVELS = ("word", "phrase", "entity")
-WARM_STEPS = 2
 
 
 def run(options: Options) -> list[Line]:
@@ -121,13 +121,8 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     import torch
 
     from plmkit.catalogue import find
-    from plmkit.data.corpus import open_corpus
     from plmkit.data.samples import Position, Samples
-    from plmkit.data.shards import open_store
-    from plmkit.data.units.choosing import segmenter_of
-    from plmkit.tokenizers.tokenizer import load_tokenizer
     from plmkit.training.device import set_threads
-    from plmkit.training.loop import Budget, Report, State, train
 
     set_threads(1 if quick else None)
     recipe = find(name)
@@ -138,26 +133,14 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
         recipe.schedule, batch=rows, lengths=tuple((part, length) for part, _ in recipe.schedule.lengths)
     )
     recipe = replace(recipe, architecture=replace(recipe.architecture, **shape), schedule=schedule)
-    ready = load_tokenizer(tokenizer)
-    store = open_store([open_corpus([text])], ready, cache, segmenter=segmenter_of(recipe.corruption))
-    documents = np.arange(len(store.documents) - 1)
-    samples = Samples(store, documents, recipe.corruption, ready.vocabulary, seed=0)
+    samples = read_samples(text, tokenizer, cache, recipe.corruption)
     torch.manual_seed(0)
-    network = recipe.build(ready.vocabulary)
+    network = recipe.build(samples.vocabulary)
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
 
     def one_round(with_batches: bool = True) -> dict[str, float]:
-        warm: list[State] = []
-
-        def watch(report: Report) -> bool:
-            if report.state.step == WARM_STEPS:
-                warm.append(report.state)
-            return True
-
-        budget = Budget(steps=WARM_STEPS + taken)
-        end = train(network, samples, optimizer, schedule, budget, watch, seed=0, device=torch.device("cpu"))
-        seconds = end.seconds - warm[0].seconds
-        told = {"tokens_per_second": (end.tokens - warm[0].tokens) / seconds, "step_seconds": seconds / taken}
+        tokens, seconds = our_steps(network, samples, optimizer, schedule, taken)
+        told = {"tokens_per_second": tokens / seconds, "step_seconds": seconds / taken}
         return told | (making(samples) if with_batches else {})
 
     def making(samples: Samples) -> dict[str, float]:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
+from benchmarks.loops import read_samples
 from benchmarks.shared import ENGLISH, LEARNT_FROM, Line, Options, say, sides, take_turns, text_files
 
 TITLE = "XLNet pretraining beside transformers' XLNetLMHeadModel, same shape, batches and updates included"
@@ -51,15 +50,8 @@ def samples_of(text: Path, tokenizer: Path, cache: Path):
     """Our batches: no memory and one direction, because the collator has neither."""
     from plmkit.corruption.permutation import PermutedSpans
     from plmkit.corruption.reuse import ReusedText
-    from plmkit.data.corpus import open_corpus
-    from plmkit.data.samples import Samples
-    from plmkit.data.shards import open_store
-    from plmkit.tokenizers.tokenizer import load_tokenizer
 
-    ready = load_tokenizer(tokenizer)
-    store = open_store([open_corpus([text])], ready, cache)
-    corruption = (ReusedText(backward=False), PermutedSpans())
-    return Samples(store, np.arange(len(store.documents) - 1), corruption, ready.vocabulary, seed=0)
+    return read_samples(text, tokenizer, cache, (ReusedText(backward=False), PermutedSpans()))
 
 
 def make_ours(

@@ -1,12 +1,12 @@
 """What tests of parity share: random weights that tell, the same network on our side, a batch, gradients compared."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.training.checkpoint import put_weights
 
@@ -64,3 +64,24 @@ def same_gradients(ours: Network, wanted: Mapping[str, Tensor]) -> None:
     for name, gradient in found.items():
         torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
         assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+
+
+def left_behind(theirs: nn.Module, family, settings, heads: Iterable[str]) -> set[str]:
+    """Import, export and import again, which must change no bit; gives the names that are not exported."""
+    own = theirs.state_dict()
+    first = from_huggingface(own, family, settings)
+    exported = to_huggingface(first, family, settings)
+    again = from_huggingface(exported, family, settings)
+    named = {name for name, _ in all_pairs(family, settings, heads)}
+    pooled = getattr(settings, "pooler", True)
+    assert first.keys() == again.keys() == {name for name in named if pooled or "pooler" not in name}
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert all(torch.equal(exported[name], own[name]) for name in exported)
+    return own.keys() - exported.keys()
+
+
+def decodes_by_the_table(ours: Network, head: str, width: int = 24) -> None:
+    """The head scores tokens by the very table that reads them, which is saved once."""
+    table = ours.heads[head].vocabulary._table[0].weight
+    assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()
+    assert sum(weight.shape == (VOCABULARY, width) for weight in ours.parameters()) == 1

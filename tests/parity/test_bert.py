@@ -4,12 +4,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-from copies import CLOSE, VOCABULARY, copied, gradients_of, roughen, same_gradients, some_batch
+from copies import (
+    CLOSE,
+    VOCABULARY,
+    copied,
+    decodes_by_the_table,
+    gradients_of,
+    left_behind,
+    roughen,
+    same_gradients,
+    some_batch,
+)
 from transformers import BertConfig, BertForPreTraining
 
 from plmkit.data.batch import Batch
 from plmkit.interop.families import bert
-from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
+from plmkit.interop.huggingface import from_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
@@ -94,21 +104,11 @@ def test_rows_without_padding_are_equal_too(both):
 
 def test_import_export_and_import_again_change_no_bit():
     theirs = theirs_with()
-    encoder = bert.architecture(theirs.config.to_dict(), where=None)
-    first = from_huggingface(theirs.state_dict(), bert, encoder)
-    exported = to_huggingface(first, bert, encoder)
-    again = from_huggingface(exported, bert, encoder)
-    wanted = {name for name, _ in all_pairs(bert, encoder, ("masked_lm", "next_sentence"))}
-    assert first.keys() == again.keys() == wanted
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    own = theirs.state_dict()
-    assert all(torch.equal(exported[name], own[name]) for name in exported)
-    left = own.keys() - exported.keys()
+    left = left_behind(
+        theirs, bert, bert.architecture(theirs.config.to_dict(), where=None), ("masked_lm", "next_sentence")
+    )
     assert left <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
 
 
 def test_the_decoder_is_the_token_table_itself():
-    ours = ours_from(theirs_with())
-    table = ours.heads["masked_lm"].vocabulary._table[0].weight
-    assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()
-    assert sum(weight.shape == (VOCABULARY, 24) for weight in ours.parameters()) == 1
+    decodes_by_the_table(ours_from(theirs_with()), "masked_lm")

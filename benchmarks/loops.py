@@ -1,0 +1,114 @@
+"""Both loops of pretraining, ours and Hugging Face's Trainer, timed alike: so many steps after the first few."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.shared import Options, sides, take_turns
+
+WARM_STEPS = 2  # of each round, not counted
+RATE = 1e-4
+Told = dict[str, float]  # what a side says of a round
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One network on one text; both sides get exactly this."""
+
+    text: Path
+    tokenizer: Path
+    vocabulary: int
+    cache: Path
+    dropout: float
+    seed: int
+    threads: int | None = None  # all cores
+    layers: int = 4
+    heads: int = 4
+    width: int = 256
+    length: int = 128
+    batch: int = 32
+
+
+def both(
+    make_ours: Callable[..., Any], make_theirs: Callable[..., Any], case: Case, options: Options
+) -> tuple[list[Told], list[Told]]:
+    """What the two sides say, round by round; their networks must have the same size."""
+    with sides((make_ours, case), (make_theirs, case)) as (ours, theirs):
+        a, b = take_turns(ours, theirs, options.rounds)
+    if a[0]["parameters"] != b[0]["parameters"]:
+        raise RuntimeError(f"The networks differ: {a[0]['parameters']:,} and {b[0]['parameters']:,} parameters.")
+    return a, b
+
+
+def column(rounds: list[Told], name: str) -> list[float]:
+    return [told[name] for told in rounds]
+
+
+def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[Any], seed: int = 0) -> Any:
+    """All documents of a text, arranged and hidden so."""
+    from plmkit.data.corpus import open_corpus
+    from plmkit.data.samples import Samples
+    from plmkit.data.shards import open_store
+    from plmkit.data.units.choosing import segmenter_of
+    from plmkit.tokenizers.tokenizer import load_tokenizer
+
+    ready = load_tokenizer(tokenizer)
+    store = open_store([open_corpus([text])], ready, cache, segmenter=segmenter_of(corruption))
+    return Samples(store, np.arange(len(store.documents) - 1), corruption, ready.vocabulary, seed=seed)
+
+
+def our_steps(
+    network: Any, source: Any, optimizer: Any, schedule: Any, steps: int, seed: int = 0
+) -> tuple[int, float]:  # fmt: skip
+    """Tokens that our loop read, and the seconds that it took."""
+    import torch
+
+    from plmkit.training.loop import Budget, Report, State, train
+
+    warm: list[State] = []
+
+    def watch(report: Report) -> bool:
+        if report.state.step == WARM_STEPS:
+            warm.append(report.state)
+        return True
+
+    budget = Budget(steps=WARM_STEPS + steps)
+    end = train(network, source, optimizer, schedule, budget, watch, seed=seed, device=torch.device("cpu"))
+    return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds
+
+
+def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = None) -> float:
+    """Seconds that the Trainer took."""
+    from transformers import Trainer, TrainingArguments
+    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+
+    class Clock(TrainerCallback):
+        """When each step ended."""
+
+        def __init__(self) -> None:
+            self.ends: list[float] = []
+
+        def on_step_end(self, *state: Any, **more: Any) -> None:
+            self.ends.append(time.perf_counter())
+
+    settings = TrainingArguments(
+        output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + steps,
+        per_device_train_batch_size=case.batch, learning_rate=RATE, weight_decay=0.01, max_grad_norm=1.0,
+        optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
+        dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False,
+        logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
+    )  # fmt: skip
+    clock = Clock()
+    trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=collate, callbacks=[clock])
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    assert len(clock.ends) == WARM_STEPS + steps
+    return clock.ends[-1] - clock.ends[WARM_STEPS - 1]
+
+
+def parameters_of(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
