@@ -10,9 +10,16 @@ import typer
 
 from plmkit import __version__
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
+from plmkit.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from plmkit.training.progress import Screen
+
+
+def examples(*commands: str) -> str:
+    """The end of a help text, one command on each line."""
+    return "\n\n".join(f"{'Or: ' if number else 'Example: '}{command}" for number, command in enumerate(commands))
+
 
 app = typer.Typer(
     add_completion=False,
@@ -20,13 +27,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Pretrain, fine-tune and compare classic language-model recipes on your own text.",
-    epilog="Start with: plm demo     Then: plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
+    epilog="Start with: plm demo\n\n"
+    "Look at your text: plm doctor my_texts/\n\n"
+    "Train on it: plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10\n\n"
+    'Try it: plm fill runs/mine "a [MASK] day"',
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, as in schedule.rate=1e-3; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting, as in schedule.rate=1e-3; may be repeated. `plm recipes RECIPE` shows them all.",
+    ),
+]
+Corpus = "Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs"
+TokenizerFile = Annotated[
+    Path | None,
+    typer.Option(help="vocab.txt, tokenizer.json or a folder with either; without it, one is learnt from the text."),
 ]
 ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a Hugging Face folder.")]
 RowsFile = Annotated[Path, typer.Argument(metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file.")]
@@ -77,7 +96,7 @@ def common(
     pass
 
 
-@app.command(epilog="Example: plm recipes bert-mini")
+@app.command(epilog=examples("plm recipes", "plm recipes bert-mini"))
 def recipes(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one with all its settings.")] = None,
     as_json: Json = False,
@@ -91,11 +110,11 @@ def recipes(
         show.one_recipe(name, as_json)
 
 
-@app.command(epilog="Example: plm doctor my_texts/ more.jsonl.gz --recipe bert-mini")
+@app.command(epilog=examples("plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini"))
 def doctor(
-    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help="Files, folders or globs.")],
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{Corpus}.")],
     recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
-    tokenizer: Annotated[Path | None, typer.Option(help="vocab.txt, tokenizer.json or a folder with either.")] = None,
+    tokenizer: TokenizerFile = None,
     seed: Annotated[int, typer.Option(help="The same seed shows the same examples.")] = 0,
     sets: Sets = None,
     as_json: Json = False,
@@ -117,27 +136,36 @@ def doctor(
 
 
 @app.command(
-    epilog="Example: plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10 --set schedule.batch=16",
+    epilog=examples(
+        "plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
+        "plm pretrain gpt2-mini novel.txt --out runs/novel --steps 2000 --set schedule.batch=16",
+        "plm pretrain bert-mini more.txt --from runs/mine --tokenizer runs/mine --out runs/more",
+    ),
 )
 def pretrain(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name that `plm recipes` lists.")],
     corpus: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CORPUS...]", help="Files, folders or globs; none: documentation on this machine."),
+        typer.Argument(metavar="[CORPUS...]", help=f"{Corpus}; none: documentation on this machine."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; an unfinished run there goes on.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Train this long.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run, always needed.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Train this long; or give --steps or --tokens. Without any, the recipe's schedule.steps."),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Train this many steps.")] = None,
     tokens: Annotated[float | None, typer.Option(help="Train on this many tokens, as in 1e8.")] = None,
     start: Annotated[Path | None, typer.Option("--from", help="Start from the weights of this model.")] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="vocab.txt, tokenizer.json or a folder with either.")] = None,
-    valid: Annotated[str | None, typer.Option(help="Held-out text; without it, 1% of the corpus is held out.")] = None,
+    tokenizer: TokenizerFile = None,
+    valid: Annotated[
+        str | None, typer.Option(help="A file of held-out text; without it, 1% of the corpus is held out.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Order, masks, starting weights and dropout follow from it.")] = 0,
     extend: Annotated[bool, typer.Option("--extend", help="Go on with a finished run, for the budget given.")] = False,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Pretrain a recipe on your text."""
+    """Pretrain a recipe on your text. Ctrl-C saves the run, and the same command goes on with it."""
     from plmkit import show
     from plmkit.catalogue import find
     from plmkit.run import settle
@@ -166,19 +194,38 @@ def pretrain(
 
 
 @app.command(
-    epilog="Example: plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
+    epilog=examples(
+        "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
+        "plm finetune runs/mine --task pair --train pairs.tsv --out runs/mine-pairs --seeds 3 --set task.rate=1e-4",
+    ),
 )
 def finetune(
     model: ModelDir,
-    task: Annotated[str, typer.Option(help="classify, pair, nli, paraphrase, similarity, choose or regress.")],
-    train: Annotated[Path, typer.Option(help="Labelled rows: columns text (or text_a, text_b) and label.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the new run.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Rows that choose the best epoch.")] = None,
+    task: Annotated[str, typer.Option(help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".")],
+    train: Annotated[
+        Path,
+        typer.Option(
+            help="Labelled rows, TSV, CSV, JSONL or Parquet, with columns text and label; of two texts text_a, text_b "
+            "and label; to choose, JSONL with context, question, choices and label."
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder of the new run, always needed.")] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Rows that choose the best epoch; without it, the last is kept.")
+    ] = None,
     test: Annotated[Path | None, typer.Option(help="Rows that are scored once, at the end.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Times through the training rows; 3 unless told.")] = None,
     seed: Annotated[int, typer.Option(help="Order, head and dropout follow from it.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Train so often, and report mean and spread.")] = 1,
-    sets: Sets = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting, as in task.rate=1e-4; may be repeated. There are task.batch, rate, warmup, decay, "
+            "clip, dropout, pooling, length, layer_decay, frozen, scratch, lm_weight, and run.threads, device, dtype.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fine-tune a model on labelled rows."""
@@ -200,7 +247,7 @@ def finetune(
         show.finetuned(order.out, about)
 
 
-@app.command(epilog="Example: plm evaluate runs/mine-reviews test.tsv --json     Or: plm evaluate runs/gpt text.txt")
+@app.command(epilog=examples("plm evaluate runs/mine-reviews test.tsv --json", "plm evaluate runs/gpt text.txt"))
 def evaluate(
     model: ModelDir,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled rows; plain text for a model that goes on.")],
@@ -233,7 +280,7 @@ def evaluate(
         show.scores(scores)
 
 
-@app.command(epilog="Example: plm predict runs/mine-reviews new.txt --out answers.tsv")
+@app.command(epilog=examples("plm predict runs/mine-reviews new.txt --out answers.tsv"))
 def predict(
     model: ModelDir,
     file: RowsFile,
@@ -247,7 +294,7 @@ def predict(
     predict_file(load(model), file, out, screen(), as_json=as_json)
 
 
-@app.command(epilog='Example: plm fill runs/mine "the capital of France is [MASK]." --top 3')
+@app.command(epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'))
 def fill(
     model: ModelDir,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A text with one or more [MASK].")],
@@ -266,8 +313,11 @@ def fill(
 
 
 @app.command(
-    epilog='Example: plm generate runs/mine "The river" --tokens 60 --n 3     '
-    'plm generate runs/mine "Q: Who sang?\\nA:" --temperature 0 --stop "Q:"',
+    epilog=examples(
+        'plm generate runs/mine "The river" --tokens 60 --n 3',
+        'plm generate runs/mine "Who sang? It was" --temperature 0 --stop "."',
+        "plm generate runs/mine --file prompts.txt --beams 4 --json",
+    ),
 )
 def generate(
     model: ModelDir,
@@ -296,7 +346,7 @@ def generate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Let a left-to-right model go on with a text, which appears as it is written."""
+    """Let a left-to-right model (GPT, LSTM, Transformer-XL, XLNet) go on with a text, shown as it is written."""
     from plmkit.generation.use import prompts_of, write_texts
     from plmkit.generation.writing import Writing
     from plmkit.loading import load
@@ -309,14 +359,14 @@ def generate(
     write_texts(load(model), given, writing, screen(), as_json=as_json)
 
 
-@app.command(epilog="Example: plm score runs/mine sentences.txt --out scores.tsv")
+@app.command(epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"))
 def score(
     model: ModelDir,
     file: RowsFile,
     out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how likely a model finds each text: log-probability and perplexity (of a masked model, pseudo-)."""
+    """Tell how likely a model finds each text; of a masked model, by its pseudo-likelihood."""
     from plmkit.generation.use import score_file
     from plmkit.loading import load
 
@@ -324,8 +374,10 @@ def score(
 
 
 @app.command(
-    epilog="Example: plm prompt runs/mine --task reviews.tsv --shots 4 --labels 0=bad,1=good     "
-    "plm prompt runs/mine --task en_de.tsv --shots 8 --beams 4",
+    epilog=examples(
+        "plm prompt runs/mine --task reviews.tsv --shots 4 --labels 0=bad,1=good",
+        "plm prompt runs/mine --task en_de.tsv --shots 8 --beams 4",
+    ),
 )
 def prompt(
     model: ModelDir,
@@ -375,7 +427,7 @@ def prompt(
         show.answers(told)
 
 
-@app.command(epilog="Example: plm embed runs/mine texts.txt --out vectors.npy")
+@app.command(epilog=examples("plm embed runs/mine texts.txt --out vectors.npy"))
 def embed(
     model: ModelDir,
     file: RowsFile,
@@ -392,7 +444,7 @@ def embed(
         print_json(told)
 
 
-@app.command(epilog="Example: plm export runs/mine exported/ --format huggingface")
+@app.command(epilog=examples("plm export runs/mine exported/ --format huggingface"))
 def export(
     model: ModelDir,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
@@ -407,7 +459,7 @@ def export(
         print_json(told)
 
 
-@app.command("import", epilog="Example: plm import finetune-transformer-lm/model --format openai-gpt --out gpt1")
+@app.command("import", epilog=examples("plm import finetune-transformer-lm/model --format openai-gpt --out gpt1"))
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder as it was published.")],
     out: Annotated[Path | None, typer.Option(help="A new folder, as Hugging Face's are.")] = None,
@@ -424,7 +476,7 @@ def import_(
         print_json(told)
 
 
-@app.command(epilog="Example: plm demo --out runs/demo")
+@app.command(epilog=examples("plm demo --out runs/demo"))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything that the demo writes.")] = Path("runs/demo"),
     minutes: Annotated[float, typer.Option(help="How long to pretrain.")] = 2.0,

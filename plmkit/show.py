@@ -17,6 +17,7 @@ from plmkit.counting import encoder_parameters, parameters, parts, training_byte
 from plmkit.doctor import Diagnosis
 from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe, recipe_from_json
+from plmkit.run import Machine
 from plmkit.settings import snake, to_json
 from plmkit.training.prepare import asks_next
 
@@ -36,7 +37,11 @@ def all_recipes(as_json: bool) -> None:
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
         table.add_row(name, shape, f"{parameters(recipe):,}", settings)
     console.print(table)
-    console.print("\nParameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full.")
+    console.print(
+        "\nSizes `for minutes` train in minutes on a small machine: begin with bert-mini, which fills blanks and is "
+        "fine-tuned, or gpt2-mini, which writes.\n"
+        "Parameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full."
+    )
 
 
 def one_recipe(name: str, as_json: bool) -> None:
@@ -69,6 +74,9 @@ def one_recipe(name: str, as_json: bool) -> None:
             console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
             for line in settings_of(choice, axis, isinstance(value, tuple)):
                 console.print(f"  {line}", markup=False)
+    console.print(f"\n[bold]run[/]: {first_line(Machine())}")
+    for line in settings_of(Machine(), "run"):
+        console.print(f"  {line}", markup=False)
     console.print(f"\nChange any line of it: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
 
 

@@ -5,12 +5,16 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import plmkit
+from plmkit.run import Machine
+from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.settings import TaskSettings
 
 # verb: arguments and options that later work keeps
 CONTRACT = {
@@ -46,6 +50,15 @@ def test_every_verb_has_its_arguments_and_options_and_an_example(verb, plm):
     for name in CONTRACT[verb]:
         assert name in ran.out, f"{verb} has no {name}"
     assert f"Example: plm {verb}" in ran.out
+
+
+def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "2000")
+    shown = plm("finetune", "--help").out
+    for name, kind in KINDS.items():
+        assert f"{name}: {kind.summary}" in shown
+    for field in fields(TaskSettings):
+        assert field.name in shown
 
 
 def test_without_arguments_plm_shows_every_verb_and_where_to_start(plm):
@@ -149,6 +162,8 @@ def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
     assert "set for minutes" in out
     assert "architecture.layers=4" in out
     assert "corruption.token_masking.rate=" in out
+    for field in fields(Machine):
+        assert f"\n  run.{field.name}=" in out
 
 
 def test_evaluate_shows_scores_and_who_was_taken_for_whom(plm, finetuned, rows_file):
