@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from plmkit.data.batch import Batch
@@ -16,13 +15,13 @@ from plmkit.data.corpus import open_corpus
 from plmkit.data.sentences import split_sentences
 from plmkit.data.vocabulary import MISSING
 from plmkit.errors import InputError, SettingError
+from plmkit.generation.likelihood import logs_of
 from plmkit.model import Model
 from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 
 HEADS = ("causal_lm", "permuted_lm")  # that say text from left to right
 ROWS_AT_ONCE = 8  # windows
 TOKENS_AT_ONCE = 256  # of a model that reads on
-NUMBERS_AT_ONCE = 1 << 23  # scores over the vocabulary in memory: 32 MB
 
 Advance = Callable[[int], None]  # hears how many more tokens were read
 
@@ -75,12 +74,7 @@ def evaluate_text(
 
 def can_be_read(model: Model) -> bool:
     """Does this model say text from left to right?"""
-    return model.kind is None and head_of(model) is not None
-
-
-def head_of(model: Model) -> Any:
-    """What says the tokens that follow."""
-    return next((model.network.heads[name] for name in HEADS if name in model.network.heads), None)
+    return model.kind is None and any(name in model.network.heads for name in HEADS)
 
 
 def read_text(tokenizer: Tokenizer, file: Path) -> Text:
@@ -143,8 +137,7 @@ def reading_on(model: Model, tokens: Tensor, advance: Advance, settings: Any = N
         cache = network.begin(1, len(tokens))
         found = []
         for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
-            hidden = network.extend(given[None], cache)[0]
-            found.append(surprise(model, hidden, asked))
+            found.append(-logs_of(model.author, network.extend(given[None], cache)[0], asked))
             advance(len(asked))
         return torch.cat(found)
     finally:
@@ -158,21 +151,21 @@ def by_windows(model: Model, tokens: Tensor, stride: int, advance: Advance) -> T
     found = []
     for group in windows(len(given), min(model.longest, len(given)), stride):
         rows = torch.stack([given[begin:end] for begin, end, _ in group])
-        batch = Batch(tokens=rows, segments=torch.zeros_like(rows), visible=torch.ones_like(rows, dtype=torch.bool))
-        hidden = left_to_right(model, batch)
+        hidden = left_to_right(model, rows)
         new = torch.cat([row[done - begin :] for row, (begin, _, done) in zip(hidden, group, strict=True)])
         targets = torch.cat([asked[done:end] for _, end, done in group])
-        found.append(surprise(model, new, targets))
+        found.append(-logs_of(model.author, new, targets))
         advance(len(targets))
     return torch.cat(found)
 
 
-def left_to_right(model: Model, batch: Batch) -> Tensor:
+def left_to_right(model: Model, rows: Tensor) -> Tensor:
     """(B, L, width) what each position says of the next; of a model that has orders, in that of the text."""
     network: Any = model.network.model
     if getattr(model.architecture, "permuted", False):
-        return network.extend(batch.tokens, network.begin(*batch.tokens.shape))
-    return network(batch).hidden
+        return network.extend(rows, network.begin(*rows.shape))
+    batch = Batch(tokens=rows, segments=torch.zeros_like(rows), visible=torch.ones_like(rows, dtype=torch.bool))
+    return network(batch).hidden  # nothing is kept, which is faster
 
 
 def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -187,11 +180,3 @@ def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int
             group = []
     if group:
         yield group
-
-
-def surprise(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
-    """(N,) minus the log-probability of each target, some rows at a time."""
-    head = head_of(model)
-    rows = max(1, NUMBERS_AT_ONCE // len(model.tokenizer.vocabulary))
-    parts = zip(hidden.split(rows), targets.split(rows), strict=True)
-    return torch.cat([F.cross_entropy(head.vocabulary(some).float(), asked, reduction="none") for some, asked in parts])

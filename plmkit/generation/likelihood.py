@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from plmkit.errors import InputError
 from plmkit.generation.author import Author
@@ -111,12 +112,16 @@ def stretch_logs(author: Author, tokens: torch.Tensor, cache: Cache) -> torch.Te
     found = []
     for begin in range(0, tokens.shape[1] - 1, TOKENS_AT_ONCE):
         end = min(begin + TOKENS_AT_ONCE, tokens.shape[1] - 1)
-        hidden = author.writer.model.extend(tokens[:, begin:end], cache).flatten(0, 1)  # (B * n, width)
-        wanted = tokens[:, begin + 1 : end + 1].flatten()
-        step = max(1, NUMBERS_AT_ONCE // author.writer.size)
-        logs = [
-            author.writer.vocabulary(some).float().log_softmax(-1).gather(1, asked[:, None]).squeeze(1)
-            for some, asked in zip(hidden.split(step), wanted.split(step), strict=True)
-        ]
-        found.append(torch.cat(logs).view(len(tokens), -1))
+        hidden = author.writer.model.extend(tokens[:, begin:end], cache)  # (B, n, width)
+        logs = logs_of(author, hidden.flatten(0, 1), tokens[:, begin + 1 : end + 1].flatten())
+        found.append(logs.view(len(tokens), -1))
     return torch.cat(found, 1).double()
+
+
+def logs_of(author: Author, hidden: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """(N, width) and the (N,) tokens that follow to (N,) their log-probabilities, some rows at a time."""
+    step = max(1, NUMBERS_AT_ONCE // author.writer.size)
+    parts = zip(hidden.split(step), wanted.split(step), strict=True)
+    return -torch.cat(
+        [F.cross_entropy(author.writer.vocabulary(some).float(), asked, reduction="none") for some, asked in parts]
+    )
