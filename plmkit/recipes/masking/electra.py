@@ -86,7 +86,7 @@ def electra_mini() -> Recipe:
             steps=10_000,
             batch=8,
             lengths=((1.0, 128),),
-            rate=1e-3,
+            rate=5e-4,  # at 1e-3 the two networks never learn more than how often tokens occur
             warmup=0.1,
             shape="linear_product",
             optimizer=AdamW(),
