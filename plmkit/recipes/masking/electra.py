@@ -86,7 +86,7 @@ def electra_mini() -> Recipe:
             steps=10_000,
             batch=8,
             lengths=((1.0, 128),),
-            rate=5e-4,  # at 1e-3 the two networks never learn more than how often tokens occur
+            rate=5e-4,  # at 1e-3 this size never learns more than how often tokens occur
             warmup=0.1,
             shape="linear_product",
             optimizer=AdamW(),
@@ -95,9 +95,11 @@ def electra_mini() -> Recipe:
 
 
 def electra_tiny() -> Recipe:
+    mini = electra_mini()
     return replace(
-        electra_mini(),
+        mini,
         name="electra-tiny",
+        schedule=replace(mini.schedule, rate=1e-3),
         architecture=GeneratorDiscriminator(
             layers=2,
             heads=2,
