@@ -42,7 +42,7 @@ Sets = Annotated[
         help="Change a setting, as in schedule.rate=1e-3; may be repeated. `plm recipes RECIPE` shows them all.",
     ),
 ]
-Corpus = "Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs"
+CORPUS = "Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs"
 TokenizerFile = Annotated[
     Path | None,
     typer.Option(help="vocab.txt, tokenizer.json or a folder with either; without it, one is learnt from the text."),
@@ -112,7 +112,7 @@ def recipes(
 
 @app.command(epilog=examples("plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini"))
 def doctor(
-    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{Corpus}.")],
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
     recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
     tokenizer: TokenizerFile = None,
     seed: Annotated[int, typer.Option(help="The same seed shows the same examples.")] = 0,
@@ -146,7 +146,7 @@ def pretrain(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name that `plm recipes` lists.")],
     corpus: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CORPUS...]", help=f"{Corpus}; none: documentation on this machine."),
+        typer.Argument(metavar="[CORPUS...]", help=f"{CORPUS}; none: documentation on this machine."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run, always needed.")] = None,
     minutes: Annotated[
