@@ -1,7 +1,7 @@
 """A trained model, ready to use: fill blanks, embed, predict, generate, score."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -82,7 +82,7 @@ class Model:
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
             raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
-        states, _ = self.states([row])
+        states, _ = self.states([row], wants=self.blanks)
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
         logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
         logits[:, list(vocabulary.special)] = -torch.inf
@@ -132,7 +132,7 @@ class Model:
         answers: list[Tensor] = [torch.zeros(0)] * len(framed)
         length = self.longest if head.pooling == "concat" else None
         for numbers in by_length(framed):
-            states, batch = self.states([framed[number] for number in numbers], length)
+            states, batch = self.states([framed[number] for number in numbers], length, head.wants)
             with torch.inference_mode():
                 found = head.answers(states, batch).float()
                 found = found if self.kind.numeric else found.softmax(-1)
@@ -225,7 +225,7 @@ class Model:
             tokens = np.tile(row.tokens, (len(some), 1))
             tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
             hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
-            states, _ = self.states(hidden)
+            states, _ = self.states(hidden, wants=self.blanks)
             chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
             logs = head.vocabulary(chosen).float().log_softmax(-1)
             total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
@@ -253,9 +253,16 @@ class Model:
         return row
 
     @torch.inference_mode()
-    def states(self, rows: Sequence[Framed], length: int | None = None) -> tuple[States, Batch]:
+    def states(
+        self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
+    ) -> tuple[States, Batch]:
+        """What the network makes of rows; with `wants`, of the positions that it names."""
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(batch.readings()), batch
+        read = batch.readings()
+        return self.network.model(replace(read, wanted=wants(read) if wants else None)), batch
+
+    def blanks(self, batch: Batch) -> Tensor:
+        return batch.tokens == self.tokenizer.vocabulary.mask
 
     def needs(self, name: str, verb: str) -> Any:
         """The head of that name."""

@@ -1,16 +1,21 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 
 
 class Head(Protocol):
-    """The part of a network that turns states into one loss."""
+    """The part of a network that turns states into one loss.
+
+    It may have a method `wants(batch)`, (B, L), True at the states it uses besides the pooled one.
+    """
 
     def __call__(self, states: States, batch: Batch) -> Tensor: ...
     def scored(self, batch: Batch) -> int: ...
@@ -34,10 +39,18 @@ class Network(nn.Module):
 
     def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
         """Losses without their weights, and what the model remembers for the next rows of the same streams."""
-        states = self.model(batch.readings())
+        states = self.states(batch)
         losses = {name: head(states, batch) for name, head in self.named_heads()}
         more = {head.also: head.beside(states, batch) for _, head in self.learning_more()}
         return losses | more, states.memory
+
+    def states(self, batch: Batch) -> States:
+        """Those that the heads use: a network may leave out the others."""
+        read = batch.readings()
+        wanted = [wants(read) if (wants := getattr(head, "wants", None)) else None for head in self.heads.values()]
+        places = [some for some in wanted if some is not None]
+        joint = torch.stack(places).any(0) if places and len(places) == len(wanted) else None
+        return self.model(replace(read, wanted=joint))
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
         weights = self.weights | {head.also: self.weights[name] for name, head in self.learning_more()}

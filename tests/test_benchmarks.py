@@ -169,7 +169,7 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
         text=Path(), tokenizer=Path(), vocabulary=12, cache=Path(), dropout=0.0, seed=0,
         layers=2, heads=2, width=16, inner=48,
     )  # fmt: skip
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad(), FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         network(batch)
     assert forward_work(case, shape_of(batch)) == counter.get_total_flops()
 

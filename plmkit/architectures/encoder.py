@@ -1,6 +1,6 @@
 """The encoder of BERT."""
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,7 +12,7 @@ from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.embedding import InputEmbedding
-from plmkit.layers.packing import Packing
+from plmkit.layers.packing import Packing, Wanted
 from plmkit.layers.start import start_at_neighbours, start_weights
 
 
@@ -101,6 +101,23 @@ def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -
     )
 
 
+def read_through(
+    blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, wanted: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """(T, width) to what the last block makes of it: (B, L, width), and (B, width) of the first tokens.
+
+    Where only some positions are wanted, the last block computes only these, from all that the one before made.
+    """
+    for block in blocks[:-1]:
+        hidden = block(hidden, packing)
+    if wanted is None:
+        hidden = blocks[-1](hidden, packing)
+        return packing.unpack(hidden), hidden[packing.first]
+    chosen = Wanted(packing, wanted)
+    hidden = blocks[-1](hidden, packing, wanted=chosen)
+    return chosen.put_back(hidden), hidden[chosen.first]
+
+
 class EncoderModel(nn.Module):
     """`embed` may be another network's: then it is shared, and saved there."""
 
@@ -128,9 +145,8 @@ class EncoderModel(nn.Module):
         hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
-        for block in self.blocks:
-            hidden = block(hidden, packing)
-        return States(hidden=packing.unpack(hidden), pooled=self.pool(hidden[packing.first]))
+        hidden, first = read_through(list(self.blocks), hidden, packing, batch.wanted)
+        return States(hidden=hidden, pooled=self.pool(first))
 
     def pool(self, first: Tensor) -> Tensor | None:
         return None if self.pooler is None else ACTIVATIONS[self.settings.pooler_activation](self.pooler(first))

@@ -121,7 +121,7 @@ class GeneratorDiscriminatorModel(nn.Module):
         if batch.targets is None:
             return self.discriminator(batch)
         asked = batch.asked  # only these are projected to the vocabulary
-        guesses = self.vocabulary.weighed(self.generator(batch).hidden[asked])  # (N, tokens)
+        guesses = self.vocabulary.weighed(self.generator(replace(batch, wanted=asked)).hidden[asked])  # (N, tokens)
         sampled = self.vocabulary.named(self.sample(guesses.detach()))
         original = batch.targets.where(asked, batch.tokens)
         read = original.masked_scatter(asked, sampled)

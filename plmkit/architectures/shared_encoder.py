@@ -7,7 +7,14 @@ from typing import Self
 import torch
 from torch import nn
 
-from plmkit.architectures.encoder import Encoder, attention_of, block_of, feed_forward_of, input_embedding
+from plmkit.architectures.encoder import (
+    Encoder,
+    attention_of,
+    block_of,
+    feed_forward_of,
+    input_embedding,
+    read_through,
+)
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.layers.block import Borrowed, PostNormBlock
@@ -86,11 +93,9 @@ class SharedEncoderModel(nn.Module):
         hidden = self.embed(tokens, segments, packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
-        for layer in range(self.settings.layers):
-            hidden = self.blocks[layer % len(self.blocks)](hidden, packing)
-        first = hidden[packing.first]
-        pooled = None if self.pooler is None else torch.tanh(self.pooler(first))
-        return States(hidden=packing.unpack(hidden), pooled=pooled)
+        layers = [self.blocks[layer % len(self.blocks)] for layer in range(self.settings.layers)]
+        hidden, first = read_through(layers, hidden, packing, batch.wanted)
+        return States(hidden=hidden, pooled=None if self.pooler is None else torch.tanh(self.pooler(first)))
 
 
 def blocks_of(settings: Encoder, sharing: str) -> list[PostNormBlock]:

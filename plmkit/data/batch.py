@@ -27,6 +27,7 @@ class Batch:
     reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
+    wanted: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
     @property
@@ -70,7 +71,7 @@ class Batch:
 class States:
     """What an architecture makes of a batch."""
 
-    hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers, zeros where nothing is asked
+    hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers; may be zeros where not wanted
     pooled: Tensor | None = None  # (B, width) one vector for the row
     guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N hidden tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place

@@ -112,5 +112,4 @@ class AdaptiveSoftmax(nn.Module):
 
 
 def biased_cross_entropy(hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """The bias as one more column of the table."""
-    return chunked_cross_entropy(F.pad(hidden, (0, 1), value=1.0), torch.cat([table, bias[:, None]], dim=1), targets)
+    return chunked_cross_entropy(hidden, table, targets, bias=bias)

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
-from plmkit.layers.packing import Packing
+from plmkit.layers.packing import Packing, Wanted
 
 
 class SelfAttention(nn.Module):
-    """Every position reads every visible one of its row; query, key and value come from one product."""
+    """Every position, or every wanted one, reads all visible ones of its row."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -21,11 +21,23 @@ class SelfAttention(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, hidden: Tensor, packing: Packing | Kept) -> Tensor:
+    def forward(self, hidden: Tensor, packing: Packing | Kept, wanted: Wanted | None = None) -> Tensor:
+        if wanted is None:
+            query, key, value = self.by_heads(packing.unpack(self.query_key_value(hidden)), 3)
+            return self.joined(self.mix(query, key, value, packing), packing)
         width = hidden.shape[-1]
-        joint = packing.unpack(self.query_key_value(hidden))  # (B, L, 3 * width)
-        query, key, value = joint.unflatten(-1, (3, self.heads, width // self.heads)).permute(2, 0, 3, 1, 4)
-        mixed = self.mix(query, key, value, packing)
+        ask, answer = self.query_key_value.weight.tensor_split([width])
+        ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
+        (query,) = self.by_heads(wanted.unpack(F.linear(wanted.choose(hidden), ask, ask_bias)), 1)
+        key, value = self.by_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
+        return self.joined(self.mix(query, key, value, packing), wanted)
+
+    def by_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
+        """(B, L, parts * width) as parts of (B, heads, L, width / heads)."""
+        split = joint.unflatten(-1, (parts, self.heads, -1)).unbind(2)
+        return [part.transpose(1, 2) for part in split]
+
+    def joined(self, mixed: Tensor, packing: Packing | Kept) -> Tensor:
         return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
@@ -88,5 +100,5 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, L, L)
     if visible is not None:
-        scores = scores.masked_fill(~visible, -torch.inf)
+        scores += torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(~visible, -torch.inf)
     return drop(scores.softmax(-1), dropout) @ value

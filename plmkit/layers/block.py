@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.dropout import Dropout
+from plmkit.layers.packing import Wanted
 
 
 class FeedForward(nn.Module):
@@ -33,8 +34,13 @@ class PostNormBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, *context: Any) -> Tensor:
-        hidden = self.attention_norm(hidden + self.dropout(self.attention(hidden, *context)))
+    def forward(self, hidden: Tensor, *context: Any, wanted: Wanted | None = None) -> Tensor:
+        """With `wanted`, for these tokens only."""
+        if wanted is None:
+            read = self.attention(hidden, *context)
+        else:
+            read, hidden = self.attention(hidden, *context, wanted), wanted.choose(hidden)
+        hidden = self.attention_norm(hidden + self.dropout(read))
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
 
 

@@ -9,30 +9,37 @@ from torch.autograd.function import once_differentiable
 NUMBERS_AT_ONCE = 1 << 23  # scores in memory: 32 MB
 
 
-def chunked_cross_entropy(hidden: Tensor, table: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
-    """Mean of -log softmax(hidden table)[target] over N rows: hidden (N, width), table (vocabulary, width).
+def chunked_cross_entropy(
+    hidden: Tensor, table: Tensor, targets: Tensor, shares: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """Mean of -log softmax(hidden table + bias)[target] over N rows: hidden (N, width), table (vocabulary, width).
 
     With shares (N,) it is their sum, each times its share.
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
-    return ChunkedCrossEntropy.apply(hidden, table, targets, shares)
+    return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares)
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
     """Gradients are made with the loss, while the scores of a chunk are there: the largest product is done once."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, shares: Tensor
+    ) -> Tensor:
         wanted = any(ctx.needs_input_grad)
         rows = max(16, NUMBERS_AT_ONCE // len(table))
         total = hidden.new_zeros((), dtype=table.dtype)
         to_hidden = torch.empty_like(hidden) if wanted else None
         to_table = torch.zeros_like(table) if wanted else None
+        to_bias = torch.zeros_like(bias) if wanted and bias is not None else None
         for start in range(0, len(hidden), rows):
             part, asked = hidden[start : start + rows], targets[start : start + rows, None]
             share = shares[start : start + rows, None]
             scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), from here on changed in place
+            if bias is not None:
+                scores += bias
             scores -= scores.amax(1, keepdim=True)
             right = scores.gather(1, asked)
             sums = scores.exp_().sum(1, keepdim=True)
@@ -43,11 +50,13 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             scores.scatter_add_(1, asked, -share)
             to_hidden[start : start + rows] = scores @ table
             to_table.addmm_(scores.T, part.to(table.dtype))
-        ctx.save_for_backward(to_hidden, to_table)
+            if to_bias is not None:
+                to_bias += scores.sum(0)
+        ctx.save_for_backward(to_hidden, to_table, to_bias)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
-        to_hidden, to_table = ctx.saved_tensors
-        return to_hidden.mul_(loss), to_table.mul_(loss), None, None  # ours alone: nobody else reads them
+        ours = (made if made is None else made.mul_(loss) for made in ctx.saved_tensors)  # nobody else reads them
+        return *ours, None, None

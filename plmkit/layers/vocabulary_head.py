@@ -51,17 +51,21 @@ class TableHead(nn.Module):
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Cross entropy at N positions."""
-        return F.cross_entropy(self.weighed(hidden), self.placed(targets))
+        table, bias = self.scales()
+        return chunked_cross_entropy(self.transformed(hidden), table, self.placed(targets), bias=bias)
 
     def weighed(self, hidden: Tensor) -> Tensor:
-        """(N, width) to (N, tokens): in training only tokens that the corpus has are weighed against each other.
+        """(N, width) to (N, tokens) that are weighed against each other."""
+        return F.linear(self.transformed(hidden), *self.scales())
+
+    def scales(self) -> tuple[Tensor, Tensor]:
+        """(tokens, width) and (tokens,) by which they are weighed: in training only tokens that the corpus has.
 
         A published vocabulary has many tokens that a small corpus never uses. Their bias begins so low that leaving
         them out changes the loss in the third decimal, and saves most of the largest product.
         """
-        if not self.few:
-            return self(hidden)
-        return F.linear(self.transformed(hidden), self._table[0].weight[self.occurring], self.bias[self.occurring])
+        table, bias = self._table[0].weight, self.bias
+        return (table[self.occurring], bias[self.occurring]) if self.few else (table, bias)
 
     def placed(self, tokens: Tensor) -> Tensor:
         """Where tokens stand among those that are weighed."""

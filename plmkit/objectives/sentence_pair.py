@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -55,6 +56,9 @@ class SentencePairHead(nn.Module):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.follows is not None
         return F.cross_entropy(self.answers(states, batch), batch.follows, ignore_index=IGNORE)
+
+    def wants(self, batch: Batch) -> Tensor:
+        return torch.zeros_like(batch.visible)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, 2)."""

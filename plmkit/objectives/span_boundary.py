@@ -56,6 +56,14 @@ class SpanBoundaryHead(nn.Module):
         joined = self.norm(ACTIVATIONS[ACTIVATION](self.join(torch.cat(parts, dim=-1))))
         return self.vocabulary.loss(joined, batch.targets[row, place])
 
+    def wants(self, batch: Batch) -> Tensor:
+        """Both edges of every span."""
+        assert batch.edges is not None
+        row, place = self.asked(batch).nonzero(as_tuple=True)
+        wanted = torch.zeros_like(batch.visible)
+        wanted[row[:, None], batch.edges[row, place]] = True
+        return wanted
+
     def asked(self, batch: Batch) -> Tensor:
         """(B, L) True at hidden tokens whose span has both edges, not too far into it."""
         assert batch.edges is not None

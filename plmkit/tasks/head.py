@@ -42,6 +42,9 @@ class LabelHead(nn.Module):
             return states.hidden.masked_fill(~shown, -torch.inf).amax(1)
         return (states.hidden * shown).flatten(1)
 
+    def wants(self, batch: Batch) -> Tensor | None:
+        return torch.zeros_like(batch.visible) if self.pooling == "first" else None
+
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, classes), or (B, 1); with choices (B, K), minus infinity where a row has fewer."""
         pooled = self.pool(states, batch.readings())

@@ -13,17 +13,26 @@ from plmkit.objectives.causal_lm import CausalLM
 
 
 @pytest.mark.parametrize("rows", [1, 16, 50])
-def test_chunks_change_neither_loss_nor_gradient(rows, monkeypatch):
+@pytest.mark.parametrize("biased", [False, True])
+def test_chunks_change_neither_loss_nor_gradient(rows, biased, monkeypatch):
     monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 23 * rows)  # 16 rows are the least
     torch.manual_seed(0)
     hidden, table = torch.randn(50, 8, dtype=torch.double), torch.randn(23, 8, dtype=torch.double)
     targets = torch.randint(23, (50,))
     both = []
-    for loss in (lambda h, t: F.cross_entropy(h @ t.T, targets), lambda h, t: chunked_cross_entropy(h, t, targets)):
-        given = hidden.clone().requires_grad_(), table.clone().requires_grad_()
+    bias = torch.randn(23, dtype=torch.double) if biased else None
+
+    def plainly(hidden, table, bias):
+        return F.cross_entropy(F.linear(hidden, table, bias), targets)
+
+    def by_chunks(hidden, table, bias):
+        return chunked_cross_entropy(hidden, table, targets, bias=bias)
+
+    for loss in (plainly, by_chunks):
+        given = [None if part is None else part.clone().requires_grad_() for part in (hidden, table, bias)]
         value = loss(*given)
         (3 * value).backward()
-        both.append((value.detach(), given[0].grad, given[1].grad))
+        both.append((value.detach(), *(part.grad for part in given if part is not None)))
     for plain, ours in zip(*both, strict=True):
         torch.testing.assert_close(ours, plain, atol=1e-12, rtol=1e-12)
 

@@ -87,7 +87,14 @@ def bert_mini() -> Recipe:
         tokenizer=WordPiece(size=8_000),
         corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
         architecture=Encoder(
-            layers=4, heads=4, width=256, inner=1024, dropout=0.0, attention_dropout=0.0, neighbours=True
+            layers=4,
+            heads=4,
+            width=256,
+            inner=1024,
+            activation="gelu",  # a fifth of the time of the other form on a CPU
+            dropout=0.0,
+            attention_dropout=0.0,
+            neighbours=True,
         ),
         objectives=(MaskedLM(frequency_bias=True), NextSentence()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
@@ -98,7 +105,5 @@ def bert_tiny() -> Recipe:
     return replace(
         bert_mini(),
         name="bert-tiny",
-        architecture=Encoder(
-            layers=2, heads=2, width=128, inner=512, dropout=0.0, attention_dropout=0.0, neighbours=True
-        ),
+        architecture=replace(bert_mini().architecture, layers=2, heads=2, width=128, inner=512),
     )

@@ -69,7 +69,7 @@ def albert_mini() -> Recipe:
         notes=FOR_MINUTES,
         tokenizer=WordPiece(size=8_000),
         corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
-        architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, neighbours=True),
+        architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),
         objectives=(MaskedLM(frequency_bias=True), SentenceOrder()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
@@ -79,5 +79,7 @@ def albert_tiny() -> Recipe:
     return replace(
         albert_mini(),
         name="albert-tiny",
-        architecture=SharedEncoder(layers=2, heads=2, width=128, inner=512, embedding=64, neighbours=True),
+        architecture=SharedEncoder(
+            layers=2, heads=2, width=128, inner=512, embedding=64, activation="gelu", neighbours=True
+        ),
     )

@@ -1,0 +1,127 @@
+"""Where only some last states are used, the last block computes only these: the same numbers, less work."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder
+from plmkit.catalogue import find
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.network import Network
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.sentence_pair import NextSentence
+from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.tasks.head import LabelHead
+
+SHAPE = {"heads": 2, "width": 16, "inner": 24, "longest": 12, "dropout": 0.0, "attention_dropout": 0.0}
+ENCODERS = [
+    Encoder(layers=1, **SHAPE),
+    Encoder(layers=3, **SHAPE),
+    Encoder(layers=2, embedding=8, **SHAPE),
+    *(SharedEncoder(layers=3, embedding=8, sharing=sharing, **SHAPE) for sharing in SHARINGS),
+]
+
+
+def loud(settings, seed: int = 0):
+    """Weights large enough that every position matters."""
+    torch.manual_seed(seed)
+    network = settings.build(range(30))
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if "norm" not in name:
+                weight.normal_(0, 0.3)
+    return network
+
+
+def batch(*lengths: int) -> Batch:
+    rng = torch.Generator().manual_seed(1)
+    tokens = torch.randint(5, 30, (len(lengths), max(lengths)), generator=rng)
+    visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    segments = torch.zeros_like(tokens)
+    return Batch(tokens=tokens.where(visible, 0), segments=segments, visible=visible)
+
+
+@pytest.mark.parametrize("settings", ENCODERS)
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 4, 7)])
+def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, lengths):
+    network, given = loud(settings), batch(*lengths)
+    wanted = torch.zeros_like(given.visible)
+    wanted[0, [2, 3]] = wanted[2, 6] = wanted[2, 0] = True  # of the second row nothing
+
+    def told(batch: Batch):
+        network.zero_grad()
+        states = network(batch)
+        (states.hidden[wanted].square().sum() + states.pooled[:, 0].sum()).backward()
+        return states, [weight.grad.clone() for weight in network.parameters()]
+
+    (whole, whole_gradients), (some, gradients) = told(given), told(replace(given, wanted=wanted))
+    torch.testing.assert_close(some.hidden[wanted], whole.hidden[wanted], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(some.pooled, whole.pooled, atol=1e-6, rtol=1e-5)
+    for mine, theirs in zip(gradients, whole_gradients, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+    beginning = torch.zeros_like(wanted)
+    beginning[:, 0] = True
+    assert (some.hidden[~wanted & ~beginning] == 0).all()
+
+
+def test_padding_that_is_wanted_is_left_out():
+    network, given = loud(ENCODERS[1]), batch(9, 4)
+    states = network(replace(given, wanted=torch.ones_like(given.visible)))
+    torch.testing.assert_close(states.hidden, network(given).hidden, atol=1e-6, rtol=1e-5)
+
+
+def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
+    made = network_of(MaskedLM(), NextSentence())
+    seen = []
+    for block in made.model.blocks:
+        block.feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
+    made.losses(hidden_batch())
+    assert seen == [20, 20, 2 + 3 + 1]  # two hidden in the first row, one in the second, and three first tokens
+
+
+@pytest.mark.parametrize(
+    "objectives", [(MaskedLM(),), (NextSentence(),), (MaskedLM(), NextSentence()), (MaskedLM(), SpanBoundary())]
+)
+def test_losses_are_those_of_all_states(objectives):
+    made, given = network_of(*objectives), hidden_batch()
+    whole = {name: head(made.model(given), given) for name, head in made.named_heads()}
+    torch.testing.assert_close(made.losses(given), whole, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("pooling", "rows"), [("first", 3), ("mean", 20), ("max", 20)])
+def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows):
+    model = loud(ENCODERS[1])
+    made = Network(model, {"label": LabelHead(width=16, outputs=2, numeric=False, pooling=pooling)}, {"label": 1.0})
+    seen = []
+    model.blocks[-1].feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
+    made.losses(replace(batch(9, 4, 7), labels=torch.tensor([0, 1, 0])))
+    assert seen == [rows]
+
+
+def test_a_detector_reads_every_state_and_its_generator_only_the_hidden():
+    made = find("electra-tiny").build(range(30))
+    seen = {"generator": [], "discriminator": []}
+    for name, rows in seen.items():
+        last = getattr(made.model, name).blocks[-1]
+        last.feed_forward.register_forward_hook(lambda _, inputs, __, rows=rows: rows.append(len(inputs[0])))
+    made.losses(hidden_batch())
+    assert seen == {"generator": [6], "discriminator": [20]}
+
+
+def network_of(*objectives) -> Network:
+    model = loud(ENCODERS[1])
+    torch.manual_seed(2)
+    return Network(model, {o.name: o.build(model) for o in objectives}, {o.name: 1.0 for o in objectives})
+
+
+def hidden_batch() -> Batch:
+    """Three hidden tokens in rows of nine, four and seven."""
+    given = batch(9, 4, 7)
+    targets = torch.full_like(given.tokens, IGNORE)
+    edges = torch.full((*targets.shape, 2), -1)
+    for row, place, before, after in ((0, 3, 2, 5), (0, 4, 2, 5), (1, 2, 1, 3)):
+        targets[row, place] = given.tokens[row, place]
+        edges[row, place] = torch.tensor([before, after])
+    return replace(given, targets=targets, edges=edges, follows=torch.tensor([0, 1, 0]))
