@@ -18,7 +18,7 @@ def chunked_cross_entropy(
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
-    return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares)
+    return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares, torch.is_grad_enabled())
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
@@ -26,9 +26,9 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, shares: Tensor
+        ctx: Any, hidden: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, shares: Tensor, learning: bool
     ) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+        wanted = learning and any(ctx.needs_input_grad)
         rows = max(16, NUMBERS_AT_ONCE // len(table))
         total = hidden.new_zeros((), dtype=table.dtype)
         to_hidden = torch.empty_like(hidden) if wanted else None
@@ -52,11 +52,17 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             to_table.addmm_(scores.T, part.to(table.dtype))
             if to_bias is not None:
                 to_bias += scores.sum(0)
-        ctx.save_for_backward(to_hidden, to_table, to_bias)
+        ctx.save_for_backward(to_hidden)
+        ctx.to_weights = to_table, to_bias  # of the weights' size, whatever the number of rows
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
-        ours = (made if made is None else made.mul_(loss) for made in ctx.saved_tensors)  # nobody else reads them
-        return *ours, None, None
+        made = *ctx.saved_tensors, *ctx.to_weights
+        return (
+            *(None if part is None else part.mul_(loss) for part in made),
+            None,
+            None,
+            None,
+        )  # ours: nobody reads them
