@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import IGNORE
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.layers.packing import take_once
 from plmkit.layers.start import start_weights
 
 
@@ -65,7 +66,9 @@ class TableHead(nn.Module):
         them out changes the loss in the third decimal, and saves most of the largest product.
         """
         table, bias = self._table[0].weight, self.bias
-        return (table[self.occurring], bias[self.occurring]) if self.few else (table, bias)
+        if not self.few:
+            return table, bias
+        return take_once(table, self.occurring), take_once(bias, self.occurring)
 
     def placed(self, tokens: Tensor) -> Tensor:
         """Where tokens stand among those that are weighed."""
