@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import mmap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -108,6 +109,13 @@ def load_store(folder: Path) -> TokenStore:
     if not len(tokens) == parts["sentences"][-1] == (len(tokens) if units is None else len(units)):
         raise ValueError(f"{folder} has {len(tokens)} tokens, but its sentences end at {parts['sentences'][-1]}.")
     return TokenStore(tokens=tokens, units=units, survey=Survey.from_json(about["survey"]), **parts)
+
+
+def let_go(mapped: np.ndarray) -> None:
+    """Give back the memory that reading a mapped file took; what is needed again is read again."""
+    mapping = getattr(mapped, "_mmap", None)
+    if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Maker:

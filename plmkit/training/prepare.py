@@ -13,7 +13,7 @@ from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, open_store, store_folder, store_key
+from plmkit.data.shards import TokenStore, let_go, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.data.units.starts import word_starts
 from plmkit.data.vocabulary import ROLES
@@ -181,6 +181,7 @@ def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
     counts = np.zeros(size, dtype=np.int64)
     for start in range(0, len(tokens), 1 << 22):
         counts += np.bincount(tokens[start : start + (1 << 22)], minlength=size)
+        let_go(tokens)
     return counts
 
 

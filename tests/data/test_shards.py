@@ -18,6 +18,7 @@ from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
+from plmkit.training.prepare import count_tokens
 
 WORDS = ["the", "cat", "sat", "down", "dog", "ran", "off", ".", "!", "我", "的", "狗", "。"]
 TOKENIZER = bert_tokenizer([*SPECIAL_TOKENS, *WORDS], lowercase=True)
@@ -344,3 +345,19 @@ def test_a_damaged_store_is_made_again(tmp_path, damage):
         tokens = (folder / "tokens.bin").read_bytes()
         (folder / "tokens.bin").write_bytes(tokens[: len(tokens) // 2] if damage == "cut" else b"")
     assert store_of(corpus, tmp_path / "cache").tokens.tolist() == whole
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_pass_over_mapped_tokens_leaves_none_of_them_in_memory(tmp_path):
+    (tmp_path / "tokens.bin").write_bytes(np.arange(8_000_000, dtype=np.uint16).tobytes())
+    tokens = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
+
+    def resident() -> int:
+        """Bytes of the file that this process has in memory."""
+        parts = Path("/proc/self/smaps").read_text().split("tokens.bin\n")
+        return int(parts[1].split("Rss:")[1].split()[0]) * 1024
+
+    assert count_tokens(tokens, 1 << 16).sum() == 8_000_000
+    assert resident() == 0
+    assert tokens[65_537] == 1
+    assert resident() > 0
