@@ -125,7 +125,7 @@ class Shape:
     length: int  # with padding
     tokens: int  # without
     predicted: int
-    most: int = 0  # wanted of one row: those predicted, and the first
+    most: int  # wanted of one row: those predicted, and the first
 
 
 class Watched:
@@ -252,7 +252,7 @@ def counting_collator(tokenizer: Any) -> Any:
             batch = super().__call__(features, return_tensors)
             rows, length = batch["input_ids"].shape
             tokens = int(batch["attention_mask"].sum())
-            self.shapes.append(Shape(rows=rows, length=length, tokens=tokens, predicted=0))
+            self.shapes.append(Shape(rows=rows, length=length, tokens=tokens, predicted=0, most=0))
             return batch
 
     return Counting(tokenizer=tokenizer, mlm=True, mlm_probability=0.15)

@@ -112,7 +112,7 @@ def load_store(folder: Path) -> TokenStore:
 
 
 def let_go(mapped: np.ndarray) -> None:
-    """Give back the memory that reading a mapped file took; what is needed again is read again."""
+    """Give back the memory that reading a file took that is mapped to be read; what is needed again is read again."""
     mapping = getattr(mapped, "_mmap", None)
     if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)

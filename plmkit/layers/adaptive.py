@@ -102,14 +102,12 @@ class AdaptiveSoftmax(nn.Module):
         frequent, rare = self.borders[1], torch.tensor(self.borders[1:-1], device=targets.device)
         cluster = torch.bucketize(targets, rare, right=True)
         first = torch.where(cluster == 0, targets, frequent + cluster - 1)
-        total = len(targets) * biased_cross_entropy(*self.head_parts(hidden), first)
+        part, table, bias = self.head_parts(hidden)
+        total = len(targets) * chunked_cross_entropy(part, table, first, bias=bias)
         for number in range(1, len(self.borders) - 1):
             mine = cluster == number
             if bool(mine.any()):
                 inside = targets[mine] - self.borders[number]
-                total = total + len(inside) * biased_cross_entropy(*self.tail_parts(hidden[mine], number), inside)
+                part, table, bias = self.tail_parts(hidden[mine], number)
+                total = total + len(inside) * chunked_cross_entropy(part, table, inside, bias=bias)
         return total / len(targets)
-
-
-def biased_cross_entropy(hidden: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    return chunked_cross_entropy(hidden, table, targets, bias=bias)

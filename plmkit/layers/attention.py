@@ -41,7 +41,7 @@ class SelfAttention(nn.Module):
         return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
-        """(B, heads, L, width / heads) for each position, what it reads."""
+        """(B, heads, queries, width / heads) for each position that asks, what it reads."""
         return attend(query, key, value, packing.visible, self.share)
 
     @property
@@ -98,7 +98,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
     """softmax(query key / sqrt(width)) value; torch's fused kernel wherever it has one."""
     if dropout == 0 or query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
-    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, L, L)
+    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:
         scores += torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(~visible, -torch.inf)
     return drop(scores.softmax(-1), dropout) @ value

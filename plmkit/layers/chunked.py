@@ -14,7 +14,7 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Mean of -log softmax(hidden table + bias)[target] over N rows: hidden (N, width), table (vocabulary, width).
 
-    With shares (N,) it is their sum, each times its share.
+    With shares (N,) it is their sum, each times its share. Every row has a target: none is IGNORE.
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
@@ -49,7 +49,10 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             scores *= share / sums
             scores.scatter_add_(1, asked, -share)
             to_hidden[start : start + rows] = scores @ table
-            to_table.addmm_(scores.T, part.to(table.dtype))
+            if torch.is_autocast_enabled(part.device.type):
+                to_table += scores.T @ part  # in the lower precision, which in-place products are not
+            else:
+                to_table.addmm_(scores.T, part.to(table.dtype))
             if to_bias is not None:
                 to_bias += scores.sum(0)
         ctx.save_for_backward(to_hidden)
@@ -60,9 +63,6 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
         made = *ctx.saved_tensors, *ctx.to_weights
-        return (
-            *(None if part is None else part.mul_(loss) for part in made),
-            None,
-            None,
-            None,
-        )  # ours: nobody reads them
+        ctx.to_weights = None  # let go, so that they become the gradients themselves, without a copy
+        ours = [None if part is None else part.mul_(loss) for part in made]  # in place: nobody else reads them
+        return *ours, None, None, None

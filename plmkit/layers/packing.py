@@ -43,7 +43,8 @@ class Packing:
 class Wanted(Packing):
     """The few tokens of packed rows whose last states are used; moved to the left, they are short rows of their own.
 
-    The first token of a row is always one of them.
+    The first token of a row is always one of them. What a token may read, and where it stands in the text, only
+    the packing of all tokens knows.
     """
 
     def __init__(self, every: Packing, wanted: Tensor) -> None:

@@ -56,6 +56,9 @@ class LearnedWeightHead(nn.Module):
     def forward(self, states: States, batch: Batch) -> Tensor:
         return self.factor * self.inner(states, batch) + self.log_variance  # the sum keeps the factor from 0
 
+    def wants(self, batch: Batch) -> Tensor | None:
+        return self.inner.wants(batch) if hasattr(self.inner, "wants") else None
+
     @property
     def also(self) -> str | None:
         return getattr(self.inner, "also", None)

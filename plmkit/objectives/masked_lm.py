@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from torch import Tensor
+
+from plmkit.data.batch import Batch
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.naming import NamingHead
 
@@ -28,3 +31,6 @@ class MaskedLMHead(NamingHead):
         self.vocabulary = VocabularyHead(
             model.embed.tokens, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
         )
+
+    def wants(self, batch: Batch) -> Tensor:
+        return batch.asked

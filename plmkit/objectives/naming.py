@@ -22,9 +22,6 @@ class NamingHead(nn.Module):
         # of masked text, projecting only these saves 85% of the largest product
         return self.vocabulary.loss(states.hidden[asked], batch.targets[asked])
 
-    def wants(self, batch: Batch) -> Tensor:
-        return batch.asked
-
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, L, vocabulary) a score for every token at every position."""
         return self.vocabulary(states.hidden)

@@ -152,7 +152,7 @@ def accumulate(
         with precision(device, dtype):
             plain, memory = network.judge(part.to(device))
             losses = network.weighted(plain)
-            # the mean over no answer is not a number, so an objective that asks nothing here is left out
+            # the mean over no answer may not be a number, so an objective that asks nothing here is left out
             shares = {name: loss * (count[name] / totals[name]) for name, loss in losses.items() if count[name]}
             if shares:
                 torch.stack(list(shares.values())).sum().backward()

@@ -9,7 +9,9 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.layers.packing import take_once
 from plmkit.network import Network
+from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.objectives.span_boundary import SpanBoundary
@@ -87,7 +89,59 @@ def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
 def test_losses_are_those_of_all_states(objectives):
     made, given = network_of(*objectives), hidden_batch()
     whole = {name: head(made.model(given), given) for name, head in made.named_heads()}
-    torch.testing.assert_close(made.losses(given), whole, atol=1e-5, rtol=1e-5)
+    some = made.losses(given)
+    torch.testing.assert_close(some, whole, atol=1e-5, rtol=1e-5)
+    weights = list(made.parameters())
+    for ours, theirs in zip(*(gradients(losses, weights) for losses in (some, whole)), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+def gradients(losses, weights):
+    return torch.autograd.grad(sum(losses.values()), weights, allow_unused=True)
+
+
+def test_a_row_that_hides_nothing_costs_its_first_token():
+    made, given = network_of(MaskedLM(), NextSentence()), hidden_batch()
+    nothing = replace(given, targets=torch.full_like(given.targets, IGNORE))
+    losses = made.losses(nothing)
+    assert losses["masked_lm"] == 0
+    torch.testing.assert_close(losses["next_sentence"], made.heads["next_sentence"](made.model(given), given))
+
+
+def test_an_objective_of_learned_weight_wants_what_it_wants_without():
+    made = network_of(LearnedWeight(objective=MaskedLM()))
+    (head,) = made.heads.values()
+    assert (head.wants(hidden_batch()) == hidden_batch().asked).all()
+
+
+def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
+    network, given = loud(replace(ENCODERS[0], dropout=0.1, attention_dropout=0.1)), batch(9, 4, 7)
+    wanted = torch.zeros_like(given.visible)
+    wanted[:, 2] = True
+    torch.manual_seed(0)
+    with torch.no_grad():
+        means = [
+            torch.stack([network(asked).hidden[wanted] for _ in range(1500)]).mean(0)
+            for asked in (replace(given, wanted=wanted), given)
+        ]
+    torch.testing.assert_close(*means, atol=0.15, rtol=0.0)
+
+
+def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
+    for shape in ((7,), (7, 3), (7, 2, 3)):
+        rows, places = torch.randn(shape, dtype=torch.double, requires_grad=True), torch.tensor([5, 0, 3])
+        assert torch.equal(take_once(rows, places), rows[places])
+        assert torch.autograd.gradcheck(lambda rows, places=places: take_once(rows, places), rows)
+
+
+def test_readings_of_a_row_are_asked_for_like_rows():
+    model = loud(ENCODERS[1])
+    made = Network(model, {"label": LabelHead(width=16, outputs=1, numeric=False, bias=False)}, {"label": 1.0}).eval()
+    one = batch(9, 4, 7, 5)
+    two = {name: getattr(one, name).unflatten(0, (2, 2)) for name in ("tokens", "segments", "visible")}
+    given = Batch(**two, options=torch.ones(2, 2, dtype=torch.bool), labels=torch.tensor([0, 1]))
+    whole = made.heads["label"](model(given.readings()), given)
+    torch.testing.assert_close(made.losses(given)["label"], whole, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("pooling", "rows"), [("first", 3), ("mean", 20), ("max", 20)])
