@@ -59,6 +59,11 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
         raise SettingError(
             f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
         )
+    if judge and not has_pooler(recipe):
+        raise SettingError(
+            f"{recipe.name}: a {type(recipe.architecture).__name__} makes no vector of a row as a whole, so there is "
+            "no sentence_task to set."
+        )
     if judge or arrangement.writes:  # rows without a label suit no task as they are
         arrangement = take_over(rows, arrangement)
     judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
@@ -67,10 +72,15 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     return {"corruption": (arrangement, *hiding), "objectives": (*others, *asked)}
 
 
+def has_pooler(recipe: Recipe) -> bool:
+    """Does its network judge whole rows, or would it if asked to?"""
+    return hasattr(recipe.architecture, "pooler") or "pooled" in recipe.architecture.writes
+
+
 def sentence_task(recipe: Recipe) -> str | None:
     """The name of the task that a recipe has; None where it has another, or can have none."""
     judges = {type(objective) for objective in recipe.objectives if isinstance(objective, JUDGES)}
-    if "targets" in recipe.corruption[0].writes:
+    if "targets" in recipe.corruption[0].writes or not has_pooler(recipe):
         return None
     if not judges:
         return "none"

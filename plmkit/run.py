@@ -11,7 +11,7 @@ from plmkit.composing import SENTENCE_TASK, compose
 from plmkit.errors import FolderError, SettingError, nearest
 from plmkit.files import leftovers, unfinished, write_json
 from plmkit.recipe import Recipe, recipe_from_json
-from plmkit.settings import assign, cut, from_json, to_json
+from plmkit.settings import assign, checked, cut, from_json, to_json
 
 RUN_FILE = "run.json"
 FORMAT = 1
@@ -74,7 +74,8 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
                 f"There is no setting '{name}'.{nearest(root, (*AXES, SENTENCE_TASK, 'run'))} "
                 f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
             )
-    return Settings(recipe=replace(recipe, **choices), run=machine)
+    choices = {root: checked(choice) for root, choice in choices.items()}
+    return Settings(recipe=replace(recipe, **choices), run=checked(machine))
 
 
 def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Frozen settings to JSON and back, and `--set a.b=v`."""
 
+import copy
 import dataclasses
 import json
 import math
@@ -46,7 +47,10 @@ def cut(assignment: str) -> tuple[str, str]:
 
 
 def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
-    """The settings with one value changed; an unknown name or a value of the wrong type is an error."""
+    """The settings with one value changed; an unknown name or a value of the wrong type is an error.
+
+    Whether values go together is not asked: `checked` does, when all are there.
+    """
     name, rest = path[0], path[1:]
     if isinstance(settings, tuple):
         return assign_member(settings, path, text, full)
@@ -60,20 +64,37 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
             raise SettingError(f"'{full}': {name} is none. Choose one first: --set {stem}={next(iter(kinds))}.")
         if not is_group(old):
             raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
-        return dataclasses.replace(settings, **{name: assign(old, rest, text, full)})
+        return changed(settings, name, assign(old, rest, text, full))
     hint = get_type_hints(type(settings))[name]
     kinds = kinds_of(settings, name)
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
-        return settings if type(old) is kinds[text] else dataclasses.replace(settings, **{name: kinds[text]()})
+        return settings if type(old) is kinds[text] else changed(settings, name, kinds[text]())
     if kinds and type(None) in get_args(hint) and text.lower() in ("none", "null"):
-        return dataclasses.replace(settings, **{name: None})
+        return changed(settings, name, None)
     if kinds and old is None:
         raise SettingError(f"'{full}' takes one of {', '.join(kinds)}, or none; found '{text}'.{nearest(text, kinds)}")
     if is_group(old):
         options = ", ".join(sorted(names_in(old)))
         others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
         raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
-    return dataclasses.replace(settings, **{name: parse(text, hint, full)})
+    return changed(settings, name, parse(text, hint, full))
+
+
+def changed(settings: Any, name: str, value: Any) -> Any:
+    """A copy with one value changed, its checks not run."""
+    made = copy.copy(settings)
+    object.__setattr__(made, name, value)
+    return made
+
+
+def checked(settings: Any) -> Any:
+    """The same settings made anew from the inside out, so that all checks run."""
+    if isinstance(settings, tuple):
+        return tuple(checked(member) for member in settings)
+    if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
+        return settings
+    values = {field.name: checked(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+    return dataclasses.replace(settings, **values)
 
 
 def kinds_of(settings: Any, name: str) -> dict[str, type]:

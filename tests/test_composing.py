@@ -318,3 +318,12 @@ def test_dialogues_and_plain_text_are_read_in_turns(plm, corpus, tmp_path):
     ran = plm("pretrain", "bert-tiny", *texts, "--out", tmp_path / "out", "--steps", 3, "--json", *given)
     assert ran.code == 0, ran.err
     assert {"valid/masked_lm"} <= set(ran.json)
+
+
+def test_a_detector_has_no_vector_for_the_row_and_so_no_sentence_task():
+    with pytest.raises(
+        SettingError, match="electra-tiny: a GeneratorDiscriminator makes no vector of a row as a whole"
+    ):
+        settle(find("electra-tiny"), ["sentence_task=sop"])
+    assert sentence_task(find("electra-tiny")) is None
+    assert sentence_task(find("roberta-tiny")) == "none"

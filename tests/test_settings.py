@@ -239,3 +239,23 @@ def test_one_tokenizer_can_be_put_in_place_of_another():
     known = ", ".join(kind.__name__ for kind in TOKENIZERS)
     assert refusal("tokenizer=BPE").endswith(f"Did you mean 'ByteBPE'? There are {known}.")
     assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "assignments"),
+    [
+        ("albert-tiny", ("architecture.width=192", "architecture.heads=3")),
+        ("bert-tiny", ("architecture.heads=3", "architecture.width=192")),
+        ("bert-wwm-mini", ("corruption.masked=1", "corruption.swapped=0")),
+        ("ernie-mini", ('corruption.levels=["character","phrase"]', "corruption.shares=[[1,0],[0.5,0.5],[0,1]]")),
+    ],
+)
+def test_values_that_go_together_may_be_given_in_any_order(recipe, assignments):
+    given = settle(find(recipe), assignments)
+    assert given == settle(find(recipe), assignments[::-1])
+    assert given.recipe != find(recipe)
+
+
+def test_values_that_do_not_go_together_are_named_as_given():
+    with pytest.raises(SettingError, match=r"architecture\.width=190 cannot be shared out to architecture\.heads=3"):
+        settle(find("bert-tiny"), ["architecture.width=190", "architecture.heads=3"])

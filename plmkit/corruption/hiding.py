@@ -19,7 +19,7 @@ NEVER = 2.0  # a score above every draw
 def check_settings(step: Any) -> None:
     """Rates, shares and counts that can be; the error names the setting."""
     if not 0 < step.rate < 1:
-        raise SettingError(f"corruption.rate is the share of tokens to hide, between 0 and 1; found {step.rate}.")
+        raise SettingError(f"corruption.rate is the share of tokens to hide, above 0 and below 1; found {step.rate}.")
     for name in ("most", "copies"):
         if getattr(step, name, None) is not None and getattr(step, name) < 1:
             raise SettingError(f"corruption.{name} must be 1 or more, or none; found {getattr(step, name)}.")

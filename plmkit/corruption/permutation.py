@@ -31,7 +31,9 @@ class PermutedSpans:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
-            raise SettingError(f"corruption.rate is the share of tokens to hide, between 0 and 1; found {self.rate}.")
+            raise SettingError(
+                f"corruption.rate is the share of tokens to hide, above 0 and below 1; found {self.rate}."
+            )
         if self.longest < 1:
             raise SettingError(f"corruption.longest is a number of words, 1 or more; found {self.longest}.")
         if self.context < 1:

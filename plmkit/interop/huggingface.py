@@ -200,7 +200,8 @@ def write_huggingface(
             place.mkdir(exist_ok=True)
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
-            tokenizer.save(place)
+            remembers = hasattr(net.architecture, "memory")  # then it reads texts of any length
+            tokenizer.save(place, None if remembers else net.architecture.longest)
 
 
 def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from plmkit.errors import SettingError, nearest
 from plmkit.run import Machine
-from plmkit.settings import assign, cut
+from plmkit.settings import assign, checked, cut
 from plmkit.tasks.going_on import RowLM
 from plmkit.tasks.head import POOLINGS
 
@@ -97,4 +97,4 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
                 f"There is no setting '{name}'.{nearest(root, ('task', 'run'))} "
                 "When fine-tuning, names begin with task or run, as in task.rate=1e-4."
             )
-    return task, machine
+    return checked(task), checked(machine)

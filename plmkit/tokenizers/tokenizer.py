@@ -120,8 +120,11 @@ class Tokenizer:
         rules = {part: content[part] for part in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         return hashlib.blake2b(json.dumps(rules, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def save(self, folder: Path) -> None:
-        """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read."""
+    def save(self, folder: Path, longest: int | None = None) -> None:
+        """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read.
+
+        With `longest`, transformers cuts texts there when asked to: as many tokens as a network reads.
+        """
         folder = Path(folder)
         content = self._rust.to_str(pretty=True)
         roles = self.vocabulary.roles
@@ -135,6 +138,7 @@ class Tokenizer:
             "model_input_names": ["input_ids", *segments, "attention_mask"],
             **self.settings(),
             **({"padding_side": "left"} if self.vocabulary.closes else {}),
+            **({"model_max_length": longest} if longest else {}),
             "clean_up_tokenization_spaces": False,
             **names,
         }

@@ -37,6 +37,12 @@ def test_transformers_reads_the_same_tokens(exported, pretrained):
     assert pair["token_type_ids"] == [int(place >= row.second) for place in range(len(row.tokens))]
 
 
+def test_transformers_cuts_texts_where_the_model_ends(exported, pretrained):
+    tokens = AutoTokenizer.from_pretrained(exported)("the cat sees the dog " * 300, truncation=True, return_tensors="pt")
+    assert tokens["input_ids"].shape == (1, plmkit.load(pretrained).architecture.longest)
+    AutoModel.from_pretrained(exported)(**tokens)
+
+
 def test_transformers_computes_the_same_states(exported, pretrained):
     model = AutoModel.from_pretrained(exported).eval()
     tokenizer = AutoTokenizer.from_pretrained(exported)
