@@ -38,7 +38,9 @@ def test_transformers_reads_the_same_tokens(exported, pretrained):
 
 
 def test_transformers_cuts_texts_where_the_model_ends(exported, pretrained):
-    tokens = AutoTokenizer.from_pretrained(exported)("the cat sees the dog " * 300, truncation=True, return_tensors="pt")
+    tokens = AutoTokenizer.from_pretrained(exported)(
+        "the cat sees the dog " * 300, truncation=True, return_tensors="pt"
+    )
     assert tokens["input_ids"].shape == (1, plmkit.load(pretrained).architecture.longest)
     AutoModel.from_pretrained(exported)(**tokens)
 
