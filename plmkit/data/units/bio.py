@@ -17,6 +17,7 @@ FILE = "corruption.segmenter.file"
 OUTSIDE, BEGINS, INSIDE = range(3)
 MARKS = {"B": BEGINS, "S": BEGINS, "U": BEGINS, "I": INSIDE, "E": INSIDE, "M": INSIDE, "L": INSIDE}
 OPENING = 8  # characters
+ENDINGS = (".", "!", "?")
 SHOWN = 24  # characters of a text in an error
 
 
@@ -104,12 +105,22 @@ class BioSegmenter:
             begins = (begin for size in range(1, OPENING + 1) for begin in self.openings.get(bare[:size], ()))
             place = next((begin for begin in begins if self.fits(bare, begin)), None)
         if place is None:
+            place = next((begin for begin in occurrences(bare, self.tagged.text) if self.is_cut(begin, bare)), None)
+        if place is None:
             raise InputError(self.departure(bare))
         return np.arange(place, place + len(bare))
 
     def fits(self, bare: str, begin: int) -> bool:
         """Does the file have this text here, as one sentence or as several?"""
         return begin + len(bare) in self.ends and self.tagged.text.startswith(bare, begin)
+
+    def is_cut(self, begin: int, bare: str) -> bool:
+        """Is this a part of a sentence of the file, cut behind a mark that ends one where white space follows it?
+
+        The file has no white space, so that it cannot tell whether there was any.
+        """
+        after = begin in self.ends or self.tagged.text[begin - 1] in ENDINGS
+        return after and (begin + len(bare) in self.ends or bare[-1:] in ENDINGS)
 
     def departure(self, bare: str) -> str:
         """Which line of the file is out of step with the text: where the sentence most alike departs from it."""
@@ -125,6 +136,13 @@ class BioSegmenter:
             f"which {goes_on}{after}; the file has {has}.\n"
             "Tag the text of the corpus itself, every sentence of it."
         )
+
+
+def occurrences(part: str, text: str) -> Iterator[int]:
+    begin = text.find(part)
+    while begin >= 0:
+        yield begin
+        begin = text.find(part, begin + 1)
 
 
 def alike(text: str, begin: int, other: str) -> int:

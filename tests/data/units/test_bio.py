@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from plmkit.data.sentences import split_sentences
 from plmkit.data.units.bio import Bio
 from plmkit.errors import InputError, SettingError
 
@@ -111,3 +112,14 @@ def test_a_file_is_needed_and_must_be_there_and_be_text(tmp_path):
 def test_what_it_finds():
     assert Bio(file="x").finds == ("word", "entity")
     assert Bio(file="x", level="word").finds == ("word",)
+
+
+def test_white_space_that_a_file_of_characters_cannot_show_may_end_a_sentence(tmp_path):
+    line = "他住A1. 王明也许不对! 但没错。"
+    tags = {"王": "B-PER", "明": "I-PER"}
+    content = "".join(f"{letter} {tags.get(letter, 'O')}\n" for letter in line if letter != " ")
+    settings = Bio(file=write(tmp_path, f"我 O\n\n{content}\n走 O\n"))
+    assert split_sentences(line) == ["他住A1.", "王明也许不对!", "但没错。"]
+    assert units(split_sentences(line), settings, "entities") == ["王明"]
+    assert "out of step" in refusal(settings, "王明也许")
+    assert "out of step" in refusal(settings, "住A1.")
