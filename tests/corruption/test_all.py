@@ -240,7 +240,9 @@ def test_settings_survive_json(step):
     assert from_json(to_json(step), {type(step).__name__: type(step)}) == step
 
 
-BAD = [({"rate": rate}, r"corruption\.rate .* between 0 and 1; found") for rate in (0.0, 1.0, -0.1, 1.5, float("nan"))]
+BAD = [
+    ({"rate": rate}, r"corruption\.rate .* above 0 and below 1; found") for rate in (0.0, 1.0, -0.1, 1.5, float("nan"))
+]
 BAD += [({"masked": 0.95, "swapped": 0.1}, r"corruption\.masked and corruption\.swapped .* found 0\.95 and 0\.1")]
 BAD += [({"masked": -0.1}, r"corruption\.masked"), ({"swapped": -0.1}, r"corruption\.swapped")]
 BAD += [({"most": 0}, r"corruption\.most must be 1 or more"), ({"copies": 0}, r"corruption\.copies must be 1 or more")]
