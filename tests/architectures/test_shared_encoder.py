@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from loud import loud, rows_of
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder, SharedEncoderModel
 from plmkit.counting import of_size
-from plmkit.data.batch import Batch
 from plmkit.errors import SettingError
 
 BASE = SharedEncoder(layers=12, heads=12, width=768, inner=3072)
@@ -22,20 +22,7 @@ def count(settings: SharedEncoder, vocabulary: int = 30_000) -> int:
 
 
 def model(settings: SharedEncoder = SMALL) -> SharedEncoderModel:
-    """Weights large enough that every position matters."""
-    torch.manual_seed(0)
-    network = SharedEncoderModel(settings, 30).eval()
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            if "norm" not in name:
-                weight.normal_(0, 0.3)
-    return network
-
-
-def batch(*lengths: int) -> Batch:
-    tokens = torch.randint(5, 30, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(1))
-    visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Batch(tokens=tokens.where(visible, 0), segments=torch.zeros_like(tokens), visible=visible)
+    return loud(settings).eval()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +99,7 @@ def test_every_sharing_equals_an_unshared_encoder_with_the_weights_repeated(shar
         first = ".".join([*parts[:2], *parts[2:]]).replace(f"blocks.{parts[1]}.", "blocks.0.", 1)
         repeated[name] = own[name] if name in own else own[first]
     whole.load_state_dict(repeated)
-    given = batch(9, 4)
+    given = rows_of(9, 4)
     torch.testing.assert_close(shared(given).hidden, whole(given).hidden, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(shared(given).pooled, whole(given).pooled, atol=1e-6, rtol=1e-6)
 
@@ -125,7 +112,7 @@ def test_the_gradient_of_a_shared_layer_is_the_sum_over_its_uses():
         {name: own[f"blocks.0.{name.split('.', 2)[2]}" if "blocks" in name else name] for name in apart.state_dict()}
     )
     for network in (shared, apart):
-        network(batch(9, 4)).hidden.sin().sum().backward()
+        network(rows_of(9, 4)).hidden.sin().sum().backward()
     for name, weight in shared.blocks[0].named_parameters():
         uses = [dict(block.named_parameters())[name].grad for block in apart.blocks]
         torch.testing.assert_close(weight.grad, sum(uses), atol=1e-5, rtol=1e-4)
@@ -137,15 +124,15 @@ def test_a_copy_of_the_network_borrows_from_its_own_blocks():
     other = copy.deepcopy(network)
     with torch.no_grad():
         other.blocks[0].attention.output.weight.zero_()
-    given = batch(6)
+    given = rows_of(6)
     assert not torch.allclose(network(given).hidden, other(given).hidden)
     assert other.blocks[2].attention._sublayer[0] is other.blocks[0].attention
 
 
 def test_padding_changes_nothing_at_real_positions():
     network = model()
-    alone = network(batch(9, 4).rows(slice(1, 2))).hidden[0, :4]
-    torch.testing.assert_close(network(batch(9, 4)).hidden[1, :4], alone, atol=1e-6, rtol=1e-6)
+    alone = network(rows_of(9, 4).rows(slice(1, 2))).hidden[0, :4]
+    torch.testing.assert_close(network(rows_of(9, 4)).hidden[1, :4], alone, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("width", "heads", "embedding"), [(256, 4, 128), (128, 2, 64), (128, 2, None), (64, 2, 96)])
@@ -187,4 +174,4 @@ def test_for_a_task_it_judges_rows():
     bare = replace(SMALL, pooler=False, sharing="attention")
     assert bare.writes == {"hidden"}
     assert bare.for_task(0.2) == replace(SMALL, sharing="attention", dropout=0.2, attention_dropout=0.2)
-    assert model(bare)(batch(4)).pooled is None
+    assert model(bare)(rows_of(4)).pooled is None

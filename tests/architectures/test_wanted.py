@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from loud import loud, rows_of
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder
@@ -26,29 +27,10 @@ ENCODERS = [
 ]
 
 
-def loud(settings, seed: int = 0):
-    """Weights large enough that every position matters."""
-    torch.manual_seed(seed)
-    network = settings.build(range(30))
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            if "norm" not in name:
-                weight.normal_(0, 0.3)
-    return network
-
-
-def batch(*lengths: int) -> Batch:
-    rng = torch.Generator().manual_seed(1)
-    tokens = torch.randint(5, 30, (len(lengths), max(lengths)), generator=rng)
-    visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    segments = torch.zeros_like(tokens)
-    return Batch(tokens=tokens.where(visible, 0), segments=segments, visible=visible)
-
-
 @pytest.mark.parametrize("settings", ENCODERS)
 @pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 4, 7)])
 def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, lengths):
-    network, given = loud(settings), batch(*lengths)
+    network, given = loud(settings), rows_of(*lengths)
     wanted = torch.zeros_like(given.visible)
     wanted[0, [2, 3]] = wanted[2, 6] = wanted[2, 0] = True  # of the second row nothing
 
@@ -69,7 +51,7 @@ def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, leng
 
 
 def test_padding_that_is_wanted_is_left_out():
-    network, given = loud(ENCODERS[1]), batch(9, 4)
+    network, given = loud(ENCODERS[1]), rows_of(9, 4)
     states = network(replace(given, wanted=torch.ones_like(given.visible)))
     torch.testing.assert_close(states.hidden, network(given).hidden, atol=1e-6, rtol=1e-5)
 
@@ -115,7 +97,7 @@ def test_an_objective_of_learned_weight_wants_what_it_wants_without():
 
 
 def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
-    network, given = loud(replace(ENCODERS[0], dropout=0.1, attention_dropout=0.1)), batch(9, 4, 7)
+    network, given = loud(replace(ENCODERS[0], dropout=0.1, attention_dropout=0.1)), rows_of(9, 4, 7)
     wanted = torch.zeros_like(given.visible)
     wanted[:, 2] = True
     torch.manual_seed(0)
@@ -137,7 +119,7 @@ def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
 def test_readings_of_a_row_are_asked_for_like_rows():
     model = loud(ENCODERS[1])
     made = Network(model, {"label": LabelHead(width=16, outputs=1, numeric=False, bias=False)}, {"label": 1.0}).eval()
-    one = batch(9, 4, 7, 5)
+    one = rows_of(9, 4, 7, 5)
     two = {name: getattr(one, name).unflatten(0, (2, 2)) for name in ("tokens", "segments", "visible")}
     given = Batch(**two, options=torch.ones(2, 2, dtype=torch.bool), labels=torch.tensor([0, 1]))
     whole = made.heads["label"](model(given.readings()), given)
@@ -150,7 +132,7 @@ def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows)
     made = Network(model, {"label": LabelHead(width=16, outputs=2, numeric=False, pooling=pooling)}, {"label": 1.0})
     seen = []
     model.blocks[-1].feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    made.losses(replace(batch(9, 4, 7), labels=torch.tensor([0, 1, 0])))
+    made.losses(replace(rows_of(9, 4, 7), labels=torch.tensor([0, 1, 0])))
     assert seen == [rows]
 
 
@@ -172,7 +154,7 @@ def network_of(*objectives) -> Network:
 
 def hidden_batch() -> Batch:
     """Three hidden tokens in rows of nine, four and seven."""
-    given = batch(9, 4, 7)
+    given = rows_of(9, 4, 7)
     targets = torch.full_like(given.tokens, IGNORE)
     edges = torch.full((*targets.shape, 2), -1)
     for row, place, before, after in ((0, 3, 2, 5), (0, 4, 2, 5), (1, 2, 1, 3)):
