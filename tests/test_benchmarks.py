@@ -43,7 +43,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("pretraining_speed", 2),
+        ("pretraining_speed", 3),
         ("preparation_speed", 2),
         ("prediction_speed", 1),
         ("recipe_speed", 3),
@@ -146,7 +146,7 @@ def test_each_way_of_sharing_prints_its_loss_beside_its_parameters(corpus: Path,
 
 
 def test_the_work_of_a_forward_pass_is_what_torch_counts():
-    from benchmarks.pretraining_speed import Case, forward_work, shape_of
+    from benchmarks.pretraining_speed import Case, computed_work, network_work, shape_of
 
     settings = Encoder(layers=2, heads=2, width=16, inner=48, dropout=0.0, attention_dropout=0.0)
     vocabulary = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefg"])
@@ -169,9 +169,12 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
         text=Path(), tokenizer=Path(), vocabulary=12, cache=Path(), dropout=0.0, seed=0,
         layers=2, heads=2, width=16, inner=48,
     )  # fmt: skip
-    with torch.no_grad(), FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        network(batch)
-    assert forward_work(case, shape_of(batch)) == counter.get_total_flops()
+    for count, chosen in ((computed_work, True), (network_work, False)):
+        with torch.no_grad(), FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            states = network.states(batch) if chosen else model(batch)
+            for head in heads.values():
+                head(states, batch)
+        assert count(case, shape_of(batch)) == counter.get_total_flops()
 
 
 def test_made_text_has_the_size_asked_for_and_depends_on_the_seed_alone():

@@ -1,6 +1,7 @@
 """Greedy text several tokens at a time: what followed the same words before is tried, and kept where it is right."""
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 
 from plmkit.generation.row import Row
 from plmkit.generation.write import WORTH_IT, Writer
@@ -26,10 +27,12 @@ class Drafts:
         self.tokens.append(token)
 
     def propose(self, room: int) -> list[int]:
+        """What followed then; where that ends it begins again, as text that goes in a circle does."""
+        size = min(SIZES[self.level], room)
         for length in LENGTHS:
             place = self.places.get(tuple(self.tokens[-length:]))
             if place is not None:
-                return self.tokens[place : place + min(SIZES[self.level], room)]
+                return list(islice(cycle(self.tokens[place : place + size]), size))
         return []
 
     def learn(self, tried: int, right: int) -> None:

@@ -45,6 +45,15 @@ def test_what_followed_the_same_tokens_before_is_proposed():
     assert drafts.propose(10) == []
 
 
+def test_text_that_goes_in_a_circle_is_proposed_further_than_it_has_come():
+    drafts = Drafts([8, 1, 2, 1, 2, 1])
+    drafts.learn(2, 2)
+    assert drafts.propose(10) == [2, 1, 2, 1, 2]
+    drafts = Drafts([8, 3, 3, 3])
+    drafts.learn(2, 2)
+    assert drafts.propose(10) == [3, 3, 3, 3, 3]
+
+
 def decoder_author(seed: int):
     """A decoder with weights so large that its text varies, and repeats itself in places."""
     tokenizer = toy().tokenizer
