@@ -204,5 +204,5 @@ class TwoStreamBlock(nn.Module):
         return content if query_only else self.finish(content, read), self.finish(query, asked)
 
     def finish(self, stream: Tensor, read: Tensor) -> Tensor:
-        stream = self.attention_norm(stream + self.dropout(read))
-        return self.feed_forward_norm(stream + self.dropout(self.feed_forward(stream)))
+        stream = self.attention_norm(self.dropout.add(stream, read))
+        return self.feed_forward_norm(self.dropout.add(stream, self.feed_forward(stream)))

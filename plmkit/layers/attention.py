@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
 from plmkit.layers.packing import Packing, Wanted
+from plmkit.layers.short_rows import read_rows, suits
 
 
 class SelfAttention(nn.Module):
@@ -23,14 +24,28 @@ class SelfAttention(nn.Module):
 
     def forward(self, hidden: Tensor, packing: Packing | Kept, wanted: Wanted | None = None) -> Tensor:
         if wanted is None:
-            query, key, value = self.by_heads(packing.unpack(self.query_key_value(hidden)), 3)
-            return self.joined(self.mix(query, key, value, packing), packing)
+            return self.output(self.read(self.query_key_value(hidden), packing))
         width = hidden.shape[-1]
         ask, answer = self.query_key_value.weight.tensor_split([width])
         ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
         (query,) = self.by_heads(wanted.unpack(F.linear(wanted.choose(hidden), ask, ask_bias)), 1)
         key, value = self.by_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
-        return self.joined(self.mix(query, key, value, packing), wanted)
+        return self.output(self.joined(self.mix(query, key, value, packing), wanted))
+
+    def read(self, joint: Tensor, packing: Packing | Kept) -> Tensor:
+        """(T, 3 * width) to (T, width): what each position reads in its row."""
+        if isinstance(packing, Packing) and self.by_products(joint, packing):
+            return read_rows(joint, packing, self.heads, self.readable(packing), self.share)
+        query, key, value = self.by_heads(packing.unpack(joint), 3)
+        return self.joined(self.mix(query, key, value, packing), packing)
+
+    def by_products(self, joint: Tensor, packing: Packing) -> bool:
+        """Is this faster than torch's fused kernel?"""
+        return suits(joint, packing, self.heads)
+
+    def readable(self, packing: Packing) -> Tensor | None:
+        """True where a position may read another, in a shape that spreads to (B, heads, L, L); None: everywhere."""
+        return packing.visible
 
     def by_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
         """(B, L, parts * width) as parts of (B, heads, L, width / heads)."""
@@ -38,7 +53,8 @@ class SelfAttention(nn.Module):
         return [part.transpose(1, 2) for part in split]
 
     def joined(self, mixed: Tensor, packing: Packing | Kept) -> Tensor:
-        return self.output(packing.pack(mixed.transpose(1, 2).flatten(2)))
+        """(B, heads, L, width / heads) to (T, width)."""
+        return packing.pack(mixed.transpose(1, 2).flatten(2))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
         """(B, heads, queries, width / heads) for each position that asks, what it reads."""
@@ -58,7 +74,13 @@ class CausalAttention(SelfAttention):
             return read_on(query, key, value, packing, packing.length)
         if self.share == 0 or query.device.type != "cpu":
             return F.scaled_dot_product_attention(query, key, value, dropout_p=self.share, is_causal=True)
-        return attend(query, key, value, band(packing.length, packing.length, query.device), self.share)
+        return attend(query, key, value, self.readable(packing), self.share)
+
+    def by_products(self, joint: Tensor, packing: Packing) -> bool:
+        return self.share > 0 and super().by_products(joint, packing)  # without dropout the kernel does half the work
+
+    def readable(self, packing: Packing) -> Tensor | None:
+        return band(packing.length, packing.length, packing.first.device)
 
 
 class BandedAttention(CausalAttention):
@@ -73,7 +95,10 @@ class BandedAttention(CausalAttention):
             return super().mix(query, key, value, packing)
         if isinstance(packing, Kept):
             return read_on(query, key, value, packing, self.band)
-        return attend(query, key, value, band(packing.length, self.band, query.device), self.share)
+        return attend(query, key, value, self.readable(packing), self.share)
+
+    def readable(self, packing: Packing) -> Tensor | None:
+        return band(packing.length, self.band, packing.first.device)
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:

@@ -40,8 +40,8 @@ class PostNormBlock(nn.Module):
             read = self.attention(hidden, *context)
         else:
             read, hidden = self.attention(hidden, *context, wanted), wanted.choose(hidden)
-        hidden = self.attention_norm(hidden + self.dropout(read))
-        return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden)))
+        hidden = self.attention_norm(self.dropout.add(hidden, read))
+        return self.feed_forward_norm(self.dropout.add(hidden, self.feed_forward(hidden)))
 
 
 class PreNormBlock(nn.Module):
@@ -58,8 +58,8 @@ class PreNormBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, *context: Any) -> Tensor:
-        hidden = hidden + self.dropout(self.attention(self.attention_norm(hidden), *context))
-        return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden)))
+        hidden = self.dropout.add(hidden, self.attention(self.attention_norm(hidden), *context))
+        return self.dropout.add(hidden, self.feed_forward(self.feed_forward_norm(hidden)))
 
 
 class Borrowed(nn.Module):

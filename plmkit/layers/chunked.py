@@ -32,7 +32,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         rows = max(16, NUMBERS_AT_ONCE // len(table))
         total = hidden.new_zeros((), dtype=table.dtype)
         to_hidden = torch.empty_like(hidden) if wanted else None
-        to_table = torch.zeros_like(table) if wanted else None
+        to_table = torch.zeros_like(table) if wanted and not len(hidden) else None  # else that of the first chunk
         to_bias = torch.zeros_like(bias) if wanted and bias is not None else None
         for start in range(0, len(hidden), rows):
             part, asked = hidden[start : start + rows], targets[start : start + rows, None]
@@ -44,15 +44,17 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             right = scores.gather(1, asked)
             sums = scores.exp_().sum(1, keepdim=True)
             total += ((sums.log() - right) * share).sum()
-            if to_hidden is None or to_table is None:
+            if to_hidden is None:
                 continue
             scores *= share / sums
             scores.scatter_add_(1, asked, -share)
             to_hidden[start : start + rows] = scores @ table
-            if torch.is_autocast_enabled(part.device.type):
+            if to_table is None:
+                to_table = (scores.T @ part).to(table.dtype)
+            elif torch.is_autocast_enabled(part.device.type):
                 to_table += scores.T @ part  # in the lower precision, which in-place products are not
             else:
-                to_table.addmm_(scores.T, part.to(table.dtype))
+                to_table.addmm_(scores.T, part)
             if to_bias is not None:
                 to_bias += scores.sum(0)
         ctx.save_for_backward(to_hidden)
@@ -64,5 +66,6 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
         made = *ctx.saved_tensors, *ctx.to_weights
         ctx.to_weights = None  # let go, so that they become the gradients themselves, without a copy
-        ours = [None if part is None else part.mul_(loss) for part in made]  # in place: nobody else reads them
-        return *ours, None, None, None
+        if loss.device.type != "cpu" or loss != 1:
+            made = tuple(None if part is None else part.mul_(loss) for part in made)  # in place: nobody else reads them
+        return *made, None, None, None

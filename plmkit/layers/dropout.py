@@ -1,5 +1,6 @@
-"""Dropout, with masks that a CPU draws in half the time."""
+"""Dropout, with masks that a CPU makes in a third of the time."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,11 +18,27 @@ class Dropout(nn.Module):
     def forward(self, numbers: Tensor) -> Tensor:
         return drop(numbers, self.share) if self.training else numbers
 
+    def add(self, hidden: Tensor, numbers: Tensor) -> Tensor:
+        """hidden + dropout(numbers)."""
+        if not self.training or self.share == 0 or numbers.device.type != "cpu":
+            return hidden + self(numbers)
+        return torch.addcmul(hidden, numbers, mask_like(numbers, self.share))
+
 
 def drop(numbers: Tensor, share: float) -> Tensor:
-    """torch's CPU generator makes 64 bits a number; sixteen are enough, so one draw serves four."""
     if share == 0 or numbers.device.type != "cpu":
         return F.dropout(numbers, share)
-    draws = torch.randint(-(2**63), 2**63 - 1, (-(-numbers.numel() // 4),)).view(torch.int16)
-    kept = draws[: numbers.numel()].view(numbers.shape) >= round(share * STEPS) - STEPS // 2
-    return numbers * kept.to(numbers.dtype).mul_(1 / (1 - share))
+    return numbers * mask_like(numbers, share)
+
+
+def mask_like(numbers: Tensor, share: float) -> Tensor:
+    """What to multiply numbers on a CPU by: zero, or what the others grow by.
+
+    torch's generator makes 64 bits a number, slowly. Sixteen are enough, so one draw serves four, and the draws are of
+    a faster generator, which torch's own seeds.
+    """
+    seed = int(torch.randint(2**63 - 1, ()))
+    draws = torch.from_numpy(np.random.SFC64(seed).random_raw(-(-numbers.numel() // 4)).view(np.int16))
+    kept = torch.empty(numbers.shape, dtype=numbers.dtype)
+    torch.ge(draws[: numbers.numel()].view(numbers.shape), round(share * STEPS) - STEPS // 2, out=kept)
+    return kept.mul_(1 / (1 - share))

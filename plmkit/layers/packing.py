@@ -6,27 +6,29 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+FULL = 0.95  # share of real tokens from which on taking padding out and putting it back takes longer than computing it
+
 
 class Packing:
-    """Between (B, L, ...) with padding and (T, ...) without."""
+    """Between (B, L, ...) with padding and (T, ...) without, or with all of it where there is hardly any."""
 
-    def __init__(self, visible: Tensor) -> None:
+    def __init__(self, visible: Tensor, full: float = FULL) -> None:
         self.rows, self.length = visible.shape
-        whole = bool(visible.all())
-        self.kept = None if whole else visible.flatten().nonzero().squeeze(1)  # (T,)
-        self.visible = None if whole else visible[:, None, None, :]  # what attention may read; None: all
-        self.first = torch.arange(self.rows, device=visible.device) * self.length  # where each row begins
-        self.last = self.first + self.length - 1  # where each row ends
-        if self.kept is not None:
-            ends = visible.sum(1).cumsum(0)
-            self.first, self.last = ends - visible.sum(1), ends - 1
+        counts = visible.sum(1)
+        tokens = int(counts.sum())
+        loose = tokens < full * visible.numel() or bool((counts == 0).any())  # a row of padding has nothing to read
+        self.kept = visible.flatten().nonzero().squeeze(1) if loose else None  # (T,); None: all places
+        self.visible = None if tokens == visible.numel() else visible[:, None, None, :]  # to attention; None: all
+        begins = torch.arange(self.rows, device=visible.device) * self.length
+        self.first = counts.cumsum(0) - counts if loose else begins  # where each row begins
+        self.last = self.first + counts - 1  # where its text ends
 
     def pack(self, padded: Tensor) -> Tensor:
         flat = padded.flatten(0, 1)
         return flat if self.kept is None else take_once(flat, self.kept)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Zeros where the padding was."""
+        """With any finite numbers where padding is."""
         return packed.unflatten(0, (self.rows, self.length)) if self.kept is None else self.spread(packed, self.kept)
 
     def spread(self, packed: Tensor, places: Tensor) -> Tensor:
@@ -57,7 +59,7 @@ class Wanted(Packing):
             self.among = wanted[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
             self.places = every.kept[self.among]  # (N,) and among all places of all rows
         counts = torch.bincount(self.places // every.length, minlength=every.rows)
-        super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
+        super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None], full=1.0)
         self.every = every
 
     def choose(self, packed: Tensor) -> Tensor:

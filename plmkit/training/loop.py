@@ -101,7 +101,7 @@ def train(
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
         losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
-        norm = nn.utils.clip_grad_norm_(parameters, schedule.clip or math.inf)
+        norm = clipped(parameters, schedule.clip)
         if not (torch.isfinite(norm) and all(map(math.isfinite, losses.values()))):
             raise Diverged(
                 f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
@@ -168,6 +168,15 @@ def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
     if rows_at_once is None or rows_at_once >= rows:
         return [batch]
     return [batch.rows(slice(start, start + rows_at_once)) for start in range(0, rows, rows_at_once)]
+
+
+def clipped(parameters: list[nn.Parameter], longest: float) -> Tensor:
+    """The norm of the whole gradient, which is shortened where it is longer; 0 leaves it alone."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = nn.utils.get_total_norm(gradients)
+    if longest and norm > longest:  # one more pass over all gradients, and most often for nothing
+        nn.utils.clip_grads_with_norm_(parameters, longest, norm)
+    return norm
 
 
 def set_rate(optimizer: Optimizer, factor: float) -> float:

@@ -50,3 +50,12 @@ def test_attention_with_dropout_is_torchs_attention_but_for_the_mask():
         assert torch.allclose(ours, F.scaled_dot_product_attention(query, key, value, attn_mask=mask), atol=1e-6)
     many = torch.stack([attend(query, key, value, visible, dropout=0.2) for _ in range(4000)]).mean(0)
     assert torch.allclose(many, F.scaled_dot_product_attention(query, key, value, attn_mask=visible), atol=0.06)
+
+
+def test_what_is_added_is_dropped_alike():
+    layer, hidden, numbers = Dropout(0.3), torch.randn(9, 7), torch.randn(9, 7)
+    torch.manual_seed(3)
+    added = layer.add(hidden, numbers)
+    torch.manual_seed(3)
+    assert torch.allclose(added, hidden + layer(numbers))
+    assert torch.equal(layer.eval().add(hidden, numbers), hidden + numbers)

@@ -51,6 +51,14 @@ def test_without_gradients_only_the_loss_is_made():
         assert not chunked_cross_entropy(torch.randn(3, 4), table, torch.tensor([1, 2, 3])).requires_grad
 
 
+def test_no_rows_have_no_loss_and_no_gradient():
+    table = torch.randn(7, 4, requires_grad=True)
+    loss = chunked_cross_entropy(torch.zeros(0, 4), table, torch.zeros(0, dtype=torch.long))
+    loss.backward()
+    assert loss.item() == 0
+    assert torch.equal(table.grad, torch.zeros(7, 4))
+
+
 def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
     monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 16 * 1000)
     largest = []

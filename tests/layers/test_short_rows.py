@@ -1,0 +1,90 @@
+"""Attention by plain products is torch's attention, both ways."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from plmkit.layers.attention import BandedAttention, CausalAttention, SelfAttention, band
+from plmkit.layers.dropout import mask_like
+from plmkit.layers.packing import Packing
+from plmkit.layers.short_rows import read_rows, suits
+
+ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
+
+
+def packings() -> dict[str, Packing]:
+    whole = torch.ones(ROWS, LENGTH, dtype=torch.bool)
+    loose, tight = whole.clone(), whole.clone()
+    loose[0, 4:] = loose[2, 7:] = False
+    tight[1, 9:] = False
+    return {"whole": Packing(whole), "loose": Packing(loose), "tight": Packing(tight)}
+
+
+def some(packing: Packing) -> torch.Tensor:
+    count = ROWS * LENGTH if packing.kept is None else len(packing.kept)
+    return torch.randn(count, 3 * WIDTH, dtype=torch.float64, requires_grad=True)
+
+
+def naive(joint: torch.Tensor, packing: Packing, visible: torch.Tensor | None, mask: torch.Tensor | float = 1.0):
+    query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -torch.inf)
+    return packing.pack(((scores.softmax(-1) * mask) @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("kind", packings())
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("causal", [False, True])
+def test_states_and_gradients_are_those_of_the_formula(kind, dropout, causal):
+    torch.manual_seed(0)
+    packing = packings()[kind]
+    joint, weigh = some(packing), torch.randn(1, WIDTH, dtype=torch.float64)
+    visible = band(LENGTH, LENGTH, joint.device) if causal else packing.visible
+    torch.manual_seed(1)
+    ours = read_rows(joint, packing, HEADS, visible, dropout)
+    torch.manual_seed(1)
+    mask = mask_like(torch.empty(ROWS, HEADS, LENGTH, LENGTH, dtype=torch.float64), dropout) if dropout else 1.0
+    theirs = naive(joint, packing, visible, mask)
+    torch.testing.assert_close(ours, theirs)
+    gradients = [torch.autograd.grad((found * weigh).sin().sum(), joint)[0] for found in (ours, theirs)]
+    torch.testing.assert_close(*gradients)
+    assert gradients[0].abs().sum() > 1
+
+
+def test_long_rows_and_rows_that_nothing_is_learnt_from_are_left_to_the_kernel():
+    packing = packings()["whole"]
+    joint = some(packing).float()
+    assert suits(joint, packing, HEADS)
+    assert not suits(joint, packing, heads=5)  # 5 tables of 10 x 10 for rows of 48 numbers
+    assert not suits(joint.detach(), packing, HEADS)
+    assert not suits(joint.double(), packing, HEADS)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_each_kind_of_attention_reads_what_it_may(dropout, monkeypatch):
+    """With dropout too small to drop anything and without: as torch's kernel reads."""
+    torch.manual_seed(0)
+    packing = packings()["tight"]
+    for layer in (SelfAttention(WIDTH, HEADS, dropout), CausalAttention(WIDTH, HEADS, dropout),
+                  BandedAttention(WIDTH, HEADS, dropout, band=3)):  # fmt: skip
+        hidden = torch.randn(ROWS * LENGTH, WIDTH)
+        monkeypatch.setattr("plmkit.layers.short_rows.mask_like", lambda numbers, share: torch.ones_like(numbers))
+        monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
+        found = layer(hidden, packing)
+        monkeypatch.setattr("plmkit.layers.attention.suits", lambda *given: False)
+        real = torch.ones(ROWS, LENGTH, dtype=torch.bool) if packing.visible is None else packing.visible[:, 0, 0]
+        assert torch.allclose(found[real.flatten()], layer(hidden, packing)[real.flatten()], atol=1e-6)
+        monkeypatch.undo()
+
+
+def test_the_formula_is_torchs():
+    """So that the tests above compare with something."""
+    torch.manual_seed(0)
+    packing = packings()["loose"]
+    joint = some(packing)
+    query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+    theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible)
+    torch.testing.assert_close(naive(joint, packing, packing.visible), packing.pack(theirs.transpose(1, 2).flatten(2)))
