@@ -31,6 +31,7 @@ def drop(numbers: Tensor, share: float) -> Tensor:
     return numbers * mask_like(numbers, share)
 
 
+@torch.compiler.disable  # the generator is not torch's
 def mask_like(numbers: Tensor, share: float) -> Tensor:
     """What to multiply numbers on a CPU by: zero, or what the others grow by.
 

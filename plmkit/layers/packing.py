@@ -12,6 +12,7 @@ FULL = 0.95  # share of real tokens from which on taking padding out and putting
 class Packing:
     """Between (B, L, ...) with padding and (T, ...) without, or with all of it where there is hardly any."""
 
+    @torch.compiler.disable  # how many there are is known only with the numbers
     def __init__(self, visible: Tensor, full: float = FULL) -> None:
         self.rows, self.length = visible.shape
         counts = visible.sum(1)
@@ -49,6 +50,7 @@ class Wanted(Packing):
     the packing of all tokens knows.
     """
 
+    @torch.compiler.disable
     def __init__(self, every: Packing, wanted: Tensor) -> None:
         wanted = wanted.flatten().clone()
         begins = every.first if every.kept is None else every.kept[every.first]
