@@ -89,3 +89,9 @@ def test_no_module_loads_what_could_run(module):
             assert called not in ("torch.load", "eval", "exec", "__import__", "np.fromfile"), f"{module}: {called}"
             if called in ("np.load", "numpy.load"):
                 assert "allow_pickle=False" in ast.unparse(node), f"{module}: {ast.unparse(node)}"
+
+
+def test_models_are_loaded_without_torchs_compiler():
+    """It takes as long to load as torch itself, and only run.compile needs it."""
+    code = "import sys, plmkit.loading, plmkit.catalogue; print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

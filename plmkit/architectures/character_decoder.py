@@ -46,7 +46,7 @@ class CharacterDecoderModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)
-        hidden = self.dropout(self.embed(packing.pack(batch.tokens)))  # (T, width) real tokens only
+        hidden = self.dropout(self.embed(packing.pack(batch.tokens)))  # (T, width) packed
         places = packing.positions()
         made = []
         for block, positions in zip(self.blocks, self.positions, strict=True):

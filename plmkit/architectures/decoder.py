@@ -151,7 +151,7 @@ class DecoderModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)
-        hidden = self.embed(packing.pack(batch.tokens), packing.positions())  # (T, width) real tokens only
+        hidden = self.embed(packing.pack(batch.tokens), packing.positions())  # (T, width) packed
         for block in self.blocks:
             hidden = block(hidden, packing)
         hidden = self.norm(hidden)

@@ -141,7 +141,7 @@ class EncoderModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)
-        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) real tokens only
+        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) packed
         hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)

@@ -89,7 +89,7 @@ class SharedEncoderModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.visible)
-        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) real tokens only
+        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) packed
         hidden = self.embed(tokens, segments, packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
 from plmkit.layers.packing import Packing, Wanted
-from plmkit.layers.short_rows import read_rows, suits
+from plmkit.layers.short_rows import barred, read_rows, suits
 
 
 class SelfAttention(nn.Module):
@@ -77,7 +77,8 @@ class CausalAttention(SelfAttention):
         return attend(query, key, value, self.readable(packing), self.share)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        return self.share > 0 and super().by_products(joint, packing)  # without dropout the kernel does half the work
+        # without dropout torch's kernel is asked, which leaves out what lies behind where nothing else is hidden
+        return self.share > 0 and super().by_products(joint, packing)
 
     def readable(self, packing: Packing) -> Tensor | None:
         return band(packing.length, packing.length, packing.first.device)
@@ -125,5 +126,5 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:
-        scores += torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(~visible, -torch.inf)
+        scores += barred(visible, scores.dtype)
     return drop(scores.softmax(-1), dropout) @ value

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo  # torch.compiler.disable, which loads the compiler at once
 
 STEPS = 1 << 16  # a probability is drawn as one of so many: 0.1 comes out as 0.100006
 
@@ -31,7 +32,7 @@ def drop(numbers: Tensor, share: float) -> Tensor:
     return numbers * mask_like(numbers, share)
 
 
-@torch.compiler.disable  # the generator is not torch's
+@_disable_dynamo  # the generator is not torch's
 def mask_like(numbers: Tensor, share: float) -> Tensor:
     """What to multiply numbers on a CPU by: zero, or what the others grow by.
 

@@ -1,9 +1,10 @@
-"""Rows without their padding: everything but attention is computed for real tokens only."""
+"""Rows without their padding: where there is much of it, everything but attention is computed for real tokens only."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable, which loads the compiler at once
 from torch.autograd.function import once_differentiable
 
 FULL = 0.95  # share of real tokens from which on taking padding out and putting it back takes longer than computing it
@@ -12,12 +13,15 @@ FULL = 0.95  # share of real tokens from which on taking padding out and putting
 class Packing:
     """Between (B, L, ...) with padding and (T, ...) without, or with all of it where there is hardly any."""
 
-    @torch.compiler.disable  # how many there are is known only with the numbers
-    def __init__(self, visible: Tensor, full: float = FULL) -> None:
+    @_disable_dynamo  # how many there are is known only with the numbers
+    def __init__(self, visible: Tensor, full: float | None = None) -> None:
         self.rows, self.length = visible.shape
         counts = visible.sum(1)
-        tokens = int(counts.sum())
-        loose = tokens < full * visible.numel() or bool((counts == 0).any())  # a row of padding has nothing to read
+        straight = torch.arange(self.length, device=visible.device) < counts[:, None]
+        facts = counts.sum(), (counts == 0).any(), (visible == straight).all()
+        tokens, empty, behind = torch.stack([fact.long() for fact in facts]).tolist()
+        # a row of nothing but padding has nothing to read, and padding in front moves where rows begin
+        loose = tokens < (FULL if full is None else full) * visible.numel() or empty or not behind
         self.kept = visible.flatten().nonzero().squeeze(1) if loose else None  # (T,); None: all places
         self.visible = None if tokens == visible.numel() else visible[:, None, None, :]  # to attention; None: all
         begins = torch.arange(self.rows, device=visible.device) * self.length
@@ -50,7 +54,7 @@ class Wanted(Packing):
     the packing of all tokens knows.
     """
 
-    @torch.compiler.disable
+    @_disable_dynamo
     def __init__(self, every: Packing, wanted: Tensor) -> None:
         wanted = wanted.flatten().clone()
         begins = every.first if every.kept is None else every.kept[every.first]

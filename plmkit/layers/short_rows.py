@@ -12,7 +12,7 @@ from plmkit.layers.packing import Packing
 
 
 def suits(joint: Tensor, packing: Packing, heads: int) -> bool:
-    """Do these rows gain by it? Up to this length, the weights that are kept take no more room than `joint` itself."""
+    """Do these rows gain by it? Up to this length, a table of weights takes no more room than `joint` of whole rows."""
     short = heads * packing.length <= joint.shape[-1]
     return short and joint.requires_grad and joint.device.type == "cpu" and joint.dtype == torch.float32
 
@@ -37,13 +37,12 @@ class ReadRows(torch.autograd.Function):
         query /= math.sqrt(query.shape[-1])
         scores = torch.bmm(query, key.mT)  # (B * heads, L, L)
         if visible is not None:
-            hidden = torch.zeros_like(visible, dtype=scores.dtype).masked_fill_(~visible, -torch.inf)
-            scores.unflatten(0, (packing.rows, heads)).add_(hidden)
+            scores.unflatten(0, (packing.rows, heads)).add_(barred(visible, scores.dtype))
         weights = scores.softmax(-1)
         kept = weights * mask_like(weights, dropout) if dropout else weights
         read = torch.bmm(kept, value)
-        ctx.packing, ctx.heads, ctx.dropped = packing, heads, dropout > 0
-        ctx.save_for_backward(parts, weights, kept, read)
+        ctx.packing, ctx.heads = packing, heads
+        ctx.save_for_backward(parts, weights, kept, read if dropout else None)
         return packing.pack(side_by_side(read[None], heads))
 
     @staticmethod
@@ -56,7 +55,7 @@ class ReadRows(torch.autograd.Function):
         to_query, to_key, to_value = made
         torch.bmm(kept.mT, to_read, out=to_value)
         to_scores = torch.bmm(to_read, value.mT)
-        if ctx.dropped:
+        if read is not None:
             # of a row's gradients, softmax takes off their mean by weight, which is this sum
             to_scores.mul_(kept).addcmul_(weights, (to_read * read).sum(-1, keepdim=True), value=-1)
         else:
@@ -67,9 +66,15 @@ class ReadRows(torch.autograd.Function):
         return ctx.packing.pack(side_by_side(made, ctx.heads)), None, None, None, None
 
 
+def barred(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """What to add to scores: nothing where a position may be read, so much elsewhere that its weight is zero."""
+    return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, -torch.inf)
+
+
 def by_heads(joint: Tensor, parts: int, heads: int) -> Tensor:
     """(B, L, parts * width) to (parts, B * heads, L, width / heads)."""
-    return joint.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4).flatten(1, 2).contiguous()
+    split = joint.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+    return split.clone(memory_format=torch.contiguous_format).flatten(1, 2)  # never `joint` itself
 
 
 def side_by_side(parts: Tensor, heads: int) -> Tensor:

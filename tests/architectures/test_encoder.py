@@ -113,7 +113,8 @@ def test_padding_that_is_computed_along_changes_nothing(monkeypatch):
     given = batch(9, 8)
     found, gradients = [], []
     for full in (0.5, 1.0):
-        monkeypatch.setattr(Packing.__init__, "__defaults__", (full,))
+        monkeypatch.setattr("plmkit.layers.packing.FULL", full)
+        assert (Packing(given.visible).kept is None) == (full < 1)
         network.zero_grad()
         states = network(given)
         (states.hidden[given.visible].sin().sum() + states.pooled.sin().sum()).backward()
@@ -124,9 +125,23 @@ def test_padding_that_is_computed_along_changes_nothing(monkeypatch):
 
 
 def test_a_row_of_nothing_but_padding_is_left_out():
-    visible = torch.ones(30, 10, dtype=torch.bool)
-    visible[3] = False
-    assert len(Packing(visible).pack(torch.zeros(30, 10))) == 290
+    network, given = model(), batch(*[9] * 30)
+    given.visible[3] = False
+    assert len(Packing(given.visible).pack(given.tokens)) == 261
+    states = network(given)
+    states.hidden[given.visible].sin().sum().backward()
+    assert all(
+        parameter.grad.isfinite().all() for name, parameter in network.named_parameters() if "pooler" not in name
+    )
+
+
+def test_padding_in_front_is_never_computed_along():
+    visible = torch.ones(4, 10, dtype=torch.bool)
+    visible[1, 0] = False
+    packing = Packing(visible)
+    assert packing.first.tolist() == [0, 10, 19, 29]
+    assert packing.last.tolist() == [9, 18, 28, 38]
+    assert len(packing.kept) == 39
 
 
 def test_the_input_before_its_norm_is_the_sum_of_three_rows():

@@ -63,21 +63,46 @@ def test_long_rows_and_rows_that_nothing_is_learnt_from_are_left_to_the_kernel()
     assert not suits(joint.double(), packing, HEADS)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_each_kind_of_attention_reads_what_it_may(dropout, monkeypatch):
-    """With dropout too small to drop anything and without: as torch's kernel reads."""
+LAYERS = {
+    "self": SelfAttention(WIDTH, HEADS, 0.0),
+    "self with dropout": SelfAttention(WIDTH, HEADS, 0.2),
+    "causal with dropout": CausalAttention(WIDTH, HEADS, 0.2),
+    "banded with dropout": BandedAttention(WIDTH, HEADS, 0.2, band=3),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
+    """Where masks drop nothing: states and gradients are those of the other way."""
+    monkeypatch.setattr("plmkit.layers.short_rows.mask_like", lambda numbers, share: torch.ones_like(numbers))
+    monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
-    packing = packings()["tight"]
-    for layer in (SelfAttention(WIDTH, HEADS, dropout), CausalAttention(WIDTH, HEADS, dropout),
-                  BandedAttention(WIDTH, HEADS, dropout, band=3)):  # fmt: skip
-        hidden = torch.randn(ROWS * LENGTH, WIDTH)
-        monkeypatch.setattr("plmkit.layers.short_rows.mask_like", lambda numbers, share: torch.ones_like(numbers))
-        monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
-        found = layer(hidden, packing)
-        monkeypatch.setattr("plmkit.layers.attention.suits", lambda *given: False)
-        real = torch.ones(ROWS, LENGTH, dtype=torch.bool) if packing.visible is None else packing.visible[:, 0, 0]
-        assert torch.allclose(found[real.flatten()], layer(hidden, packing)[real.flatten()], atol=1e-6)
-        monkeypatch.undo()
+    layer, packing = LAYERS[kind], packings()["tight"]
+    hidden = torch.randn(ROWS * LENGTH, WIDTH, requires_grad=True)
+    real = packing.visible.flatten()
+    found = []
+    for products in (True, False):
+        monkeypatch.setattr("plmkit.layers.attention.suits", lambda *given, products=products: products)
+        read = layer(hidden, packing)[real]
+        found.append((read, *torch.autograd.grad(read.sin().sum(), [hidden, *layer.parameters()])))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+
+
+def test_causal_attention_without_dropout_is_left_to_the_kernel():
+    joint, packing = some(packings()["whole"]).float(), packings()["whole"]
+    assert not CausalAttention(WIDTH, HEADS, 0.0).by_products(joint, packing)
+    assert not LAYERS["causal with dropout"].eval().by_products(joint, packing)
+    assert LAYERS["causal with dropout"].train().by_products(joint, packing)
+
+
+def test_what_is_read_is_not_changed_even_where_it_is_a_single_token():
+    packing = Packing(torch.ones(1, 1, dtype=torch.bool))
+    joint = torch.randn(1, 3 * WIDTH, requires_grad=True)
+    before = joint.detach().clone()
+    read_rows(joint * 1, packing, HEADS, None, 0.0).sum().backward()
+    read_rows(joint, packing, HEADS, None, 0.0).sum().backward()
+    assert torch.equal(joint.detach(), before)
+    assert torch.equal(joint.grad, torch.cat([torch.zeros(1, 2 * WIDTH), torch.full((1, WIDTH), 2.0)], dim=1))
 
 
 def test_the_formula_is_torchs():
