@@ -13,13 +13,13 @@ from torch import Tensor
 from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.errors import InputError, SettingError, nearest, not_there
 from plmkit.interop.huggingface import check_new, write_huggingface
-from plmkit.tokenizers.files import read_merges, read_numbers
+from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.progress import Screen
 
 FORMATS = ("openai-gpt",)
-SHAPES, ENCODER, MERGES = "params_shapes.json", "encoder_bpe_40000.json", "vocab_40000.bpe"
+SHAPES = "params_shapes.json"
 HEAD_WIDTH = 64  # of the released network; its files do not say
 BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)
     "attention.query_key_value.weight",
@@ -53,7 +53,7 @@ def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[s
     architecture, weights = named(source, shapes, read_parameters(source, shapes))
     known, needed = len(weights["model.embed.tokens.weight"]), len(tokenizer.vocabulary)
     if known < needed:
-        raise InputError(f"{source}: {ENCODER} has {needed:,} tokens, but the parameters are of {known:,}.")
+        raise InputError(f"{source}: {GPT1_ENCODER} has {needed:,} tokens, but the parameters are of {known:,}.")
     write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
     count = sum(weight.numel() for weight in weights.values())
     screen.say(f"{count:,} parameters in {architecture.layers} layers of {architecture.width} written to {out}.")
@@ -61,16 +61,16 @@ def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[s
 
 
 def read_tokenizer(source: Path) -> Tokenizer:
-    for name in (SHAPES, ENCODER, MERGES):
+    for name in (SHAPES, GPT1_ENCODER, GPT1_MERGES):
         if not (source / name).is_file():
             raise InputError(f"{source} has no {name}. The published folder holds it beside params_0.npy.")
-    numbers, merges = read_numbers(source / ENCODER), read_merges(source / MERGES)
+    numbers, merges = read_numbers(source / GPT1_ENCODER), read_merges(source / GPT1_MERGES)
     try:
         return Tokenizer(word_end_rules(numbers, merges, unknown="<unk>"))
     except InputError:
         raise
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(f"{source}: {MERGES} does not fit {ENCODER}: {error}.") from error
+        raise InputError(f"{source}: {GPT1_MERGES} does not fit {GPT1_ENCODER}: {error}.") from error
 
 
 def read_shapes(path: Path) -> Shapes:

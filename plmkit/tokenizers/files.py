@@ -17,7 +17,9 @@ from plmkit.tokenizers.sentencepiece import read_pieces
 
 TOKENIZER_FILE, CONFIG_FILE, SPECIAL_FILE = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 VOCABULARY_FILE = "vocab.txt"  # WordPiece
-BYTE_FILES, MERGES_FILES = ("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")  # GPT-2 and RoBERTa
+GPT1_ENCODER, GPT1_MERGES = "encoder_bpe_40000.json", "vocab_40000.bpe"  # as OpenAI published them
+BYTE_FILES = ("vocab.json", "encoder.json", GPT1_ENCODER)  # GPT-2, RoBERTa and GPT-1
+MERGES_FILES = ("merges.txt", "vocab.bpe", GPT1_MERGES)  # each beside the vocabulary at its place
 PIECES_FILE = "spiece.model"  # SentencePiece
 FOUND = (TOKENIZER_FILE, VOCABULARY_FILE, *BYTE_FILES, PIECES_FILE)  # in this order
 MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
@@ -132,9 +134,8 @@ def has_capitals(tokens: Iterable[str]) -> bool:
 
 def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
     """A vocabulary and its merges, which lie beside each other: GPT-2's bytes, or GPT-1's words with their ends."""
-    folder = path.parent
-    vocabulary = path if path.name in BYTE_FILES else beside(folder, BYTE_FILES)
-    merges = read_merges(path if path.name in MERGES_FILES else beside(folder, MERGES_FILES))
+    vocabulary = path if path.name in BYTE_FILES else beside(path, MERGES_FILES, BYTE_FILES)
+    merges = read_merges(path if path.name in MERGES_FILES else beside(path, BYTE_FILES, MERGES_FILES))
     numbers = read_numbers(vocabulary)
     try:
         if any(token.endswith(WORD_END) for token in numbers):
@@ -147,11 +148,12 @@ def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
     return rust
 
 
-def beside(folder: Path, names: tuple[str, ...]) -> Path:
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(f"there is no {' or '.join(names)} beside it; byte-level BPE needs both files.")
+def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
+    """The other file that goes with this one: the one published with it, or else one of the same use."""
+    for name in (others[names.index(path.name)], *others):
+        if (path.parent / name).is_file():
+            return path.parent / name
+    raise InputError(f"there is no {' or '.join(others)} beside it; BPE needs both files.")
 
 
 def read_numbers(path: Path) -> dict[str, int]:

@@ -69,16 +69,49 @@ def test_ids_are_those_of_transformers(tokenizer, tmp_path):
         assert theirs(text)["input_ids"] == auto(text)["input_ids"] == back.encode(text) == wanted
 
 
-def test_the_released_files_part_texts_by_a_line_break(tmp_path):
+def write_released(folder, encoder, merges):
+    """GPT-1's files, tiny."""
     letters = ["a", "b", "a</w>", "b</w>"]
     numbers = {token: number for number, token in enumerate(["<unk>", *letters, "ab</w>", "\n</w>"])}
-    (tmp_path / "vocab.json").write_text(json.dumps(numbers))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\na b</w>\n")
-    ours = load_tokenizer(tmp_path)
+    (folder / encoder).write_text(json.dumps(numbers))
+    (folder / merges).write_text("#version: 0.2\na b</w>\n")
+
+
+@pytest.mark.parametrize("names", [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")])
+@pytest.mark.parametrize("given", ["the folder", "the vocabulary", "the merges"])
+def test_the_released_files_part_texts_by_a_line_break(tmp_path, names, given):
+    write_released(tmp_path, *names)
+    places = {"the folder": tmp_path, "the vocabulary": tmp_path / names[0], "the merges": tmp_path / names[1]}
+    ours = load_tokenizer(places[given])
     assert ours.vocabulary.names(ours.encode("AB a b")) == ["ab</w>", "a</w>", "b</w>"]
     assert ours.vocabulary.end == 6
     assert len(ours.vocabulary) == 7  # nothing is added
     assert ours.decode([5, 6, 5]) == "ab\nab"
+
+
+def test_the_released_vocabulary_takes_the_merges_that_were_published_with_it(tmp_path):
+    write_released(tmp_path, "encoder_bpe_40000.json", "vocab_40000.bpe")
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nb a</w>\n")  # of another vocabulary
+    ours = load_tokenizer(tmp_path)
+    assert ours.vocabulary.names(ours.encode("ab")) == ["ab</w>"]
+
+
+def test_the_released_vocabulary_without_its_merges_is_refused(tmp_path):
+    write_released(tmp_path, "encoder_bpe_40000.json", "vocab_40000.bpe")
+    (tmp_path / "vocab_40000.bpe").unlink()
+    with pytest.raises(InputError, match=r"no merges.txt or vocab.bpe or vocab_40000.bpe beside it; BPE needs both"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_gpt1_is_pretrained_with_the_released_files(tmp_path, plm):
+    (tmp_path / "gpt1").mkdir()
+    write_released(tmp_path / "gpt1", "encoder_bpe_40000.json", "vocab_40000.bpe")
+    (tmp_path / "text.txt").write_text("ab a b ab\n\n" * 40)
+    ran = plm("pretrain", "gpt1-tiny", tmp_path / "text.txt", "--out", tmp_path / "run", "--steps", 3,
+              "--tokenizer", tmp_path / "gpt1", "--set", "run.threads=1")  # fmt: skip
+    assert ran.code == 0, ran.err
+    released = load_tokenizer(tmp_path / "gpt1").vocabulary.tokens
+    assert load_tokenizer(tmp_path / "run").vocabulary.tokens[: len(released)] == released
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"]])
