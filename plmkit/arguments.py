@@ -18,9 +18,9 @@ def one_text(value: Any, verb: str) -> str:
 def many_texts(values: Any) -> list[Any]:
     """Rows: texts, pairs, or rows of a table, in any order that can be walked through."""
     if isinstance(values, str | Mapping):
-        raise InputError("Give a list of texts, even of one: model.predict([text]), model.embed([text]).")
+        raise InputError(f"Give a list of texts, even of one: [text]; found {kind_of(values)}.")
     if isinstance(values, bytes) or not isinstance(values, Iterable):
-        raise InputError(f"Give a list of texts, such as model.embed([text]); found {kind_of(values)}.")
+        raise InputError(f"Give a list of texts, such as [text]; found {kind_of(values)}.")
     return list(values)
 
 

@@ -240,9 +240,9 @@ def test_what_is_no_text_is_named_and_refused(model, verb, given, found):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, "Give a list of texts, such as model.embed([text]); found an int (5)."),
-        (None, "Give a list of texts, such as model.embed([text]); found None."),
-        (b"text", "Give a list of texts, such as model.embed([text]); found a bytes."),
+        (5, "Give a list of texts, such as [text]; found an int (5)."),
+        (None, "Give a list of texts, such as [text]; found None."),
+        (b"text", "Give a list of texts, such as [text]; found a bytes."),
         (["a", None], "Row 2 is None. A row is a text, a pair of texts, or a dict with `text`."),
         ([("a", "b", "c")], "Row 1 is a tuple of 3. A row is a text, a pair of texts, or a dict with `text`."),
         ([("a", 2)], "Row 1 is a tuple of 2. A row is a text, a pair of texts, or a dict with `text`."),

@@ -108,7 +108,8 @@ def alike(rows: Sequence[Row], tokens: int) -> Iterator[list[Row]]:
             yield group
             group = []
         group.append(row)
-    yield group
+    if group:
+        yield group
 
 
 def author_of(

@@ -16,6 +16,11 @@ def texts(found: list[Text]) -> list[str]:
     return [text.text for text in found]
 
 
+@pytest.mark.parametrize("writing", [GREEDY, Writing(tokens=3, n=2), Writing(tokens=3, beams=2)])
+def test_no_prompts_give_no_texts(writing):
+    assert toy().generate([], writing) == []
+
+
 @pytest.mark.parametrize("kind", ["bytes", "words"])
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_greedy_with_a_cache_is_greedy_without(kind, prompt):

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import plmkit
-from plmkit.errors import PlmError
+from plmkit.errors import InputError, PlmError
 
 TINY = (
     "schedule.lengths=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
@@ -67,6 +67,17 @@ def test_a_stream_from_python_is_the_text(model):
     assert len(pieces) > 1
     with pytest.raises(PlmError, match="A stream is one text; found n=2"):
         model.stream("the cat", n=2)
+
+
+def test_no_prompts_from_python_give_no_texts(model):
+    assert model.generate([]) == []
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "None"), (5, "an int (5)")])
+def test_what_is_no_prompt_is_refused_without_the_name_of_another_verb(model, given, found):
+    with pytest.raises(InputError) as caught:
+        model.generate(given)
+    assert str(caught.value) == f"Give a list of texts, such as [text]; found {found}."
 
 
 def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model):
