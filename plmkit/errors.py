@@ -45,10 +45,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def not_there(path: Path, what: str) -> str:
     """`There is no folder 'runs/brt'. Did you mean 'bert'?`, of the first part of the path that is missing."""
+    folder = what == "folder"
     while not os.path.exists(path.parent):
-        path = path.parent
+        path, folder = path.parent, True  # what is missing holds something
     try:
-        names = sorted(os.listdir(path.parent))
+        names = sorted(name for name in os.listdir(path.parent) if not folder or os.path.isdir(path.parent / name))
     except OSError:
         names = []
     return f"There is no {what} '{path}'.{nearest(path.name, names)}"

@@ -214,9 +214,10 @@ def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
 
 
 def check_new(folder: Path) -> None:
-    """A folder to export to is new, or empty."""
+    """A folder to write a model to is new, or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FolderError(f"{folder} is not empty and is left as it is. Name a new folder to export to.")
+        found = "not empty" if folder.is_dir() else "a file"
+        raise FolderError(f"{folder} is {found} and is left as it is. Name a new folder to write to.")
 
 
 def config_of(net: Net, family: Family) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[s
         raise SettingError(
             f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
+    if source.is_file():
+        raise InputError(f"{source} is a file. Give the folder with {SHAPES} and params_0.npy.")
     if not source.is_dir():
         raise InputError(f"{not_there(source, 'folder')} Give the one with {SHAPES} and params_0.npy.")
     check_new(out)
@@ -89,7 +91,7 @@ def read_shapes(path: Path) -> Shapes:
 def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
     """All numbers stand in one row, cut into files anywhere: params_0.npy, params_1.npy, ..."""
     parts: list[np.ndarray] = []
-    while (path := source / f"params_{len(parts)}.npy").is_file():
+    for path in parameter_files(source):
         try:
             part = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
@@ -101,12 +103,23 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
     if found != wanted:
         raise InputError(
             f"{source}: params_*.npy hold {found:,} numbers in {len(parts)} files; {SHAPES} asks for {wanted:,}.\n"
-            "Is a file missing? The published model has params_0.npy to params_9.npy."
+            + (f"Is params_{len(parts)}.npy missing? " if found < wanted else "Is a file of another model? ")
+            + "The published model has params_0.npy to params_9.npy."
         )
     row, at = np.concatenate(parts), 0
     for shape in shapes:
         yield row[at : at + math.prod(shape)].reshape(shape)
         at += math.prod(shape)
+
+
+def parameter_files(source: Path) -> list[Path]:
+    """From params_0.npy to the last that is there, with none left out."""
+    ends = [path.stem.removeprefix("params_") for path in source.glob("params_*.npy")]
+    numbers = [int(end) for end in ends if end.isdecimal() and end == str(int(end))]
+    files = [source / f"params_{number}.npy" for number in range(max(numbers, default=0) + 1)]
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise InputError(f"{source} has no {', '.join(missing)}. The published model has params_0.npy to params_9.npy.")
+    return files
 
 
 def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tuple[PostNormDecoder, dict[str, Tensor]]:

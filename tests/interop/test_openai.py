@@ -57,7 +57,14 @@ def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(pu
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (lambda folder: (folder / "params_9.npy").unlink(), "Is a file missing"),
+        (lambda folder: (folder / "params_9.npy").unlink(), "Is params_9.npy missing"),
+        (lambda folder: (folder / "params_3.npy").unlink(), "has no params_3.npy. The published model has"),
+        (lambda folder: [(folder / f"params_{n}.npy").unlink() for n in range(10)], "has no params_0.npy. The"),
+        (lambda folder: np.save(folder / "params_10.npy", np.zeros(3)), "Is a file of another model"),
+        (
+            lambda folder: np.save(folder / "params_1_old.npy", np.zeros(3)) or (folder / "params_9.npy").unlink(),
+            "Is params_9.npy missing",
+        ),
         (lambda folder: (folder / "vocab_40000.bpe").unlink(), "has no vocab_40000.bpe"),
         (lambda folder: (folder / "params_3.npy").write_bytes(b"not an array"), "params_3.npy is not an array"),
         (lambda folder: np.save(folder / "params_0.npy", np.array([None, 1])), "params_0.npy is not an array"),
@@ -82,4 +89,9 @@ def test_other_formats_and_places_are_refused(published, plm, tmp_path):
     ran = plm("import", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert (ran.code, "There is no folder" in ran.err) == (2, True)
     ran = plm("import", folder, "--out", folder)
-    assert (ran.code, "is not empty" in ran.err) == (2, True)
+    assert (ran.code, "is not empty and is left as it is. Name a new folder to write to." in ran.err) == (2, True)
+    (tmp_path / "p.txt").write_text("a file")
+    ran = plm("import", tmp_path / "p.txt", "--out", tmp_path / "out")
+    assert (ran.code, "p.txt is a file. Give the folder with params_shapes.json" in ran.err) == (2, True)
+    ran = plm("import", folder, "--out", tmp_path / "p.txt")
+    assert (ran.code, "p.txt is a file and is left as it is. Name a new folder" in ran.err) == (2, True)

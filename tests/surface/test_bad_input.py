@@ -381,6 +381,16 @@ def test_a_slip_in_the_name_of_a_model(typed, says, refused, here, monkeypatch):
     assert f"There is no file or folder {says}" in refused(*train(here, "--tokenizer", typed))
 
 
+def test_where_a_folder_is_due_no_file_is_suggested(refused, here, monkeypatch):
+    (here / "imp.txt").write_text("a file")
+    monkeypatch.chdir(here)
+    for said in (refused("generate", "imp", "x"), refused("generate", "imp/run", "x")):
+        assert "There is no folder 'imp" in said
+        assert "Did you mean" not in said
+    (here / "import").mkdir()
+    assert "There is no folder 'imp'. Did you mean 'import'?" in refused("generate", "imp", "x")
+
+
 def test_a_file_where_the_model_should_be(refused, here, finetuned):
     assert "is a file, but a model is a folder" in refused("fill", here / "train.tsv", "a [MASK]")
     assert "It comes first" in refused("evaluate", here / "train.tsv", finetuned)
