@@ -1,4 +1,5 @@
-from dataclasses import replace
+import re
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
@@ -260,6 +261,38 @@ def test_alberts_keep_the_papers_settings(name):
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name.endswith(("-tiny", "-mini"))])
 def test_sizes_for_minutes_say_that_they_leave_the_paper(name):
     assert "minutes" in find(name).notes
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_description_that_is_shown_is_a_whole_sentence(name, plm):
+    """A docstring's first line is shown, so no sentence may go on behind it."""
+    recipe = find(name)
+    shown = plm("recipes", name).out
+    assert recipe.summary in shown
+    for text in (recipe.summary, *([recipe.notes] if recipe.notes else [])):
+        assert text.endswith("."), text
+    for choice in described(recipe):
+        first, *rest = (type(choice).__doc__ or "").strip().splitlines()
+        assert first.endswith("."), first
+        assert not rest or not rest[0].strip(), f"{first} goes on in the next line"
+        assert first in shown
+
+
+def described(part):
+    """All choices of a recipe, and the choices within them."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        for choice in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(choice):
+                yield choice
+                yield from described(choice)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_summary_says_no_length_of_rows_that_this_size_does_not_have(name):
+    recipe = find(name)
+    said = {int(number) for number in re.findall(r"rows of (\d+)", recipe.summary)}
+    assert said <= {length for _, length in recipe.schedule.lengths}
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest_name():

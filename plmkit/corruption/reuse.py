@@ -20,8 +20,10 @@ FEWEST = 8  # tokens of a row: some of each part, and three special ones
 
 @dataclass(frozen=True, kw_only=True)
 class ReusedText:
-    """`text first [SEP] second [SEP] [CLS]`, the second text from elsewhere half of the time; the next row begins
-    behind the first part, which it can remember (Yang et al., 2019, 2.5, 3.1; released code)."""
+    """Rows of `text first [SEP] second [SEP] [CLS]`, the second from elsewhere half of the time (Yang et al., 2019).
+
+    The next row begins behind the text, which it can remember (2.5, 3.1; released code).
+    """
 
     reuse: float = 0.5  # the first part of a row
     backward: bool = True  # half of the rows read the same text from its end

@@ -22,7 +22,7 @@ def char_transformer_64l() -> Recipe:
     return Recipe(
         name="char-transformer-64l",
         paper="arXiv:1808.04444",
-        summary="Name the byte that follows, at first from every layer, in rows of 512 that share nothing.",
+        summary="Name the byte that follows, at first from every layer, in rows that share nothing.",
         notes=UNRELEASED,
         vocabulary=256,
         tokenizer=StreamByteBPE(size=257),

@@ -25,7 +25,7 @@ def gpt2_small() -> Recipe:
     return Recipe(
         name="gpt2-small",
         paper="Radford et al., 2019",
-        summary="Name the token that follows; byte-level tokens, rows of 1024.",
+        summary="Name the token that follows; byte-level tokens, normalised first.",
         notes=UNPUBLISHED,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),  # 2.2

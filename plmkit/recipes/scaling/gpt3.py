@@ -28,7 +28,7 @@ def gpt3_125m() -> Recipe:
     return Recipe(
         name="gpt3-125m",
         paper="arXiv:2005.14165",
-        summary="Name the token that follows; dense and banded layers in turn, rows of 2048, used by prompts.",
+        summary="Name the token that follows; dense and banded layers in turn, used by prompts.",
         notes=UNPUBLISHED,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),
