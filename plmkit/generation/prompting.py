@@ -11,7 +11,7 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import MEASURES
 from plmkit.generation.author import Author
 from plmkit.generation.likelihood import token_logs
-from plmkit.generation.shots import Kind, Task, Template, line_end_of, prompt_of
+from plmkit.generation.shots import Kind, Task, Template, line_end_of, prompt_of, template_of
 from plmkit.generation.writing import Writing, at_least
 from plmkit.tasks.scores import class_scores
 
@@ -71,7 +71,7 @@ def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) ->
     """Each row of the task behind demonstrations from `shown`, or from the task itself, which then asks the rest."""
     prompting.check(task.kind)
     line_end = line_end_of(author.tokenizer) if prompting.shots or not task.kind.listed else "\n"
-    template = Template(text=prompting.template or task.kind.template, answer=task.kind.answer, line_end=line_end)
+    template = template_of(task, prompting.template, line_end)
     shots, rows, choices = drawn(task, shown, prompting)
     choices = widened(choices, shots, task)
     shots = fitting(author, template, shots, rows, task, prompting)
@@ -80,7 +80,7 @@ def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) ->
         said = likeliest(author, template, prompts, choices, prompting.calibrated)
     else:
         said = written(author, prompts, prompting, line_end)
-    wanted = [row[task.kind.answer] for row in rows]
+    wanted = [row[template.answer] for row in rows]
     return Answers(
         kind=task.kind.name,
         shots=len(shots),

@@ -12,7 +12,8 @@ from plmkit.generation.spelling import can_spell
 from plmkit.tasks.rows import FIRST, LABEL, SECOND, TEXT
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FIELD = re.compile(r"\{(\w+)\}")
+FIELD = re.compile(r"\{([\w-]+)\}")
+LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,4})?")  # en, deu, zh-cn
 LINE_ENDS = ("\n", "|", ";", "/", ".")  # the first that a tokenizer can spell ends an answer
 
 
@@ -171,8 +172,8 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
     columns = tuple(records[0])
     kind = find_kind(kind_name, columns, path)
     if kind.name == "translate":
-        source, target = columns[:2] if "source" not in columns else ("source", "target")
-        records = [{"source": record[source], "target": record[target]} for record in records]
+        pair = languages(columns, path)
+        records = [record | {name: record[own] for name, own in pair.items()} for record in records]
     rows, choices, labels = [], [], set[str]()
     for number, record in enumerate(records):
         place = where(path, table.lines[number] if len(records) == len(table.lines) else number + 1)
@@ -181,7 +182,7 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
             given = tuple(map(str, listed(record["choices"])))
             row["answer"] = chosen(given, record["label"], place)
             choices.append(given)
-        if not row.get(kind.answer, "").strip():
+        if (kind.name != "translate" or pair) and not row.get(kind.answer, "").strip():
             raise InputError(f"{place}: '{kind.answer}' is empty, so there is nothing to compare with.")
         if kind.answer == "label":
             labels.add(row["label"])
@@ -207,9 +208,7 @@ def known_names(columns: Sequence[str]) -> list[str]:
 def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
     if name is not None and name not in KINDS:
         raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
-    if name == "translate" or (name is None and len(columns) == 2 and not fitting(columns) and "label" not in columns):
-        if len(columns) < 2:
-            raise InputError(f"{path} has the column {columns[0]} only; a translation needs two languages.")
+    if name == "translate" or (name is None and len(columns) == 2 and all(map(LANGUAGE.fullmatch, columns))):
         return KINDS["translate"]
     if name is None:
         if not (found := fitting(columns)):
@@ -223,6 +222,34 @@ def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
             f"{path} has no column {', '.join(missing)}, which '{name}' needs; it has {', '.join(columns)}."
         )
     return KINDS[name]
+
+
+def languages(columns: Sequence[str], path: Path) -> dict[str, str]:
+    """The columns to translate from and into, where there are just two; of more, the template chooses."""
+    if {"source", "target"} <= set(columns):
+        return {"source": "source", "target": "target"}
+    if len(columns) < 2:
+        raise InputError(f"{path} has the column {columns[0]} only; a translation needs two languages.")
+    known = [column for column in columns if LANGUAGE.fullmatch(column)]
+    found = known if len(known) == 2 else columns
+    return dict(zip(("source", "target"), found, strict=True)) if len(found) == 2 else {}
+
+
+def template_of(task: Task, text: str | None, line_end: str) -> Template:
+    """The kind's own template, or the one that is told, which may choose two of several languages: `{en} = {fr}`."""
+    answer, columns = task.kind.answer, task.rows[0]
+    if text is not None and task.kind.name == "translate":
+        last = FIELD.findall(text)[-1:]
+        answer = last[0] if last and last[0] in columns else answer
+    if answer not in columns:
+        raise SettingError(
+            f"{task.path} has the columns {', '.join(columns)}; a translation is from one language into another.\n"
+            "Choose two with a template, the answer last, such as --template "
+            f"'{' = '.join(f'{{{name}}}' for name in list(columns)[:2])}'."
+        )
+    if empty := sum(not row.get(answer, "").strip() for row in task.rows):
+        raise InputError(f"{task.path}: '{answer}' is empty in {empty:,} rows, so there is nothing to compare with.")
+    return Template(text=text or task.kind.template, answer=answer, line_end=line_end)
 
 
 def fitting(columns: Sequence[str]) -> list[Kind]:

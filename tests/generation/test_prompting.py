@@ -62,6 +62,9 @@ def test_a_completion_follows_the_text_itself():
         ({"text": "t", "summary": "s"}, "summarise"),
         ({"text": "t", "completion": "s"}, "complete"),
         ({"en": "a cat", "de": "eine Katze"}, "translate"),
+        ({"zh-cn": "猫", "deu": "eine Katze"}, "translate"),
+        ({"source": "a cat", "target": "eine Katze"}, "translate"),
+        ({"source": "a cat", "target": "eine Katze", "id": "7"}, "translate"),
     ],
 )
 def test_columns_tell_the_kind(tmp_path, row, kind):
@@ -219,6 +222,41 @@ def test_files_that_are_no_task_are_refused(tmp_path):
         read_task(written(tmp_path / "a.jsonl", [{"question": "q", "choices": ["a", "b"], "label": 7}]), None, {})
     with pytest.raises(SettingError, match="as in 0=bad,1=good"):
         read_labels("0,1")
+
+
+@pytest.mark.parametrize("columns", [("sentence", "sentiment"), ("context", "ending"), ("English", "German")])
+def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_path, columns):
+    file = written(tmp_path / "a.jsonl", [dict.fromkeys(columns, "x")])
+    with pytest.raises(InputError, match=r"are no task.\nTasks have: choose: .*; translate: source, target. Or tell"):
+        read_task(file, None, {})
+    assert read_task(file, "translate", {}).rows[0]["target"] == "x"  # told, it is one
+
+
+def test_of_several_languages_the_template_chooses_two(tmp_path):
+    rows = [{"en": f"cat {n}", "de": f"Katze {n}", "fr": f"chat {n}"} for n in range(3)]
+    task = read_task(written(tmp_path / "a.jsonl", rows), "translate", {})
+    found = ask(toy(), task, None, Prompting(template="{en} = {fr}", tokens=5))
+    assert (found.prompt, found.wanted) == ("cat 0 =", ["chat 0", "chat 1", "chat 2"])
+    shown = ask(toy(), task, task, Prompting(template="{fr} > {de}", shots=1, tokens=5)).prompt
+    number = shown[5]
+    assert shown == f"chat {number} > Katze {number}\n\nchat 0 >"
+    with pytest.raises(SettingError, match=r"has the columns en, de, fr; .*\nChoose two .* '\{en\} = \{de\}'"):
+        ask(toy(), task, None, Prompting())
+    gap = read_task(written(tmp_path / "b.jsonl", [*rows, {"en": "dog", "de": "Hund", "fr": " "}]), "translate", {})
+    with pytest.raises(InputError, match="'fr' is empty in 1 rows"):
+        ask(toy(), gap, None, Prompting(template="{en} = {fr}"))
+
+
+def test_a_column_beside_two_languages_is_no_language(tmp_path):
+    file = written(tmp_path / "a.jsonl", [{"number": "7", "en": "a cat", "zh-cn": "猫"}])
+    task = read_task(file, "translate", {})
+    assert (task.rows[0]["source"], task.rows[0]["target"]) == ("a cat", "猫")
+    assert ask(toy(), task, None, Prompting(template="{zh-cn} = {en}", tokens=3)).wanted == ["a cat"]
+
+
+def test_a_translation_needs_two_columns(tmp_path):
+    with pytest.raises(InputError, match="has the column en only; a translation needs two languages"):
+        read_task(written(tmp_path / "a.jsonl", [{"en": "a cat"}]), "translate", {})
 
 
 def test_labels_get_words(tmp_path):
