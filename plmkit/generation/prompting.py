@@ -11,7 +11,7 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import MEASURES
 from plmkit.generation.author import Author
 from plmkit.generation.likelihood import token_logs
-from plmkit.generation.shots import Kind, Task, Template, line_end_of, prompt_of, template_of
+from plmkit.generation.shots import Kind, Task, Template, check_answers, line_end_of, prompt_of, template_of
 from plmkit.generation.writing import Writing, at_least
 from plmkit.tasks.scores import class_scores
 
@@ -73,6 +73,8 @@ def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) ->
     line_end = line_end_of(author.tokenizer) if prompting.shots or not task.kind.listed else "\n"
     template = template_of(task, prompting.template, line_end)
     shots, rows, choices = drawn(task, shown, prompting)
+    for read in (task, shown or task):
+        check_answers(read, template.answer)
     choices = widened(choices, shots, task)
     shots = fitting(author, template, shots, rows, task, prompting)
     prompts = [prompt_of(template, shots, row) for row in rows]

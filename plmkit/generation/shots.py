@@ -170,7 +170,7 @@ def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> 
     if "qas" in table.columns:
         records = [answered(record, question) for record in records for question in listed(record["qas"])]
     columns = tuple(records[0])
-    kind = find_kind(kind_name, columns, path)
+    kind = find_kind(kind_name, columns, path, own=columns if "qas" in table.columns else table.columns)
     if kind.name == "translate":
         pair = languages(columns, path)
         records = [record | {name: record[own] for name, own in pair.items()} for record in records]
@@ -205,7 +205,8 @@ def known_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
+def find_kind(name: str | None, columns: Sequence[str], path: Path, own: Sequence[str]) -> Kind:
+    """The kind of that name, or the one that the columns fit; messages have the file's own names of them."""
     if name is not None and name not in KINDS:
         raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
     if name == "translate" or (name is None and len(columns) == 2 and all(map(LANGUAGE.fullmatch, columns))):
@@ -214,13 +215,11 @@ def find_kind(name: str | None, columns: Sequence[str], path: Path) -> Kind:
         if not (found := fitting(columns)):
             known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
             raise InputError(
-                f"{path} has the columns {', '.join(columns)}, which are no task.\nTasks have: {known}. Or tell --kind."
+                f"{path} has the columns {', '.join(own)}, which are no task.\nTasks have: {known}. Or tell --kind."
             )
         return found[0]
     if missing := [column for column in KINDS[name].columns if column not in columns]:
-        raise InputError(
-            f"{path} has no column {', '.join(missing)}, which '{name}' needs; it has {', '.join(columns)}."
-        )
+        raise InputError(f"{path} has no column {', '.join(missing)}, which '{name}' needs; it has {', '.join(own)}.")
     return KINDS[name]
 
 
@@ -235,6 +234,14 @@ def languages(columns: Sequence[str], path: Path) -> dict[str, str]:
     return dict(zip(("source", "target"), found, strict=True)) if len(found) == 2 else {}
 
 
+def check_answers(task: Task, answer: str) -> None:
+    """Every row has the column that the template asks for."""
+    if answer not in task.rows[0]:
+        raise InputError(f"{task.path} has no column '{answer}'; it has {', '.join(task.rows[0])}.")
+    if empty := sum(not row.get(answer, "").strip() for row in task.rows):
+        raise InputError(f"{task.path}: rows without '{answer}': {empty:,}. Leave them out, or fill them in.")
+
+
 def template_of(task: Task, text: str | None, line_end: str) -> Template:
     """The kind's own template, or the one that is told, which may choose two of several languages: `{en} = {fr}`."""
     answer, columns = task.kind.answer, task.rows[0]
@@ -247,8 +254,6 @@ def template_of(task: Task, text: str | None, line_end: str) -> Template:
             "Choose two with a template, the answer last, such as --template "
             f"'{' = '.join(f'{{{name}}}' for name in list(columns)[:2])}'."
         )
-    if empty := sum(not row.get(answer, "").strip() for row in task.rows):
-        raise InputError(f"{task.path}: '{answer}' is empty in {empty:,} rows, so there is nothing to compare with.")
     return Template(text=text or task.kind.template, answer=answer, line_end=line_end)
 
 

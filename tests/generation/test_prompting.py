@@ -227,7 +227,8 @@ def test_files_that_are_no_task_are_refused(tmp_path):
 @pytest.mark.parametrize("columns", [("sentence", "sentiment"), ("context", "ending"), ("English", "German")])
 def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_path, columns):
     file = written(tmp_path / "a.jsonl", [dict.fromkeys(columns, "x")])
-    with pytest.raises(InputError, match=r"are no task.\nTasks have: choose: .*; translate: source, target. Or tell"):
+    known = r"\nTasks have: choose: .*; translate: source, target. Or tell"
+    with pytest.raises(InputError, match=f"has the columns {', '.join(columns)}, which are no task.{known}"):
         read_task(file, None, {})
     assert read_task(file, "translate", {}).rows[0]["target"] == "x"  # told, it is one
 
@@ -243,8 +244,12 @@ def test_of_several_languages_the_template_chooses_two(tmp_path):
     with pytest.raises(SettingError, match=r"has the columns en, de, fr; .*\nChoose two .* '\{en\} = \{de\}'"):
         ask(toy(), task, None, Prompting())
     gap = read_task(written(tmp_path / "b.jsonl", [*rows, {"en": "dog", "de": "Hund", "fr": " "}]), "translate", {})
-    with pytest.raises(InputError, match="'fr' is empty in 1 rows"):
-        ask(toy(), gap, None, Prompting(template="{en} = {fr}"))
+    fewer = read_task(written(tmp_path / "c.jsonl", [{"en": "dog", "de": "Hund"}]), "translate", {})
+    for asked, shown in ((gap, None), (task, gap)):
+        with pytest.raises(InputError, match=r"b.jsonl: rows without 'fr': 1. Leave them out"):
+            ask(toy(), asked, shown, Prompting(template="{en} = {fr}", shots=1))
+    with pytest.raises(InputError, match=r"c.jsonl has no column 'fr'; it has en, de"):
+        ask(toy(), task, fewer, Prompting(template="{en} = {fr}", shots=1))
 
 
 def test_a_column_beside_two_languages_is_no_language(tmp_path):
