@@ -432,7 +432,12 @@ def embed(
     model: ModelDir,
     file: RowsFile,
     out: Annotated[Path | None, typer.Option(help="A .npy file for the vectors.")] = None,
-    level: Annotated[str, typer.Option(help="sentence: one vector a row. token: one a token.")] = "sentence",
+    level: Annotated[
+        str,
+        typer.Option(
+            help="sentence: one vector a row. token: one a token; a .jsonl file beside --out says which is whose."
+        ),
+    ] = "sentence",
     as_json: Json = False,
 ) -> None:
     """Turn texts into vectors."""
