@@ -28,6 +28,7 @@ from plmkit.training.checkpoint import (
     WEIGHTS,
     checksum,
     load_checkpoint,
+    newest_whole,
     save_checkpoint,
     save_tensors,
     weights_of,
@@ -85,6 +86,8 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             "Add --extend with a budget to go on with it, or name another --out."
         )
         return about
+    if about:
+        check_going_on(order.out, about)
     budget = whole_budget(order, about)
     set_threads(order.settings.run.threads)
     device = choose_device(order.settings.run.device)
@@ -105,19 +108,42 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     network = build(order, material, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
-    if about and "checksum" in about:  # a finished run goes on: its model stays usable until the new one is there
+    if (
+        about and "checksum" in about and (order.out / WEIGHTS).is_file()
+    ):  # a finished run goes on: its model stays usable until the new one is there
         wanted |= {"checksum": about["checksum"]}
     with alone(order.out):
+        optimizer, state = resume(order, network, screen)  # before anything is written: it may be refused
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
         material.tokenizer.save(order.out)
-        result = run(order, budget, material, network, device, dtype, screen)
+        result = run(order, budget, material, network, optimizer, state, device, dtype, screen)
         if result is None:
             return wanted
         save_final(order.out, weights_of(network))
         finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
         write_run(order.out, PRETRAIN, finished)
     return finished
+
+
+def check_going_on(out: Path, about: dict[str, Any]) -> None:
+    """See that there is a checkpoint to go on from, before any text is read."""
+    whole = newest_whole(out / CHECKPOINTS, lambda _: None)
+    if whole is None and (about["state"] == "finished" or "checksum" in about):  # it would begin anew, in silence
+        raise FolderError(
+            f"{out} holds a finished model, but no checkpoint to go on from.\n"
+            f"Train it further in another folder: --from {out} --out DIR."
+        )
+
+
+def resume(order: Order, network: Network, screen: Screen) -> tuple[torch.optim.Optimizer, State]:
+    """The optimizer, and where training stands: as the newest whole checkpoint has them, or at the beginning."""
+    schedule = order.settings.recipe.schedule
+    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
+    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
+    if state.step:
+        screen.say(f"Going on from step {state.step:,}.")
+    return optimizer, state
 
 
 def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
@@ -221,15 +247,11 @@ def check_same_network(theirs: Any, ours: Any, where: Path) -> None:
 
 
 def run(
-    order: Order, budget: Budget, material: Material, network: Network, device: torch.device,
-    dtype: torch.dtype, screen: Screen,
+    order: Order, budget: Budget, material: Material, network: Network, optimizer: torch.optim.Optimizer,
+    state: State, device: torch.device, dtype: torch.dtype, screen: Screen,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Train to the end of the budget; None where the user stopped it before."""
     recipe, machine = order.settings.recipe, order.settings.run
-    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.rate)
-    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
-    if state.step:
-        screen.say(f"Going on from step {state.step:,}.")
     valid = material.valid_batches(recipe, order.seed)
     if machine.compile:
         network.model.compile()

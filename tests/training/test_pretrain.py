@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
 from plmkit.run import FINETUNE, settle, write_run
 from plmkit.training import pretrain as module
+from plmkit.training.checkpoint import checksum, digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
@@ -201,11 +202,62 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(plm, text, unfi
     assert same_weights(unfinished, original)
 
 
-def test_a_run_of_which_every_checkpoint_is_damaged_is_refused(plm, text, unfinished):
-    (unfinished / "checkpoints/step-00000003/model.safetensors").write_bytes(b"short")
-    ran = plm(*command(text, unfinished))
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_left_as_it_is(plm, text, unfinished):
+    shutil.copytree(unfinished / "checkpoints/step-00000003", unfinished / "checkpoints/step-00000004")
+    for weights in unfinished.glob("checkpoints/*/model.safetensors"):
+        flip(weights)
+    before = picture(unfinished)
+    again = command(text, unfinished, sets=("run.log_steps=2",))  # which run.json would tell
+    for asked in (again, ("fill", unfinished, "a [MASK]")):
+        ran = plm(*asked)
+        assert ran.code == 2
+        assert ran.err == (
+            f"plm: None of the 2 checkpoints in {unfinished / 'checkpoints'} can be read; each is damaged.\n"
+            "Remove the folder and start the run again.\n"
+        )
+        assert picture(unfinished) == before
+
+
+def test_a_finished_run_is_not_extended_from_damaged_checkpoints_and_stays_finished(plm, text, finished):
+    for weights in finished.glob("checkpoints/*/model.safetensors"):
+        flip(weights)
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
+    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+    assert picture(finished) == before
+
+
+def test_a_finished_run_without_checkpoints_is_not_begun_anew_by_extending_it(plm, text, finished):
+    shutil.rmtree(finished / "checkpoints")
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 2
-    assert "plm: None of the 1 checkpoints in" in ran.err
+    assert ran.err == (
+        f"plm: {finished} holds a finished model, but no checkpoint to go on from.\n"
+        f"Train it further in another folder: --from {finished} --out DIR.\n"
+    )
+    assert picture(finished) == before
+
+
+def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(plm, text, unfinished):
+    folder = unfinished / "checkpoints/step-00000003"
+    weights = load_file(folder / "model.safetensors")
+    save_file({**weights, "more": torch.ones(1)}, folder / "model.safetensors")
+    content = json.loads((folder / "state.json").read_text())
+    content["checksums"]["model.safetensors"] = checksum(folder / "model.safetensors")
+    del content["checksum"]
+    (folder / "state.json").write_text(json.dumps({**content, "checksum": digest(content)}))
+    before = picture(unfinished)
+    ran = plm(*command(text, unfinished, sets=("run.log_steps=2",)))
+    assert ran.code == 2
+    assert "has a weight 'more' that this network has not." in ran.err
+    assert picture(unfinished) == before
 
 
 @pytest.mark.parametrize(
