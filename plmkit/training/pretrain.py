@@ -16,7 +16,7 @@ from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
-from plmkit.errors import FolderError, SettingError
+from plmkit.errors import CheckpointError, FolderError, SettingError
 from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
@@ -80,6 +80,8 @@ def spelt(budget: Budget) -> dict[str, Any]:
 def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     """Train, or go on where an earlier call was stopped; returns what run.json then says."""
     about = earlier(order)
+    if about and about["state"] == "finished" and not (order.out / WEIGHTS).is_file():
+        about = restored(order.out, about, screen)
     if about and about["state"] == "finished" and not order.extend:
         screen.say(
             f"{order.out} holds a finished run: {summary_line(about)}. "
@@ -124,6 +126,29 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
         write_run(order.out, PRETRAIN, finished)
     return finished
+
+
+def restored(out: Path, about: dict[str, Any], screen: Screen) -> dict[str, Any]:
+    """A finished run whose weights are gone: they are in its last checkpoint; an earlier one is gone on from."""
+    try:
+        content = newest_whole(out / CHECKPOINTS, lambda _: None)
+    except CheckpointError:
+        content = None
+    if content is None:
+        raise FolderError(
+            f"{out} holds a finished run, but {WEIGHTS} is missing, and no whole checkpoint has its weights.\n"
+            "Copy the folder again from where it came, or remove it and train the model again."
+        )
+    state, weights, _ = content
+    if state.step < about["result"]["steps"]:
+        screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
+        return {**about, "state": "unfinished"}
+    with alone(out):
+        save_final(out, weights)
+        about |= {"checksum": checksum(out / WEIGHTS)}
+        write_run(out, PRETRAIN, about)
+    screen.say(f"{out / WEIGHTS} was missing, and is restored from the checkpoint at step {state.step:,}.")
+    return about
 
 
 def check_going_on(out: Path, about: dict[str, Any]) -> None:

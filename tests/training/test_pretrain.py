@@ -112,6 +112,42 @@ def test_a_finished_run_says_so_and_nothing_is_touched(plm, text, finished):
     assert picture(finished) == before
 
 
+def test_a_finished_run_that_lost_its_weights_has_them_back_from_its_last_checkpoint(plm, text, finished, original):
+    (finished / "model.safetensors").unlink()
+    ran = plm(*command(text, finished))
+    assert ran.code == 0, ran.err
+    assert f"{finished / 'model.safetensors'} was missing, and is restored from the checkpoint at step 5.\n" in ran.err
+    assert same_weights(finished, original)
+    assert about(finished) == about(original)
+    assert plm("fill", finished, "the [MASK]").code == 0
+
+
+def test_a_finished_run_that_lost_its_weights_and_last_checkpoint_is_trained_to_its_end(plm, text, finished, original):
+    (finished / "model.safetensors").unlink()
+    shutil.rmtree(finished / "checkpoints/step-00000005")
+    ran = plm(*command(text, finished))
+    assert ran.code == 0, ran.err
+    assert "model.safetensors is missing, and is trained again from the checkpoint at step 3.\n" in ran.err
+    assert same_weights(finished, original)
+    assert about(finished)["result"]["steps"] == 5
+
+
+@pytest.mark.parametrize("more", [(), ("--extend",)])
+@pytest.mark.parametrize("harm", [shutil.rmtree, lambda folder: [flip(path) for path in folder.glob("*/*.json")]])
+def test_a_finished_run_that_lost_its_weights_for_good_says_so(plm, text, finished, harm, more):
+    (finished / "model.safetensors").unlink()
+    harm(finished / "checkpoints")
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 5, *more))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"plm: {finished} holds a finished run, but model.safetensors is missing, "
+        "and no whole checkpoint has its weights.\n"
+        "Copy the folder again from where it came, or remove it and train the model again.\n"
+    )
+    assert picture(finished) == before
+
+
 def test_a_finished_run_can_be_extended(plm, text, finished, original):
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 0, ran.err
