@@ -81,15 +81,20 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
     sweep(order.out)
     exercise.parts.tokenizer.save(order.out)
-    outcomes = []
+    outcomes: list[Outcome] = []
     kept = order.out / SEEDS
     with Log(order.out) as log:
         for seed in range(order.seed, order.seed + order.seeds):
             name = f"seed {seed}" if order.seeds > 1 else "fine-tuning"
             outcome = load_outcome(kept / str(seed))
             if outcome is None:
-                outcome = Trial(exercise, seed, log).run(name, screen)
-                save_outcome(kept / str(seed), outcome)
+                try:
+                    outcome = Trial(exercise, seed, log).run(name, screen)
+                    save_outcome(kept / str(seed), outcome)
+                except KeyboardInterrupt:
+                    before = "; the seeds before it are kept" if outcomes else ""
+                    screen.say(f"What seed {seed} has learnt is lost, and the same command begins it again{before}.")
+                    raise
             outcomes.append(outcome)
     best = max(outcomes, key=lambda outcome: outcome.choice)
     runs = [outcome.scores for outcome in outcomes]

@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import os
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -352,6 +354,7 @@ def test_settings_of_task_and_run_are_set_by_name():
     [
         "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.rate=0", "task.rate=inf", "task.warmup=1",
         "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=last", "task.length=2", "task.layer_decay=0",
+        "task.layer_decay=2", "task.layer_decay=-1", "task.layer_decay=nan", "task.layer_decay=inf",
         "task.rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.rate=1", "task.rte=1", "task=1", "task.rate",
         "schedule.rate=1",
     ],
@@ -359,6 +362,12 @@ def test_settings_of_task_and_run_are_set_by_name():
 def test_a_setting_that_cannot_be_is_refused(setting):
     with pytest.raises(SettingError):
         settle_task([setting], None)
+
+
+def test_lower_layers_learn_slower_never_faster():
+    assert settle_task(["task.layer_decay=1"], None)[0].layer_decay == 1
+    with pytest.raises(SettingError, match=r"^task.layer_decay must be above 0 and at most 1; found 2\.$"):
+        settle_task(["task.layer_decay=2"], None)
 
 
 def test_freezing_random_weights_is_refused():
@@ -457,7 +466,12 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
         return run(trial, *given)
 
     monkeypatch.setattr(module.Trial, "run", stopping)
-    assert plm(*command, "--out", out, "--seeds", 3).code == 130
+    stopped = plm(*command, "--out", out, "--seeds", 3)
+    assert stopped.code == 130
+    assert stopped.err.endswith(
+        "What seed 1 has learnt is lost, and the same command begins it again; the seeds before it are kept.\n"
+        "plm: stopped.\n"
+    )
     refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
     assert refused.code == 2
     assert "seeds was 3, is 2" in refused.err
@@ -467,6 +481,20 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     assert told[0] == told[1]
     assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
     assert not (out / "seeds").exists()
+
+
+def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained, rows_file, tmp_path, plm, monkeypatch):
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK]
+
+    def pressed(trial, *given):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finetuning.Trial, "note", pressed)
+        ran = plm(*command)
+    assert ran.code == 130
+    assert ran.err.endswith("What seed 0 has learnt is lost, and the same command begins it again.\nplm: stopped.\n")
+    assert plm(*command).code == 0
 
 
 def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_file, plm):
