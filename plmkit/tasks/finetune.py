@@ -141,14 +141,27 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if about["kind"] != FINETUNE:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
-    compared = [name for name in wanted if name != "run"]  # the machine decides nothing that is learnt
+    compared = [
+        name for name in wanted if name not in ("run", "contents")
+    ]  # the machine decides nothing that is learnt
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
+    changed += rewritten(about, wanted)
     if changed:
         raise FolderError(
             f"--out {out} holds another fine-tuning: {'; '.join(changed[:3])}.\n"
             "Give the same command to go on with it, or name another --out."
         )
     return about if about["state"] == "finished" else None
+
+
+def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Files of the same name with other contents; where the name is another, that has been told."""
+    old = about.get("contents") or {}
+    return [
+        f"{path} has changed since"
+        for name, path in wanted["files"].items()
+        if path == (about.get("files") or {}).get(name) and old.get(name) != wanted["contents"][name]
+    ]
 
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:

@@ -506,6 +506,23 @@ def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_fi
     assert (finetuned / "model.safetensors").stat().st_mtime_ns == before
 
 
+def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tmp_path, plm):
+    rows, other = (labelled(tmp_path / f"{name}.tsv", 20, seed) for seed, name in enumerate(("rows", "other")))
+    out = tmp_path / "out"
+    command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]
+    assert plm(*command, "--train", rows).code == 0
+    advice = "Give the same command to go on with it, or name another --out.\n"
+    ran = plm(*command, "--train", other, "--dev", rows)
+    told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
+    assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")
+    labelled(rows, 20, 5)
+    ran = plm(*command, "--train", rows)
+    assert (ran.code, ran.err) == (
+        2,
+        f"plm: --out {out} holds another fine-tuning: {rows} has changed since.\n{advice}",
+    )
+
+
 def test_predictions_over_predictions_get_columns_of_their_own(finetuned, rows_file, tmp_path, plm):
     first, second = tmp_path / "first.tsv", tmp_path / "second.tsv"
     assert plm("predict", finetuned, rows_file, "--out", first).code == 0

@@ -222,7 +222,7 @@ def test_a_fine_tuning_of_an_unfinished_run_is_another_once_the_run_has_gone_on(
     assert plm(*command(text, unfinished)).code == 0
     ran = plm(*tune)
     assert ran.code == 2
-    assert "holds another fine-tuning: step was 3, is None." in ran.err
+    assert "holds another fine-tuning: step was 3, is none." in ran.err
 
 
 def without_time(lines: list[dict]) -> list[dict]:
@@ -306,10 +306,10 @@ def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(p
         (("run.weights=[1.0]",), (), "run.weights was [], is [1.0]"),
         ((), ("--steps", 5, "--seed", 3), "seed was 0, is 3"),
         ((), ("--steps", 6), "budget.steps was 5, is 6"),
-        ((), ("--minutes", 1), "budget.steps was 5, is None; budget.seconds was None, is 60.0"),
-        ((), ("--steps", 5, "--valid", "held.txt"), "valid was None, is held.txt"),
-        ((), ("--steps", 5, "--from", "other"), "from was None, is other"),
-        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was None, is vocab.txt"),
+        ((), ("--minutes", 1), "budget.steps was 5, is none; budget.seconds was none, is 60.0"),
+        ((), ("--steps", 5, "--valid", "held.txt"), "valid was none, is held.txt"),
+        ((), ("--steps", 5, "--from", "other"), "from was none, is other"),
+        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was none, is vocab.txt"),
     ],
 )
 def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, unfinished, sets, more, says):
