@@ -141,9 +141,8 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if about["kind"] != FINETUNE:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
-    compared = [
-        name for name in wanted if name not in ("run", "contents")
-    ]  # the machine decides nothing that is learnt
+    # the machine decides nothing that is learnt; of contents, whether they changed is told, not their checksums
+    compared = [name for name in wanted if name not in ("run", "contents")]
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
     changed += rewritten(about, wanted)
     if changed:

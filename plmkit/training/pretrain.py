@@ -110,9 +110,8 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     network = build(order, material, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
-    if (
-        about and "checksum" in about and (order.out / WEIGHTS).is_file()
-    ):  # a finished run goes on: its model stays usable until the new one is there
+    # a finished run goes on: its model stays usable until the new one is there
+    if about and "checksum" in about and (order.out / WEIGHTS).is_file():
         wanted |= {"checksum": about["checksum"]}
     with alone(order.out):
         optimizer, state = resume(order, network, screen)  # before anything is written: it may be refused
