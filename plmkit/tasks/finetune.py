@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from plmkit.data.vocabulary import MISSING, Vocabulary
+from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
@@ -68,6 +72,7 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
         return earlier
     tell_cut(framed, task.length, screen)
+    tell_unknown(framed, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(
         parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out,
@@ -179,6 +184,16 @@ def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
         screen.say(
             f"{cut:,} of {len(framed):,} texts are longer than {length} tokens and lose their tail "
             "(of a pair, the longer text loses first)."
+        )
+
+
+def tell_unknown(framed: Sequence[Framed], vocabulary: Vocabulary, screen: Screen) -> None:
+    """A vocabulary of another language reads nothing, and scores would not say why."""
+    tokens = np.concatenate([reading.tokens for row in framed for reading in row.readings])
+    share = 0.0 if vocabulary.unknown == MISSING else float((tokens == vocabulary.unknown).mean())
+    if share > MANY_UNKNOWN:
+        screen.say(
+            f"! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text like this?"
         )
 
 

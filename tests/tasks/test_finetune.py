@@ -330,6 +330,16 @@ def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pret
     assert json.loads((tmp_path / "out" / "run.json").read_text())["length"] == 16
 
 
+def test_text_that_the_vocabulary_does_not_know_is_told(pretrained, rows_file, tmp_path, plm):
+    other = tmp_path / "other.tsv"
+    other.write_text("label\ttext\n" + "1\t☃ ☂ ☀ cat\n0\t☂ ☂ dog\n" * 8, encoding="utf-8")
+    told = ["finetune", pretrained, "--task", "classify", *QUICK]
+    ran = plm(*told, "--train", other, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "of the tokens are unknown to the model's vocabulary" in ran.err
+    assert "unknown" not in plm(*told, "--train", rows_file, "--out", tmp_path / "known").err
+
+
 def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_file, tmp_path, plm):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK,
               "--set", "task.length=7")  # fmt: skip

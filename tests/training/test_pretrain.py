@@ -523,6 +523,17 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
 
 
+def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny_settings):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    told = ["pretrain", "bert-tiny", folder, "--out", folder / "run", *tiny_settings]
+    assert plm(*told, "--steps", 2).code == 0
+    again = plm(*told, "--steps", 4, "--extend")
+    assert again.code == 0, again.err
+    assert "run holds a model: skipped." in again.err
+
+
 def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_path, plm, tiny_settings):
     out = ["--out", tmp_path / "run", *tiny_settings, "--steps", 2]
     twice = plm("pretrain", "bert-tiny", corpus, corpus.parent, *out)
@@ -530,7 +541,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     assert "is given twice" in twice.err
     held = plm("pretrain", "bert-tiny", corpus, "--valid", corpus, *out)
     assert held.code == 2
-    assert "is given twice" in held.err
+    assert f"{corpus} is to be held out (--valid), but {corpus}, which is trained on, has it too." in held.err
     table = tmp_path / "more" / "rows.csv"
     table.parent.mkdir()
     table.write_text("body,id\n" + "\n".join(f"the cat sees a house. the dog sees {n}.,{n}" for n in range(20)))
