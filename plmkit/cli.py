@@ -139,7 +139,7 @@ def doctor(
     epilog=examples(
         "plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
         "plm pretrain gpt2-mini novel.txt --out runs/novel --steps 2000 --set schedule.batch=16",
-        "plm pretrain bert-mini more.txt --from runs/mine --tokenizer runs/mine --out runs/more",
+        "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
     ),
 )
 def pretrain(
@@ -158,7 +158,8 @@ def pretrain(
     start: Annotated[Path | None, typer.Option("--from", help="Start from the weights of this model.")] = None,
     tokenizer: TokenizerFile = None,
     valid: Annotated[
-        str | None, typer.Option(help="A file of held-out text; without it, 1% of the corpus is held out.")
+        str | None,
+        typer.Option(help="A file of held-out text; without it, 1% of the corpus is held out, in whole documents."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Order, masks, starting weights and dropout follow from it.")] = 0,
     extend: Annotated[bool, typer.Option("--extend", help="Go on with a finished run, for the budget given.")] = False,
@@ -270,6 +271,11 @@ def evaluate(
     loaded = load(model)
     if can_be_read(loaded):
         scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory))
+        if not scores["comparable"]:
+            screen().say(
+                "! The tokenizer drops something of this text (case, accents, or words it does not know), which the "
+                "model need not say.\n  Compare its bits a character and a byte only with models that drop the same."
+            )
     elif stride is not None or memory is not None:
         raise SettingError(f"--stride and --memory are for plain text; {model} does not say text from left to right.")
     else:
@@ -432,7 +438,12 @@ def embed(
     model: ModelDir,
     file: RowsFile,
     out: Annotated[Path | None, typer.Option(help="A .npy file for the vectors.")] = None,
-    level: Annotated[str, typer.Option(help="sentence: one vector a row. token: one a token.")] = "sentence",
+    level: Annotated[
+        str,
+        typer.Option(
+            help="sentence: one vector a row. token: one a token; a .jsonl file beside --out says which is whose."
+        ),
+    ] = "sentence",
     as_json: Json = False,
 ) -> None:
     """Turn texts into vectors."""

@@ -96,8 +96,14 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
         )
     if found["unknown_share"] > MANY_UNKNOWN:
         out.append(
-            f"{found['unknown_share']:.1%} of the tokens are unknown to the vocabulary; "
-            "train one on this text (leave --tokenizer out) or make it larger (--set tokenizer.size=N)."
+            f"{found['unknown_share']:.1%} of the tokens are unknown to the vocabulary. One that is learnt from this "
+            "text (without --tokenizer and --from) knows more, a larger one too (--set tokenizer.size=N; of whole "
+            "words, also tokenizer.min_frequency=1)."
+        )
+    if found["documents"] == 1 and not found["held_out"]:
+        out.append(
+            "The corpus is a single document, so nothing is held out, and no loss on other text is told. "
+            "Give a file of such text by --valid, or part this one by blank lines."
         )
     if found["long_lines"]:
         out.append(

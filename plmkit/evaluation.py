@@ -33,6 +33,7 @@ class Text:
     tokens: np.ndarray  # (T + 1,) the first is only read, not asked for
     characters: int  # of the text, one for each end
     bytes: int
+    whole: bool  # do the tokens say all that stands there, but for white space?
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class TextScore:
     perplexity: float
     bits_per_character: float
     bits_per_byte: float
+    comparable: bool  # bits with those of other tokenizers: what a tokenizer drops, its model need not say
     reading: str  # how the model was told what came before
 
 
@@ -68,6 +70,7 @@ def evaluate_text(
         perplexity=math.exp(min(700.0, total / tokens)),
         bits_per_character=total / math.log(2) / text.characters,
         bits_per_byte=total / math.log(2) / text.bytes,
+        comparable=text.whole,
         reading=reading,
     )
 
@@ -79,20 +82,27 @@ def can_be_read(model: Model) -> bool:
 
 def read_text(tokenizer: Tokenizer, file: Path) -> Text:
     """Documents as they are trained on: sentences with a space between them, and an end behind each document."""
-    parts, characters, size, ends = [np.array([tokenizer.vocabulary.end])], 0, 0, 1
+    parts, characters, size, ends, whole = [np.array([tokenizer.vocabulary.end])], 0, 0, 1, True
     for document in open_corpus([file]).documents():
         sentences: list[str] = []
         for paragraph in document.paragraphs:
             sentences += spaced(split_sentences(paragraph), first=not sentences)
         own = sentences if tokenizer.kind.spaced else [sentence.lstrip() for sentence in sentences]
-        parts += [tokenizer.encode_many(own)[0].astype(np.int64), np.array([tokenizer.vocabulary.end])]
+        tokens = tokenizer.encode_many(own)[0].astype(np.int64)
+        whole = whole and solid(tokenizer.decode(tokens.tolist())) == solid("".join(sentences))
+        parts += [tokens, np.array([tokenizer.vocabulary.end])]
         ends += 1
         characters += sum(map(len, sentences)) + 1
         size += sum(len(sentence.encode("utf-8", "replace")) for sentence in sentences) + 1
     tokens = np.concatenate(parts)
     if len(tokens) == ends:
         raise InputError(f"{file} has no text to read.")
-    return Text(tokens=tokens, characters=characters, bytes=size)
+    return Text(tokens=tokens, characters=characters, bytes=size, whole=whole)
+
+
+def solid(text: str) -> str:
+    """Without white space."""
+    return "".join(text.split())
 
 
 def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Callable[[Tensor, Advance], Tensor], str]:

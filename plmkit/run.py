@@ -147,4 +147,5 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
-    return [] if old == new else [f"{name} was {old}, is {new}"]
+    old_told, new_told = ("none" if value is None else value for value in (old, new))
+    return [] if old == new else [f"{name} was {old_told}, is {new_told}"]

@@ -193,7 +193,7 @@ def finetuned(out: Path, about: dict[str, Any]) -> None:
 def scores(found: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False)
     for name, value in found.items():
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
     if "reading" in found:

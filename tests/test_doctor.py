@@ -89,6 +89,16 @@ def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
     assert "Characters lost to U+FFFD: 1." in said
 
 
+def test_a_single_document_is_told_to_have_nothing_held_out(small, vocabulary, plm):
+    one = small.with_name("one.txt")
+    one.write_text(TEXT.replace("\n\n", "\n"), encoding="utf-8")
+    told = ["doctor", one, "--tokenizer", vocabulary, "--set", "run.layout=document-per-file", "--json"]
+    alone = plm(*told, "--set", "sentence_task=none").json
+    assert alone["documents"] == 1
+    assert any("single document, so nothing is held out" in warning for warning in alone["warnings"])
+    assert not any("held out" in warning for warning in plm("doctor", small, "--json").json["warnings"])
+
+
 def test_a_text_smaller_than_a_batch_is_told(small, vocabulary, plm):
     found = plm("doctor", small, "--tokenizer", vocabulary, "--set", "schedule.batch=64", "--json").json
     assert (

@@ -69,6 +69,18 @@ def test_characters_and_bytes_are_those_of_the_text_whatever_the_tokens(tmp_path
         assert (text.characters, text.bytes) == (len(said) + 1, len(said.encode()) + 1)
 
 
+def test_a_tokenizer_that_drops_something_is_known(tmp_path):
+    (tmp_path / "text.txt").write_text("The dog.  It is\nsweet.\n")
+    known = {
+        "Characters": Characters().train(["The dog. It is sweet."]),
+        "Words": Words().train(["The dog. It is sweet."] * 2),
+    }
+    assert {name: read_text(one, tmp_path / "text.txt").whole for name, one in known.items()} == dict.fromkeys(
+        known, True
+    )
+    assert not read_text(Words().train(["The dog. It is"] * 2), tmp_path / "text.txt").whole
+
+
 def test_bits_are_the_loss_in_other_units(tmp_path):
     (tmp_path / "text.txt").write_text("ab. xyzq\n")
     found = evaluate_text(character_model(longest=64), tmp_path / "text.txt")
@@ -187,6 +199,12 @@ def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):
     shown = plm("evaluate", tmp_path / "run", tmp_path / "text.txt").out
     assert "bits_per_character" in shown
     assert "Read with state of all tokens before." in shown
+    (tmp_path / "other.txt").write_text("the cat sees a ☃.\n", encoding="utf-8")
+    lossy = plm("evaluate", tmp_path / "run", tmp_path / "other.txt", "--json")
+    assert lossy.json["comparable"] is False
+    assert "drops something of this text" in lossy.err
+    assert found["comparable"] is True
+    assert "drops" not in ran.err
     assert plm("evaluate", tmp_path / "run", tmp_path / "nothing.txt").code == 2
 
 

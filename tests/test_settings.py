@@ -219,7 +219,7 @@ def test_differences_name_the_setting():
     assert differences(old, new) == ["corruption.rate was 0.15, is 0.2", "schedule.rate was 0.0001, is 0.5"]
     assert differences(old, old) == []
     assert differences({"a": [1]}, {"a": [1, 2]}) == ["a was [1], is [1, 2]"]
-    assert differences({"a": None}, {"b": 1}) == ["b was None, is 1"]
+    assert differences({"a": None}, {"b": 1}) == ["b was none, is 1"]
 
 
 def test_one_choice_can_be_put_in_place_of_another_by_its_name():

@@ -30,6 +30,7 @@ class ReusedText:
     segments: ClassVar = 3
     texts: ClassVar = 1  # all separators are counted here
     needs: ClassVar = ("cls", "sep", "end")
+    in_streams: ClassVar = True
     continues: ClassVar = True
     writes: ClassVar[frozenset[str]] = frozenset()
 

@@ -18,6 +18,7 @@ class Stream:
 
     segments: ClassVar = 1
     texts: ClassVar = 1
+    in_streams: ClassVar = True
     needs: ClassVar = ("end",)  # special tokens of the vocabulary
     writes: ClassVar = frozenset({"targets"})
 

@@ -55,16 +55,24 @@ class Corpus:
         return total.hexdigest()
 
 
-def open_corpora(paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None) -> list[Corpus]:
-    """Each path as a corpus of its own; a file may be in one of them only."""
-    corpora = [_open([path], layout, column) for path in paths]
+def open_corpora(
+    paths: Sequence[str | Path], *, valid: str | None = None, layout: str = "auto", column: str | None = None
+) -> list[Corpus]:
+    """Each path as a corpus of its own, the held-out one last; a file may be in one of them only."""
+    given = [*paths, *([valid] if valid else [])]
+    corpora = [_open([path], layout, column) for path in given]
     owner: dict[Path, int] = {}
     for number, corpus in enumerate(corpora):
         for source in corpus.sources:
             other = owner.setdefault(source.path.resolve(), number)
+            if other != number and number == len(paths):
+                raise InputError(
+                    f"{source.path} is to be held out (--valid), but {given[other]}, which is trained on, has it too.\n"
+                    "Move it out of there, or leave --valid out: then some documents are held out."
+                )
             if other != number:
                 raise InputError(
-                    f"{source.path} is given twice, by {paths[other]} and by {paths[number]}.\n"
+                    f"{source.path} is given twice, by {given[other]} and by {given[number]}.\n"
                     "Give it once; how often a corpus is read is for run.weights to say."
                 )
     _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column)
@@ -106,7 +114,7 @@ def _once(files: list[File], remarks: Remarks) -> Iterator[File]:
     for file in files:
         real = file.path.resolve()
         if file.skipped:
-            remarks.add("skipped", file)
+            remarks.add("model" if file.path.is_dir() else "skipped", file)
         elif real in seen:
             remarks.add("twice", file)
         else:

@@ -69,9 +69,9 @@ class Samples:
         return getattr(self.arrange, "continues", False)
 
     def check(self, length: int) -> None:
-        """A model that reads on needs at least one whole row to read on from."""
+        """Text that is read as a stream must fill at least one row."""
         tokens = int(self.store.document_tokens()[self.documents].sum())
-        if self.continues and tokens < length:
+        if getattr(self.arrange, "in_streams", False) and tokens < length:
             raise InputError(
                 f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
                 f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."

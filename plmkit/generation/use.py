@@ -18,7 +18,7 @@ from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
 from plmkit.model import Model
 from plmkit.tasks.rows import plain_rows
-from plmkit.tasks.use import beside, check_out
+from plmkit.tasks.use import beside, check_out, tell_cut
 from plmkit.training.progress import Screen
 
 BETWEEN = "\n---\n"  # of several texts
@@ -115,6 +115,7 @@ def score_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as
     elif not as_json:
         sys.stdout.write(text)
     kind = "perplexity" if left_to_right else "pseudo-perplexity (each token hidden in turn; of a masked model)"
+    tell_cut(model, len(texts), screen)
     screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
 
 
@@ -128,8 +129,11 @@ def logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
 
 
 def pseudo_logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
-    found = []
+    """How many texts were too long is kept in `model.cut`."""
+    found, cut = [], 0
     for text in texts:
         score = model.pseudo_score(text) if text.strip() else None
         found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
+        cut += (model.generator or model).cut if score else 0
+    model.cut = cut
     return found

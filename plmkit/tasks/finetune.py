@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from plmkit.data.vocabulary import MISSING, Vocabulary
+from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
@@ -68,6 +72,7 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
         return earlier
     tell_cut(framed, task.length, screen)
+    tell_unknown(framed, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(
         parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out,
@@ -81,15 +86,20 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
     sweep(order.out)
     exercise.parts.tokenizer.save(order.out)
-    outcomes = []
+    outcomes: list[Outcome] = []
     kept = order.out / SEEDS
     with Log(order.out) as log:
         for seed in range(order.seed, order.seed + order.seeds):
             name = f"seed {seed}" if order.seeds > 1 else "fine-tuning"
             outcome = load_outcome(kept / str(seed))
             if outcome is None:
-                outcome = Trial(exercise, seed, log).run(name, screen)
-                save_outcome(kept / str(seed), outcome)
+                try:
+                    outcome = Trial(exercise, seed, log).run(name, screen)
+                    save_outcome(kept / str(seed), outcome)
+                except KeyboardInterrupt:
+                    before = "; the seeds before it are kept" if outcomes else ""
+                    screen.say(f"What seed {seed} has learnt is lost, and the same command begins it again{before}.")
+                    raise
             outcomes.append(outcome)
     best = max(outcomes, key=lambda outcome: outcome.choice)
     runs = [outcome.scores for outcome in outcomes]
@@ -136,14 +146,26 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if about["kind"] != FINETUNE:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
-    compared = [name for name in wanted if name != "run"]  # the machine decides nothing that is learnt
+    # the machine decides nothing that is learnt; of contents, whether they changed is told, not their checksums
+    compared = [name for name in wanted if name not in ("run", "contents")]
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
+    changed += rewritten(about, wanted)
     if changed:
         raise FolderError(
             f"--out {out} holds another fine-tuning: {'; '.join(changed[:3])}.\n"
             "Give the same command to go on with it, or name another --out."
         )
     return about if about["state"] == "finished" else None
+
+
+def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Files of the same name with other contents; where the name is another, that has been told."""
+    old = about.get("contents") or {}
+    return [
+        f"{path} has changed since"
+        for name, path in wanted["files"].items()
+        if path == (about.get("files") or {}).get(name) and old.get(name) != wanted["contents"][name]
+    ]
 
 
 def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
@@ -162,6 +184,16 @@ def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
         screen.say(
             f"{cut:,} of {len(framed):,} texts are longer than {length} tokens and lose their tail "
             "(of a pair, the longer text loses first)."
+        )
+
+
+def tell_unknown(framed: Sequence[Framed], vocabulary: Vocabulary, screen: Screen) -> None:
+    """A vocabulary of another language reads nothing, and scores would not say why."""
+    tokens = np.concatenate([reading.tokens for row in framed for reading in row.readings])
+    share = 0.0 if vocabulary.unknown == MISSING else float((tokens == vocabulary.unknown).mean())
+    if share > MANY_UNKNOWN:
+        screen.say(
+            f"! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text like this?"
         )
 
 

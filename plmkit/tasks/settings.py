@@ -34,7 +34,7 @@ class TaskSettings:
     lm_weight: float | None = None  # of the language model on the rows themselves; None: 0.5 where there can be one
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "layer_decay", "rate"):
+        for name in ("epochs", "batch", "rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise SettingError(f"task.{name} must be a finite number above 0; found {value:g}.")
@@ -42,6 +42,8 @@ class TaskSettings:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise SettingError(f"task.{name} must be a finite number, 0 or more; found {value:g}.")
+        if not 0 < self.layer_decay <= 1:
+            raise SettingError(f"task.layer_decay must be above 0 and at most 1; found {self.layer_decay:g}.")
         if self.pooling not in POOLINGS:
             raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{self.pooling}'.")
         if self.length is not None and self.length < SHORTEST:

@@ -58,8 +58,12 @@ def check_out(out: Path | None, file: Path, what: str) -> None:
     """A table can be written there, and not over what is read."""
     if out and out.suffix not in OUTPUTS:
         raise SettingError(f"--out {out}: {what} are written as {', '.join(OUTPUTS)}. Name such a file.")
-    if out and out.exists() and out.samefile(file):
+    if out and is_same(out, file):
         raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
+
+
+def is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def rendered(table: Table, predictions: list[Prediction], classes: Sequence[str], suffix: str) -> str:
@@ -105,6 +109,9 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
         raise SettingError(f"--out {out}: vectors are written as .npy. Name such a file.")
     if level not in ("sentence", "token"):
         raise SettingError(f"--level takes sentence or token; found '{level}'.")
+    index = out.with_suffix(".jsonl")  # beside the vectors of tokens
+    if level == "token":
+        check_index(index, file)
     rows = plain_rows(read_table(file))
     pairs = [pair_of(row) for row in rows]
     filled = [number for number, row in enumerate(rows) if row.text.strip()]
@@ -118,7 +125,6 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
     tell_cut(model, len(rows), screen)
     told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": width}
     if level == "token":
-        index = out.with_suffix(".jsonl")
         write_text(index, token_index(model, pairs, vectors))
         told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
     vectors = np.concatenate(vectors) if level == "token" else np.stack(vectors)
@@ -130,8 +136,33 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
             partial.replace(out)
         finally:
             partial.unlink(missing_ok=True)
-    screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}.")
+    which = f", and the tokens that they belong to, to {index}" if level == "token" else ""
+    screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}{which}.")
     return told
+
+
+def check_index(index: Path, file: Path) -> None:
+    """The tokens can be written there: not over what is read, nor over a file that is not such an index."""
+    if is_same(index, file):
+        raise InputError(
+            f"{index}, where the tokens would be written, is the file that is read.\n"
+            "Name another --out, or it would be overwritten."
+        )
+    if index.exists() and not is_index(index):
+        raise InputError(
+            f"{index}, where the tokens would be written, is there already and holds something else.\n"
+            "Name another --out, or it would be overwritten."
+        )
+
+
+def is_index(path: Path) -> bool:
+    """Whether every line is one that `token_index` writes; an empty file has nothing to lose."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            found = (json.loads(line) for line in lines)
+            return all(isinstance(line, dict) and line.keys() == {"begin", "tokens"} for line in found)
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def token_index(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> str:

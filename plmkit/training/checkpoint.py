@@ -79,12 +79,16 @@ def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say:
 
 def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
     """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none."""
-    found = checkpoints(folder)
+    found, damaged = checkpoints(folder), []
     for checkpoint in found:
         try:
-            return read_checkpoint(checkpoint.folder)
+            content = read_checkpoint(checkpoint.folder)
         except CheckpointError as error:
-            say(f"{error} Going back to the one before.")
+            damaged.append(str(error))
+            continue
+        for what in damaged:
+            say(f"{what} Going back to the one before.")
+        return content
     if found:
         raise CheckpointError(
             f"None of the {len(found)} checkpoints in {folder} can be read; each is damaged.\n"

@@ -16,7 +16,7 @@ from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
-from plmkit.errors import FolderError, SettingError
+from plmkit.errors import CheckpointError, FolderError, SettingError
 from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
@@ -28,6 +28,7 @@ from plmkit.training.checkpoint import (
     WEIGHTS,
     checksum,
     load_checkpoint,
+    newest_whole,
     save_checkpoint,
     save_tensors,
     weights_of,
@@ -79,12 +80,16 @@ def spelt(budget: Budget) -> dict[str, Any]:
 def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     """Train, or go on where an earlier call was stopped; returns what run.json then says."""
     about = earlier(order)
+    if about and about["state"] == "finished" and not (order.out / WEIGHTS).is_file():
+        about = restored(order.out, about, screen)
     if about and about["state"] == "finished" and not order.extend:
         screen.say(
             f"{order.out} holds a finished run: {summary_line(about)}. "
             "Add --extend with a budget to go on with it, or name another --out."
         )
         return about
+    if about:
+        check_going_on(order.out, about)
     budget = whole_budget(order, about)
     set_threads(order.settings.run.threads)
     device = choose_device(order.settings.run.device)
@@ -105,19 +110,64 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     network = build(order, material, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
-    if about and "checksum" in about:  # a finished run goes on: its model stays usable until the new one is there
+    # a finished run goes on: its model stays usable until the new one is there
+    if about and "checksum" in about and (order.out / WEIGHTS).is_file():
         wanted |= {"checksum": about["checksum"]}
     with alone(order.out):
+        optimizer, state = resume(order, network, screen)  # before anything is written: it may be refused
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
         material.tokenizer.save(order.out)
-        result = run(order, budget, material, network, device, dtype, screen)
+        result = run(order, budget, material, network, optimizer, state, device, dtype, screen)
         if result is None:
             return wanted
         save_final(order.out, weights_of(network))
         finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
         write_run(order.out, PRETRAIN, finished)
     return finished
+
+
+def restored(out: Path, about: dict[str, Any], screen: Screen) -> dict[str, Any]:
+    """A finished run whose weights are gone: they are in its last checkpoint; an earlier one is gone on from."""
+    try:
+        content = newest_whole(out / CHECKPOINTS, lambda _: None)
+    except CheckpointError:
+        content = None
+    if content is None:
+        raise FolderError(
+            f"{out} holds a finished run, but {WEIGHTS} is missing, and no whole checkpoint has its weights.\n"
+            "Copy the folder again from where it came, or remove it and train the model again."
+        )
+    state, weights, _ = content
+    if state.step < about["result"]["steps"]:
+        screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
+        return {**about, "state": "unfinished"}
+    with alone(out):
+        save_final(out, weights)
+        about |= {"checksum": checksum(out / WEIGHTS)}
+        write_run(out, PRETRAIN, about)
+    screen.say(f"{out / WEIGHTS} was missing, and is restored from the checkpoint at step {state.step:,}.")
+    return about
+
+
+def check_going_on(out: Path, about: dict[str, Any]) -> None:
+    """See that there is a checkpoint to go on from, before any text is read."""
+    whole = newest_whole(out / CHECKPOINTS, lambda _: None)
+    if whole is None and (about["state"] == "finished" or "checksum" in about):  # it would begin anew, in silence
+        raise FolderError(
+            f"{out} holds a finished model, but no checkpoint to go on from.\n"
+            f"Train it further in another folder: --from {out} --out DIR."
+        )
+
+
+def resume(order: Order, network: Network, screen: Screen) -> tuple[torch.optim.Optimizer, State]:
+    """The optimizer, and where training stands: as the newest whole checkpoint has them, or at the beginning."""
+    schedule = order.settings.recipe.schedule
+    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
+    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
+    if state.step:
+        screen.say(f"Going on from step {state.step:,}.")
+    return optimizer, state
 
 
 def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
@@ -221,15 +271,11 @@ def check_same_network(theirs: Any, ours: Any, where: Path) -> None:
 
 
 def run(
-    order: Order, budget: Budget, material: Material, network: Network, device: torch.device,
-    dtype: torch.dtype, screen: Screen,
+    order: Order, budget: Budget, material: Material, network: Network, optimizer: torch.optim.Optimizer,
+    state: State, device: torch.device, dtype: torch.dtype, screen: Screen,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Train to the end of the budget; None where the user stopped it before."""
     recipe, machine = order.settings.recipe, order.settings.run
-    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.rate)
-    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
-    if state.step:
-        screen.say(f"Going on from step {state.step:,}.")
     valid = material.valid_batches(recipe, order.seed)
     if machine.compile:
         network.model.compile()

@@ -519,6 +519,18 @@ def test_many_files_share_one_note(write: Write, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("file", ["run.json", "model.safetensors"])
+def test_folders_of_models_below_are_skipped_and_this_is_said(write: Write, tmp_path: Path, file: str) -> None:
+    write("corpus/a.txt", "one\n\ntwo\n")
+    write(f"corpus/run/{file}", "{}")
+    write("corpus/run/vocab.txt", "no text")
+    write("corpus/run/checkpoints/step-1/more.txt", "no text")
+    for given in (tmp_path / "corpus", tmp_path / "corpus" / "*"):
+        corpus = open_corpus([given])
+        assert texts(corpus) == [("one",), ("two",)]
+        assert corpus.notes == ("run holds a model: skipped.",)
+
+
 def test_a_folder_that_links_to_itself_is_read_once(write: Write, tmp_path: Path) -> None:
     write("corpus/a.txt", TWO_TEXT)
     os.symlink(tmp_path / "corpus", tmp_path / "corpus" / "again")

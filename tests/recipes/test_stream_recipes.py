@@ -75,6 +75,15 @@ def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", ["gpt1-tiny", "gpt2-tiny", "gpt3-tiny", "char-transformer-tiny"])
+def test_so_it_is_of_models_that_remember_nothing(name, plm, tmp_path):
+    (tmp_path / "short.txt").write_text("the cat sees a house.\n")
+    ran = plm("pretrain", name, tmp_path / "short.txt", "--out", tmp_path / "run", "--set", "tokenizer.size=300")
+    assert ran.code == 2
+    assert "tokens, less than one segment of" in ran.err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_corpus_too_small_for_its_streams_is_told(name, plm, corpus):
     """Streams of one row each: every step begins the text again. With two rows each, the second remembers the first."""

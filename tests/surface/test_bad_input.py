@@ -74,6 +74,33 @@ def test_a_missing_file_to_embed(refused, here, pretrained):
     assert "There is no file" in refused("embed", pretrained, here / "rows.txt", "--out", here / "v.npy")
 
 
+def test_the_tokens_of_vectors_are_not_written_over_the_file_that_is_read(refused, here, pretrained):
+    file = here / "keep.jsonl"
+    file.write_text('{"text": "the cat"}\n')
+    said = refused("embed", pretrained, file, "--out", here / "keep.npy", "--level", "token")
+    assert said == (
+        f"plm: {file}, where the tokens would be written, is the file that is read.\n"
+        "Name another --out, or it would be overwritten.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "content", ['{"text": "the cat"}\n', '{"begin": 0, "tokens": []}\nnotes\n', "3\n", "\n", "\ufeff{}", "\x00"]
+)
+def test_the_tokens_of_vectors_are_not_written_over_another_file(content, refused, here, pretrained):
+    index = here / "v.jsonl"
+    index.write_text(content, encoding="utf-8")
+    said = refused("embed", pretrained, here / "train.tsv", "--out", here / "v.npy", "--level", "token")
+    assert said == (
+        f"plm: {index}, where the tokens would be written, is there already and holds something else.\n"
+        "Name another --out, or it would be overwritten.\n"
+    )
+
+
+def test_a_missing_file_is_told_though_the_output_is_there(refused, here, finetuned):
+    assert "There is no file" in refused("predict", finetuned, here / "rows.tsv", "--out", here / "train.tsv")
+
+
 @pytest.mark.parametrize("verb", ["doctor", "finetune", "evaluate", "predict", "embed"])
 def test_an_empty_file(verb, refused, here, pretrained, finetuned):
     empty = here / "empty.tsv"

@@ -225,6 +225,20 @@ def test_vectors_are_written_by_text_and_by_token(plm, pretrained, texts, tmp_pa
         np.testing.assert_allclose(mine.mean(0), vector, atol=1e-5)
 
 
+def test_the_index_of_token_vectors_is_named_and_may_be_written_again(plm, pretrained, texts, tmp_path):
+    out, index = tmp_path / "t.npy", tmp_path / "t.jsonl"
+    told = plm("embed", pretrained, texts, "--out", out, "--level", "token", "--json")
+    assert told.json["index"] == str(index)
+    assert f"written to {out}, and the tokens that they belong to, to {index}.\n" in told.err
+    before = index.read_text(encoding="utf-8")
+    assert plm("embed", pretrained, texts, "--out", out, "--level", "token").code == 0
+    assert index.read_text(encoding="utf-8") == before
+    index.write_text("mine", encoding="utf-8")
+    ran = plm("embed", pretrained, texts, "--out", out, "--json")
+    assert (ran.code, "index" in ran.json, index.read_text()) == (0, False, "mine")  # of sentences there is none
+    assert ".jsonl" in " ".join(plm("embed", "--help").out.split())
+
+
 def test_texts_that_are_cut_are_said_and_still_predicted(plm, finetuned, tmp_path):
     file = tmp_path / "long.txt"
     file.write_text("the cat sees a house. " * 40 + "\nshort\n", encoding="utf-8")

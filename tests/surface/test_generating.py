@@ -189,6 +189,14 @@ def test_the_score_of_a_masked_model_is_called_a_pseudo_one(plm, pretrained, tmp
     assert f'"pseudo_log_probability": {round(found.pseudo_log_probability, 6)}' in out.read_text(encoding="utf-8")
 
 
+def test_texts_that_a_masked_model_cannot_read_to_their_end_are_told(plm, pretrained, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the cat sees a house.\n" + "the cat sees a house. " * 100 + "\n", encoding="utf-8")
+    ran = plm("score", pretrained, file)
+    assert ran.code == 0
+    assert "1 of 2 texts are longer than 64 tokens and lost their tail" in ran.err
+
+
 def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
     file = tmp_path / "texts.tsv"
     file.write_text("text\nthe cat\n", encoding="utf-8")

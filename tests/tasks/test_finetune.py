@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import os
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -328,6 +330,16 @@ def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pret
     assert json.loads((tmp_path / "out" / "run.json").read_text())["length"] == 16
 
 
+def test_text_that_the_vocabulary_does_not_know_is_told(pretrained, rows_file, tmp_path, plm):
+    other = tmp_path / "other.tsv"
+    other.write_text("label\ttext\n" + "1\t☃ ☂ ☀ cat\n0\t☂ ☂ dog\n" * 8, encoding="utf-8")
+    told = ["finetune", pretrained, "--task", "classify", *QUICK]
+    ran = plm(*told, "--train", other, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "of the tokens are unknown to the model's vocabulary" in ran.err
+    assert "unknown" not in plm(*told, "--train", rows_file, "--out", tmp_path / "known").err
+
+
 def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_file, tmp_path, plm):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK,
               "--set", "task.length=7")  # fmt: skip
@@ -352,6 +364,7 @@ def test_settings_of_task_and_run_are_set_by_name():
     [
         "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.rate=0", "task.rate=inf", "task.warmup=1",
         "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=last", "task.length=2", "task.layer_decay=0",
+        "task.layer_decay=2", "task.layer_decay=-1", "task.layer_decay=nan", "task.layer_decay=inf",
         "task.rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.rate=1", "task.rte=1", "task=1", "task.rate",
         "schedule.rate=1",
     ],
@@ -359,6 +372,12 @@ def test_settings_of_task_and_run_are_set_by_name():
 def test_a_setting_that_cannot_be_is_refused(setting):
     with pytest.raises(SettingError):
         settle_task([setting], None)
+
+
+def test_lower_layers_learn_slower_never_faster():
+    assert settle_task(["task.layer_decay=1"], None)[0].layer_decay == 1
+    with pytest.raises(SettingError, match=r"^task.layer_decay must be above 0 and at most 1; found 2\.$"):
+        settle_task(["task.layer_decay=2"], None)
 
 
 def test_freezing_random_weights_is_refused():
@@ -457,7 +476,12 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
         return run(trial, *given)
 
     monkeypatch.setattr(module.Trial, "run", stopping)
-    assert plm(*command, "--out", out, "--seeds", 3).code == 130
+    stopped = plm(*command, "--out", out, "--seeds", 3)
+    assert stopped.code == 130
+    assert stopped.err.endswith(
+        "What seed 1 has learnt is lost, and the same command begins it again; the seeds before it are kept.\n"
+        "plm: stopped.\n"
+    )
     refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
     assert refused.code == 2
     assert "seeds was 3, is 2" in refused.err
@@ -469,6 +493,20 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     assert not (out / "seeds").exists()
 
 
+def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained, rows_file, tmp_path, plm, monkeypatch):
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK]
+
+    def pressed(trial, *given):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finetuning.Trial, "note", pressed)
+        ran = plm(*command)
+    assert ran.code == 130
+    assert ran.err.endswith("What seed 0 has learnt is lost, and the same command begins it again.\nplm: stopped.\n")
+    assert plm(*command).code == 0
+
+
 def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_file, plm):
     before = (finetuned / "model.safetensors").stat().st_mtime_ns
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file,
@@ -476,6 +514,23 @@ def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_fi
     assert ran.code == 0
     assert "holds this fine-tuning, finished" in ran.err
     assert (finetuned / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tmp_path, plm):
+    rows, other = (labelled(tmp_path / f"{name}.tsv", 20, seed) for seed, name in enumerate(("rows", "other")))
+    out = tmp_path / "out"
+    command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]
+    assert plm(*command, "--train", rows).code == 0
+    advice = "Give the same command to go on with it, or name another --out.\n"
+    ran = plm(*command, "--train", other, "--dev", rows)
+    told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
+    assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")
+    labelled(rows, 20, 5)
+    ran = plm(*command, "--train", rows)
+    assert (ran.code, ran.err) == (
+        2,
+        f"plm: --out {out} holds another fine-tuning: {rows} has changed since.\n{advice}",
+    )
 
 
 def test_predictions_over_predictions_get_columns_of_their_own(finetuned, rows_file, tmp_path, plm):

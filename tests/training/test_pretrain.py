@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
 from plmkit.run import FINETUNE, settle, write_run
 from plmkit.training import pretrain as module
+from plmkit.training.checkpoint import checksum, digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
@@ -111,6 +112,42 @@ def test_a_finished_run_says_so_and_nothing_is_touched(plm, text, finished):
     assert picture(finished) == before
 
 
+def test_a_finished_run_that_lost_its_weights_has_them_back_from_its_last_checkpoint(plm, text, finished, original):
+    (finished / "model.safetensors").unlink()
+    ran = plm(*command(text, finished))
+    assert ran.code == 0, ran.err
+    assert f"{finished / 'model.safetensors'} was missing, and is restored from the checkpoint at step 5.\n" in ran.err
+    assert same_weights(finished, original)
+    assert about(finished) == about(original)
+    assert plm("fill", finished, "the [MASK]").code == 0
+
+
+def test_a_finished_run_that_lost_its_weights_and_last_checkpoint_is_trained_to_its_end(plm, text, finished, original):
+    (finished / "model.safetensors").unlink()
+    shutil.rmtree(finished / "checkpoints/step-00000005")
+    ran = plm(*command(text, finished))
+    assert ran.code == 0, ran.err
+    assert "model.safetensors is missing, and is trained again from the checkpoint at step 3.\n" in ran.err
+    assert same_weights(finished, original)
+    assert about(finished)["result"]["steps"] == 5
+
+
+@pytest.mark.parametrize("more", [(), ("--extend",)])
+@pytest.mark.parametrize("harm", [shutil.rmtree, lambda folder: [flip(path) for path in folder.glob("*/*.json")]])
+def test_a_finished_run_that_lost_its_weights_for_good_says_so(plm, text, finished, harm, more):
+    (finished / "model.safetensors").unlink()
+    harm(finished / "checkpoints")
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 5, *more))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"plm: {finished} holds a finished run, but model.safetensors is missing, "
+        "and no whole checkpoint has its weights.\n"
+        "Copy the folder again from where it came, or remove it and train the model again.\n"
+    )
+    assert picture(finished) == before
+
+
 def test_a_finished_run_can_be_extended(plm, text, finished, original):
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 0, ran.err
@@ -185,7 +222,7 @@ def test_a_fine_tuning_of_an_unfinished_run_is_another_once_the_run_has_gone_on(
     assert plm(*command(text, unfinished)).code == 0
     ran = plm(*tune)
     assert ran.code == 2
-    assert "holds another fine-tuning: step was 3, is None." in ran.err
+    assert "holds another fine-tuning: step was 3, is none." in ran.err
 
 
 def without_time(lines: list[dict]) -> list[dict]:
@@ -201,11 +238,62 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(plm, text, unfi
     assert same_weights(unfinished, original)
 
 
-def test_a_run_of_which_every_checkpoint_is_damaged_is_refused(plm, text, unfinished):
-    (unfinished / "checkpoints/step-00000003/model.safetensors").write_bytes(b"short")
-    ran = plm(*command(text, unfinished))
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_left_as_it_is(plm, text, unfinished):
+    shutil.copytree(unfinished / "checkpoints/step-00000003", unfinished / "checkpoints/step-00000004")
+    for weights in unfinished.glob("checkpoints/*/model.safetensors"):
+        flip(weights)
+    before = picture(unfinished)
+    again = command(text, unfinished, sets=("run.log_steps=2",))  # which run.json would tell
+    for asked in (again, ("fill", unfinished, "a [MASK]")):
+        ran = plm(*asked)
+        assert ran.code == 2
+        assert ran.err == (
+            f"plm: None of the 2 checkpoints in {unfinished / 'checkpoints'} can be read; each is damaged.\n"
+            "Remove the folder and start the run again.\n"
+        )
+        assert picture(unfinished) == before
+
+
+def test_a_finished_run_is_not_extended_from_damaged_checkpoints_and_stays_finished(plm, text, finished):
+    for weights in finished.glob("checkpoints/*/model.safetensors"):
+        flip(weights)
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
+    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+    assert picture(finished) == before
+
+
+def test_a_finished_run_without_checkpoints_is_not_begun_anew_by_extending_it(plm, text, finished):
+    shutil.rmtree(finished / "checkpoints")
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 2
-    assert "plm: None of the 1 checkpoints in" in ran.err
+    assert ran.err == (
+        f"plm: {finished} holds a finished model, but no checkpoint to go on from.\n"
+        f"Train it further in another folder: --from {finished} --out DIR.\n"
+    )
+    assert picture(finished) == before
+
+
+def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(plm, text, unfinished):
+    folder = unfinished / "checkpoints/step-00000003"
+    weights = load_file(folder / "model.safetensors")
+    save_file({**weights, "more": torch.ones(1)}, folder / "model.safetensors")
+    content = json.loads((folder / "state.json").read_text())
+    content["checksums"]["model.safetensors"] = checksum(folder / "model.safetensors")
+    del content["checksum"]
+    (folder / "state.json").write_text(json.dumps({**content, "checksum": digest(content)}))
+    before = picture(unfinished)
+    ran = plm(*command(text, unfinished, sets=("run.log_steps=2",)))
+    assert ran.code == 2
+    assert "has a weight 'more' that this network has not." in ran.err
+    assert picture(unfinished) == before
 
 
 @pytest.mark.parametrize(
@@ -218,10 +306,10 @@ def test_a_run_of_which_every_checkpoint_is_damaged_is_refused(plm, text, unfini
         (("run.weights=[1.0]",), (), "run.weights was [], is [1.0]"),
         ((), ("--steps", 5, "--seed", 3), "seed was 0, is 3"),
         ((), ("--steps", 6), "budget.steps was 5, is 6"),
-        ((), ("--minutes", 1), "budget.steps was 5, is None; budget.seconds was None, is 60.0"),
-        ((), ("--steps", 5, "--valid", "held.txt"), "valid was None, is held.txt"),
-        ((), ("--steps", 5, "--from", "other"), "from was None, is other"),
-        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was None, is vocab.txt"),
+        ((), ("--minutes", 1), "budget.steps was 5, is none; budget.seconds was none, is 60.0"),
+        ((), ("--steps", 5, "--valid", "held.txt"), "valid was none, is held.txt"),
+        ((), ("--steps", 5, "--from", "other"), "from was none, is other"),
+        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was none, is vocab.txt"),
     ],
 )
 def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, unfinished, sets, more, says):
@@ -435,6 +523,17 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
 
 
+def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny_settings):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    told = ["pretrain", "bert-tiny", folder, "--out", folder / "run", *tiny_settings]
+    assert plm(*told, "--steps", 2).code == 0
+    again = plm(*told, "--steps", 4, "--extend")
+    assert again.code == 0, again.err
+    assert "run holds a model: skipped." in again.err
+
+
 def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_path, plm, tiny_settings):
     out = ["--out", tmp_path / "run", *tiny_settings, "--steps", 2]
     twice = plm("pretrain", "bert-tiny", corpus, corpus.parent, *out)
@@ -442,7 +541,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     assert "is given twice" in twice.err
     held = plm("pretrain", "bert-tiny", corpus, "--valid", corpus, *out)
     assert held.code == 2
-    assert "is given twice" in held.err
+    assert f"{corpus} is to be held out (--valid), but {corpus}, which is trained on, has it too." in held.err
     table = tmp_path / "more" / "rows.csv"
     table.parent.mkdir()
     table.write_text("body,id\n" + "\n".join(f"the cat sees a house. the dog sees {n}.,{n}" for n in range(20)))

@@ -21,6 +21,7 @@ FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
+OF_MODELS = ("run.json", "model.safetensors")  # a folder with one of these holds no text to learn from
 READABLE = f"{' '.join(FORMATS)}, and all but .parquet with .gz or .zst"
 
 
@@ -68,7 +69,9 @@ def _match(pattern: Path) -> Iterator[File]:
     asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
     files: dict[Path, File] = {}  # `**` finds a folder and its files, too
     for match in map(Path, matches):
-        if match.is_dir():
+        if _holds_model(match):
+            files[match] = _listed(match)
+        elif match.is_dir():
             files |= {child: _listed(child) for child in _walk(match)}
         else:
             files[match] = _named(match) if asked else _listed(match)
@@ -77,13 +80,20 @@ def _match(pattern: Path) -> Iterator[File]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
+    """Files, and folders of models, into which it does not go: a run may be written beside the text it is of."""
     seen = set()  # a link may lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
-        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        below = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        models = [name for name in below if _holds_model(Path(parent, name))]
+        folders[:] = [name for name in below if name not in models]
         if real not in seen:
-            yield from (Path(parent, name) for name in sorted(names))
+            yield from (Path(parent, name) for name in sorted([*names, *models]))
         seen.add(real)
+
+
+def _holds_model(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in OF_MODELS)
 
 
 def _named(path: Path) -> File:

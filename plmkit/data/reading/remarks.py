@@ -22,6 +22,7 @@ ONE_AND_MANY = {  # what is said of one file, and of several
         "{} was skipped: hidden, or of no known type.",
         "{} were skipped: hidden, or of no known type.",
     ),
+    "model": ("{} holds a model: skipped.", "{} hold models: skipped."),
     "empty": ("{} has no text: skipped.", "{} have no text: skipped."),
     "twice": ("{} was given more than once: read once.", "{} were given more than once: read once."),
 }
