@@ -275,7 +275,7 @@ class Model:
             )
         if getattr(self.architecture, "left_to_right", False):
             raise PlmError(
-                f"{self.folder} reads from left to right, so it cannot {verb}.\n"
+                f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
                 f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'
             )
         raise PlmError(

@@ -43,6 +43,7 @@ from plmkit.training.room import check_batch, check_step, check_weights, memory_
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
+WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ")  # about a recipe: a newer version may say it otherwise
 DECIDING = ("layout", "column", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -202,6 +203,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
     compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
     compared += [] if about["state"] == "finished" else ["asked"]
     changed = differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
+    changed = [line for line in changed if not line.startswith(WORDS)]
     machine = {k: (about.get("run") or {}).get(k) for k in DECIDING}
     changed += differences(machine, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:

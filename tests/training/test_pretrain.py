@@ -323,6 +323,15 @@ def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, u
     assert picture(unfinished) == before
 
 
+def test_words_about_a_recipe_may_change_from_one_version_to_the_next(plm, text, unfinished, original):
+    about = json.loads((unfinished / "run.json").read_text())
+    about["recipe"] |= {"summary": "said otherwise", "notes": "once", "paper": "another"}
+    (unfinished / "run.json").write_text(json.dumps(about))
+    ran = plm(*command(text, unfinished))
+    assert ran.code == 0, ran.err
+    assert same_weights(unfinished, original)
+
+
 def test_settings_of_the_machine_may_change_from_one_call_to_the_next(plm, text, unfinished, original):
     ran = plm(*command(text, unfinished, sets=("run.log_steps=2", "run.checkpoint_steps=1", "run.validations=1")))
     assert ran.code == 0, ran.err

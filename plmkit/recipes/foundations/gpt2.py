@@ -25,7 +25,7 @@ def gpt2_small() -> Recipe:
     return Recipe(
         name="gpt2-small",
         paper="Radford et al., 2019",
-        summary="Name the token that follows; byte-level tokens, normalised first.",
+        summary="Name the token that follows; byte-level tokens, norms before sublayers.",
         notes=UNPUBLISHED,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),  # 2.2
