@@ -106,7 +106,7 @@ def test_the_released_vocabulary_without_its_merges_is_refused(tmp_path):
 def test_a_gpt1_is_pretrained_with_the_released_files(tmp_path, plm):
     (tmp_path / "gpt1").mkdir()
     write_released(tmp_path / "gpt1", "encoder_bpe_40000.json", "vocab_40000.bpe")
-    (tmp_path / "text.txt").write_text("ab a b ab\n\n" * 40)
+    (tmp_path / "text.txt").write_text("ab a b ab\n\n" * 200)
     ran = plm("pretrain", "gpt1-tiny", tmp_path / "text.txt", "--out", tmp_path / "run", "--steps", 3,
               "--tokenizer", tmp_path / "gpt1", "--set", "run.threads=1")  # fmt: skip
     assert ran.code == 0, ran.err
