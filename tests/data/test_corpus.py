@@ -372,7 +372,7 @@ def test_a_row_with_too_few_or_too_many_columns_is_refused(write: Write) -> None
     short = write("a.tsv", "label\ttext\n1\tgood\nbad\n")
     assert refused(short) == (
         f"{short}, line 3: 1 cells, but the header names 2 columns: label, text.\n"
-        "A text cannot hold a tab in .tsv; use .csv with quotes, or .jsonl."
+        "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl."
     )
     wide = write("b.csv", "label,text\n1,good,,\n1,bad,worse\n")
     assert refused(wide) == (

@@ -229,7 +229,7 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
             "a.tsv",
             "label\ttext\n1\ta\n0\tb\tc\n",
             "a.tsv, line 3: 3 cells, but the header names 2 columns: label, text.\n"
-            "A text cannot hold a tab in .tsv; use .csv with quotes, or .jsonl.",
+            "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.",
         ),
         (
             "a.csv",

@@ -12,7 +12,7 @@ from plmkit.errors import InputError
 
 Row = tuple[int, list[str]]  # line number, cells
 ADVICE = {  # what to do about a row that is wider or narrower than its header
-    "tsv": "A text cannot hold a tab in .tsv; use .csv with quotes, or .jsonl.",
+    "tsv": "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.",
     "csv": "Put a text that holds a comma in double quotes.",
 }
 
