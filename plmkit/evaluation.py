@@ -13,7 +13,6 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.corpus import open_corpus
 from plmkit.data.sentences import split_sentences
-from plmkit.data.vocabulary import MISSING
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import logs_of
 from plmkit.model import Model
@@ -60,12 +59,11 @@ def evaluate_text(
     score, reading = reader_of(model, stride, memory)
     logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
     total, tokens = float(logs.double().sum()), len(logs)
-    unknown = model.tokenizer.vocabulary.unknown
     return TextScore(
         tokens=tokens,
         characters=text.characters,
         bytes=text.bytes,
-        unknown_share=0.0 if unknown == MISSING else float((text.tokens[1:] == unknown).mean()),
+        unknown_share=model.tokenizer.vocabulary.unknown_share(text.tokens[1:]),
         loss=total / tokens,
         perplexity=math.exp(min(700.0, total / tokens)),
         bits_per_character=total / math.log(2) / text.characters,

@@ -93,6 +93,10 @@ class Vocabulary:
         own = {role: number for role, number in numbers.items() if role != "end" or number != self.sep}
         return {role: self.tokens[number] for role, number in own.items() if number != MISSING}
 
+    def unknown_share(self, tokens: np.ndarray) -> float:
+        """Of these tokens, those that stand for something the vocabulary does not have."""
+        return float((tokens == self.unknown).mean())
+
     def lacks(self, roles: Iterable[str]) -> list[str]:
         """Those of the roles that no token has."""
         return [role for role in roles if getattr(self, role) == MISSING]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plmkit.data.vocabulary import MISSING, Vocabulary
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
@@ -189,8 +189,7 @@ def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
 
 def tell_unknown(framed: Sequence[Framed], vocabulary: Vocabulary, screen: Screen) -> None:
     """A vocabulary of another language reads nothing, and scores would not say why."""
-    tokens = np.concatenate([reading.tokens for row in framed for reading in row.readings])
-    share = 0.0 if vocabulary.unknown == MISSING else float((tokens == vocabulary.unknown).mean())
+    share = vocabulary.unknown_share(np.concatenate([reading.tokens for row in framed for reading in row.readings]))
     if share > MANY_UNKNOWN:
         screen.say(
             f"! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text like this?"
