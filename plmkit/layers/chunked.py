@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-NUMBERS_AT_ONCE = 1 << 23  # scores in memory: 32 MB
+NUMBERS_AT_ONCE = 1 << 24  # scores in memory: 64 MB
 
 
 def chunked_cross_entropy(
@@ -46,9 +46,10 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             total += ((sums.log() - right) * share).sum()
             if to_hidden is None:
                 continue
-            scores *= share / sums
-            scores.scatter_add_(1, asked, -share)
-            to_hidden[start : start + rows] = scores @ table
+            scores.scatter_add_(1, asked, -sums)
+            share = share / sums  # by which the small factors of products are scaled, not their large one
+            to_hidden[start : start + rows] = scores @ table * share
+            part = part * share
             if to_table is None:
                 to_table = (scores.T @ part).to(table.dtype)
             elif torch.is_autocast_enabled(part.device.type):
@@ -56,7 +57,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             else:
                 to_table.addmm_(scores.T, part)
             if to_bias is not None:
-                to_bias += scores.sum(0)
+                to_bias += scores.T @ share.squeeze(1)
         ctx.save_for_backward(to_hidden)
         ctx.to_weights = to_table, to_bias  # of the weights' size, whatever the number of rows
         return total

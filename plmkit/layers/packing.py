@@ -1,4 +1,4 @@
-"""Rows without their padding: where there is much of it, everything but attention is computed for real tokens only."""
+"""Rows without their padding: everything but attention is computed for real tokens only."""
 
 from typing import Any
 
@@ -7,25 +7,20 @@ from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which loads the compiler at once
 from torch.autograd.function import once_differentiable
 
-FULL = 0.95  # share of real tokens from which on taking padding out and putting it back takes longer than computing it
-
 
 class Packing:
-    """Between (B, L, ...) with padding and (T, ...) without, or with all of it where there is hardly any."""
+    """Between (B, L, ...) with padding and (T, ...) without."""
 
     @_disable_dynamo  # how many there are is known only with the numbers
-    def __init__(self, visible: Tensor, full: float | None = None) -> None:
+    def __init__(self, visible: Tensor) -> None:
         self.rows, self.length = visible.shape
-        counts = visible.sum(1)
-        straight = torch.arange(self.length, device=visible.device) < counts[:, None]
-        facts = counts.sum(), (counts == 0).any(), (visible == straight).all()
-        tokens, empty, behind = torch.stack([fact.long() for fact in facts]).tolist()
-        # a row of nothing but padding has nothing to read, and padding in front moves where rows begin
-        loose = tokens < (FULL if full is None else full) * visible.numel() or empty or not behind
-        self.kept = visible.flatten().nonzero().squeeze(1) if loose else None  # (T,); None: all places
-        self.visible = None if tokens == visible.numel() else visible[:, None, None, :]  # to attention; None: all
-        begins = torch.arange(self.rows, device=visible.device) * self.length
-        self.first = counts.cumsum(0) - counts if loose else begins  # where each row begins
+        every, counts = visible.flatten(), visible.sum(1)
+        kept = every.nonzero().squeeze(1)
+        self.kept = kept if len(kept) < len(every) else None  # (T,) places of all rows, counted through; None: all
+        self.padding = (~every).nonzero().squeeze(1)  # the other places
+        self.tokens = (every.cumsum(0) - 1).clamp_(min=0)  # (B * L,) which of the kept ones stands there, or before
+        self.visible = None if self.kept is None else visible[:, None, None, :]  # to attention; None: all
+        self.first = counts.cumsum(0) - counts  # where each row begins
         self.last = self.first + counts - 1  # where its text ends
 
     def pack(self, padded: Tensor) -> Tensor:
@@ -34,12 +29,12 @@ class Packing:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """With any finite numbers where padding is."""
-        return packed.unflatten(0, (self.rows, self.length)) if self.kept is None else self.spread(packed, self.kept)
+        every = packed if self.kept is None else Unpack.apply(packed, self)
+        return every.unflatten(0, (self.rows, self.length))
 
-    def spread(self, packed: Tensor, places: Tensor) -> Tensor:
-        """(B, L, ...) with these numbers at these places of all rows, counted through, and zeros elsewhere."""
-        full = packed.new_zeros(self.rows * self.length, *packed.shape[1:])
-        return full.index_copy_(0, places, packed).unflatten(0, (self.rows, self.length))
+    def everywhere(self, packed: Tensor, dim: int = 0) -> Tensor:
+        """From kept places to all of them, with zeros where padding is."""
+        return packed.index_select(dim, self.tokens).index_fill_(dim, self.padding, 0)
 
     def positions(self) -> Tensor:
         """(T,) the place of each token in its row."""
@@ -65,7 +60,7 @@ class Wanted(Packing):
             self.among = wanted[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
             self.places = every.kept[self.among]  # (N,) and among all places of all rows
         counts = torch.bincount(self.places // every.length, minlength=every.rows)
-        super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None], full=1.0)
+        super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
         self.every = every
 
     def choose(self, packed: Tensor) -> Tensor:
@@ -74,7 +69,23 @@ class Wanted(Packing):
 
     def put_back(self, chosen: Tensor) -> Tensor:
         """(N, ...) to (B, L, ...), zeros elsewhere."""
-        return self.every.spread(chosen, self.places)
+        rows, length = self.every.rows, self.every.length
+        full = chosen.new_zeros(rows * length, *chosen.shape[1:])
+        return full.index_copy_(0, self.places, chosen).unflatten(0, (rows, length))
+
+
+class Unpack(torch.autograd.Function):
+    """From all places, those that are kept are taken back; torch would add up what comes from each."""
+
+    @staticmethod
+    def forward(ctx: Any, packed: Tensor, packing: Packing) -> Tensor:
+        ctx.packing = packing
+        return packing.everywhere(packed)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.index_select(0, ctx.packing.kept), None
 
 
 def take_once(rows: Tensor, places: Tensor) -> Tensor:

@@ -32,25 +32,25 @@ class ReadRows(torch.autograd.Function):
     def forward(
         ctx: Any, joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float
     ) -> Tensor:
-        parts = by_heads(packing.unpack(joint), 3, heads)
+        parts = by_heads(joint, packing, 3, heads)
         query, key, value = parts
-        query /= math.sqrt(query.shape[-1])
-        scores = torch.bmm(query, key.mT)  # (B * heads, L, L)
+        weights = joint.new_empty(len(query), packing.length, packing.length)  # scores at first
+        torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
         if visible is not None:
-            scores.unflatten(0, (packing.rows, heads)).add_(barred(visible, scores.dtype))
-        weights = scores.softmax(-1)
+            weights.unflatten(0, (heads, packing.rows)).transpose(0, 1).add_(barred(visible, weights.dtype))
+        torch.softmax(weights, -1, out=weights)
         kept = weights * mask_like(weights, dropout) if dropout else weights
         read = torch.bmm(kept, value)
         ctx.packing, ctx.heads = packing, heads
         ctx.save_for_backward(parts, weights, kept, read if dropout else None)
-        return packing.pack(side_by_side(read[None], heads))
+        return side_by_side(read[None], packing, heads)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parts, weights, kept, read = ctx.saved_tensors
         query, key, value = parts
-        (to_read,) = by_heads(ctx.packing.unpack(gradient), 1, ctx.heads)
+        (to_read,) = by_heads(gradient, ctx.packing, 1, ctx.heads)
         made = torch.empty_like(parts)
         to_query, to_key, to_value = made
         torch.bmm(kept.mT, to_read, out=to_value)
@@ -59,11 +59,15 @@ class ReadRows(torch.autograd.Function):
             # of a row's gradients, softmax takes off their mean by weight, which is this sum
             to_scores.mul_(kept).addcmul_(weights, (to_read * read).sum(-1, keepdim=True), value=-1)
         else:
-            to_scores = torch._softmax_backward_data(to_scores, weights, -1, weights.dtype)
-        torch.bmm(to_scores, key, out=to_query)
-        to_query /= math.sqrt(query.shape[-1])
-        torch.bmm(to_scores.mT, query, out=to_key)
-        return ctx.packing.pack(side_by_side(made, ctx.heads)), None, None, None, None
+            torch._softmax_backward_data(to_scores, weights, -1, weights.dtype, grad_input=to_scores)
+        torch.baddbmm(to_query, to_scores, key, beta=0, alpha=scale_of(query), out=to_query)
+        torch.baddbmm(to_key, to_scores.mT, query, beta=0, alpha=scale_of(query), out=to_key)
+        return side_by_side(made, ctx.packing, ctx.heads), None, None, None, None
+
+
+def scale_of(query: Tensor) -> float:
+    """Of the scores."""
+    return 1 / math.sqrt(query.shape[-1])
 
 
 def barred(visible: Tensor, dtype: torch.dtype) -> Tensor:
@@ -71,12 +75,17 @@ def barred(visible: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, -torch.inf)
 
 
-def by_heads(joint: Tensor, parts: int, heads: int) -> Tensor:
-    """(B, L, parts * width) to (parts, B * heads, L, width / heads)."""
-    split = joint.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
-    return split.clone(memory_format=torch.contiguous_format).flatten(1, 2)  # never `joint` itself
+def by_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
+    """(T, parts * width) to (parts, heads * B, L, width / heads)."""
+    split = packed.unflatten(-1, (parts, heads, -1)).permute(1, 2, 0, 3)
+    if packing.kept is None:
+        every = split.clone(memory_format=torch.contiguous_format)  # never `packed` itself
+    else:
+        every = packing.everywhere(split, dim=2)
+    return every.unflatten(2, (packing.rows, packing.length)).flatten(1, 2)
 
 
-def side_by_side(parts: Tensor, heads: int) -> Tensor:
-    """(parts, B * heads, L, width / heads) to (B, L, parts * width)."""
-    return parts.unflatten(1, (-1, heads)).permute(1, 3, 0, 2, 4).flatten(2)
+def side_by_side(parts: Tensor, packing: Packing, heads: int) -> Tensor:
+    """(parts, heads * B, L, width / heads) to (T, parts * width)."""
+    every = parts.unflatten(1, (heads, -1)).flatten(2, 3).permute(2, 0, 1, 3)
+    return (every if packing.kept is None else every.index_select(0, packing.kept)).flatten(1)

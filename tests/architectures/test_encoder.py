@@ -98,32 +98,6 @@ def test_rows_without_padding_are_not_copied():
     assert packing.visible is None
 
 
-def test_hardly_any_padding_is_computed_along_with_the_text():
-    visible = torch.ones(4, 10, dtype=torch.bool)
-    visible[1, 9] = False
-    packing = Packing(visible)
-    values = torch.arange(40.0).view(4, 10)
-    assert packing.pack(values).data_ptr() == values.data_ptr()
-    assert packing.last.tolist() == [9, 18, 29, 39]
-    assert torch.equal(packing.visible, visible[:, None, None])
-
-
-def test_padding_that_is_computed_along_changes_nothing(monkeypatch):
-    network = model()
-    given = batch(9, 8)
-    found, gradients = [], []
-    for full in (0.5, 1.0):
-        monkeypatch.setattr("plmkit.layers.packing.FULL", full)
-        assert (Packing(given.visible).kept is None) == (full < 1)
-        network.zero_grad()
-        states = network(given)
-        (states.hidden[given.visible].sin().sum() + states.pooled.sin().sum()).backward()
-        found.append((states.hidden[given.visible], states.pooled))
-        gradients.append([parameter.grad.clone() for parameter in network.parameters()])
-    torch.testing.assert_close(*found, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-4)
-
-
 def test_a_row_of_nothing_but_padding_is_left_out():
     network, given = model(), batch(*[9] * 30)
     given.visible[3] = False
@@ -135,7 +109,7 @@ def test_a_row_of_nothing_but_padding_is_left_out():
     )
 
 
-def test_padding_in_front_is_never_computed_along():
+def test_rows_may_have_their_padding_in_front():
     visible = torch.ones(4, 10, dtype=torch.bool)
     visible[1, 0] = False
     packing = Packing(visible)

@@ -16,10 +16,11 @@ ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
 
 def packings() -> dict[str, Packing]:
     whole = torch.ones(ROWS, LENGTH, dtype=torch.bool)
-    loose, tight = whole.clone(), whole.clone()
+    loose, tight, front = whole.clone(), whole.clone(), whole.clone()
     loose[0, 4:] = loose[2, 7:] = False
     tight[1, 9:] = False
-    return {"whole": Packing(whole), "loose": Packing(loose), "tight": Packing(tight)}
+    front[0, :4] = front[1, :1] = False
+    return {"whole": Packing(whole), "loose": Packing(loose), "tight": Packing(tight), "front": Packing(front)}
 
 
 def some(packing: Packing) -> torch.Tensor:
@@ -46,7 +47,11 @@ def test_states_and_gradients_are_those_of_the_formula(kind, dropout, causal):
     torch.manual_seed(1)
     ours = read_rows(joint, packing, HEADS, visible, dropout)
     torch.manual_seed(1)
-    mask = mask_like(torch.empty(ROWS, HEADS, LENGTH, LENGTH, dtype=torch.float64), dropout) if dropout else 1.0
+    mask = (
+        mask_like(torch.empty(HEADS, ROWS, LENGTH, LENGTH, dtype=torch.float64), dropout).transpose(0, 1)
+        if dropout
+        else 1.0
+    )
     theirs = naive(joint, packing, visible, mask)
     torch.testing.assert_close(ours, theirs)
     gradients = [torch.autograd.grad((found * weigh).sin().sum(), joint)[0] for found in (ours, theirs)]
@@ -78,12 +83,11 @@ def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
     layer, packing = LAYERS[kind], packings()["tight"]
-    hidden = torch.randn(ROWS * LENGTH, WIDTH, requires_grad=True)
-    real = packing.visible.flatten()
+    hidden = torch.randn(len(packing.kept), WIDTH, requires_grad=True)
     found = []
     for products in (True, False):
         monkeypatch.setattr("plmkit.layers.attention.suits", lambda *given, products=products: products)
-        read = layer(hidden, packing)[real]
+        read = layer(hidden, packing)
         found.append((read, *torch.autograd.grad(read.sin().sum(), [hidden, *layer.parameters()])))
     torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
 
