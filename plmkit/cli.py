@@ -178,7 +178,7 @@ def pretrain(
         settings=settings,
         corpora=tuple(corpus or ()),
         out=needed(out),
-        budget=budget(minutes, steps, tokens, settings.recipe.schedule.steps),
+        budget=budget(minutes, steps, tokens, None if extend else settings.recipe.schedule.steps),
         seed=seed,
         start=start,
         tokenizer=tokenizer,
@@ -518,13 +518,16 @@ def needed(out: Path | None) -> Path:
     return out
 
 
-def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int) -> Any:
+def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Any:
+    """The one that is named, or so many steps; of a run that is extended, nothing says how far but what is named."""
     from plmkit.training.loop import Budget
 
     given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) > 1:
         raise SettingError(f"A run has one budget; found {' and '.join(named)}. Choose one.")
+    if not named and default is None:
+        raise SettingError("--extend goes on for a budget of its own: add --minutes, --steps or --tokens.")
     for name, value in named.items():
         positive(name, value)
     return Budget(

@@ -68,9 +68,11 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     framed = frame_readings(asked, parts.tokenizer, task.length)
     about = describe(order, parts, task)
     earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
-    if earlier:
+    if earlier and (order.out / WEIGHTS).is_file():
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
         return earlier
+    if earlier:
+        screen.say(f"{order.out} holds this fine-tuning, but {WEIGHTS} is missing: it is done again.")
     tell_cut(framed, task.length, screen)
     tell_unknown(framed, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(

@@ -516,6 +516,19 @@ def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_fi
     assert (finetuned / "model.safetensors").stat().st_mtime_ns == before
 
 
+def test_a_finished_fine_tuning_that_lost_its_weights_is_done_again(pretrained, rows_file, tmp_path, plm):
+    out = tmp_path / "out"
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, *QUICK]
+    assert plm(*command).code == 0
+    weights = out / "model.safetensors"
+    first = weights.read_bytes()
+    weights.unlink()
+    ran = plm(*command)
+    assert ran.code == 0
+    assert f"{out} holds this fine-tuning, but model.safetensors is missing: it is done again.\n" in ran.err
+    assert weights.read_bytes() == first
+
+
 def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tmp_path, plm):
     rows, other = (labelled(tmp_path / f"{name}.tsv", 20, seed) for seed, name in enumerate(("rows", "other")))
     out = tmp_path / "out"

@@ -157,6 +157,14 @@ def test_a_finished_run_can_be_extended(plm, text, finished, original):
     assert not same_weights(finished, original)
 
 
+def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
+    before = picture(finished)
+    ran = plm(*command(text, finished, "--extend"))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "plm: --extend goes on for a budget of its own: add --minutes, --steps or --tokens.\n"
+    assert picture(finished) == before
+
+
 def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
     extend = command(text, finished, "--steps", 4, "--extend")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
