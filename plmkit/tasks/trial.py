@@ -130,7 +130,7 @@ class Trial:
     def note(self, report: Report, bar: Any) -> None:
         """After a step: a line in the log now and then, a score after each epoch."""
         step = report.state.step
-        self.losses.append(sum(report.losses.values()))
+        self.losses.append(report.loss)
         if step % self.exercise.machine.log_steps == 0 or step == self.steps:
             recent = sum(self.losses) / len(self.losses)
             self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "rate": report.rate})

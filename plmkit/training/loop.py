@@ -62,7 +62,8 @@ class Report:
 
     state: State
     progress: float  # after the step
-    losses: dict[str, float]
+    loss: float  # what the step makes smaller: the sum of all losses, each times its weight
+    losses: dict[str, float]  # without their weights, as on held-out text
     rate: float
     norm: float  # of the gradient, before clipping
 
@@ -100,9 +101,9 @@ def train(
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
-        losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
+        loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
         norm = clipped(parameters, schedule.clip)
-        if not (torch.isfinite(norm) and all(map(math.isfinite, losses.values()))):
+        if not (torch.isfinite(norm) and math.isfinite(loss)):
             raise Diverged(
                 f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
                 "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
@@ -118,7 +119,7 @@ def train(
             memory=None if batch.continues is None else memory,
         )
         after = min(1.0, budget.progress(state, state.seconds))
-        report = Report(state=state, progress=after, losses=losses, rate=rate, norm=float(norm))
+        report = Report(state=state, progress=after, loss=loss, losses=losses, rate=rate, norm=float(norm))
         if not watch(report):
             break
     return replace(state, seconds=time.perf_counter() - begun)
@@ -138,28 +139,31 @@ def rate_progress(budget: Budget, state: State, progress: float) -> float:
 
 def accumulate(
     network: Network, batch: Batch, device: torch.device, dtype: torch.dtype, rows_at_once: int | None
-) -> tuple[dict[str, float], Tensor | None]:
+) -> tuple[float, dict[str, float], Tensor | None]:
     """Gradients of the whole batch, a few rows at a time; every answer counts the same wherever it was.
 
-    Returns the losses, and what the model remembers of the batch.
+    Returns the loss, the losses it is made of without their weights, and what the model remembers of the batch.
     """
     parts = list(pieces(batch, rows_at_once))
     counts = [network.scored(part) for part in parts]
     totals = {name: sum(count[name] for count in counts) for name in counts[0]}
+    whole = torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
     memories: list[Tensor] = []
     for part, count in zip(parts, counts, strict=True):
+        # the mean over no answer may not be a number, so an objective that asks nothing here is left out
+        shares = {name: count[name] / totals[name] for name in count if count[name]}
         with precision(device, dtype):
-            plain, memory = network.judge(part.to(device))
-            losses = network.weighted(plain)
-            # the mean over no answer may not be a number, so an objective that asks nothing here is left out
-            shares = {name: loss * (count[name] / totals[name]) for name, loss in losses.items() if count[name]}
+            losses, memory = network.judge(part.to(device))
+            weighted = network.weighted(losses)
             if shares:
-                torch.stack(list(shares.values())).sum().backward()
+                loss = torch.stack([weighted[name] * share for name, share in shares.items()]).sum()
+                loss.backward()
+                whole += loss.detach()
         for name, share in shares.items():
-            sums[name] = sums.get(name, torch.zeros((), device=device)) + share.detach()
+            sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
         memories += [] if memory is None else [memory]
-    return {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
+    return float(whole), {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:

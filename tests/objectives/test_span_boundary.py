@@ -159,7 +159,7 @@ def test_a_batch_in_pieces_has_the_gradient_of_the_whole_though_a_row_has_no_spa
     gradients = []
     for rows_at_once in (None, 1):
         made = network()
-        losses, _ = accumulate(made, given, torch.device("cpu"), torch.float32, rows_at_once)
+        _, losses, _ = accumulate(made, given, torch.device("cpu"), torch.float32, rows_at_once)
         gradients.append([weight.grad for weight in made.parameters()] + [torch.tensor(list(losses.values()))])
     for whole, pieces in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, pieces, atol=1e-5, rtol=1e-4)

@@ -104,7 +104,7 @@ def uneven_batch() -> Batch:
 
 def gradients_of(rows_at_once: int | None):
     network = bert()
-    losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    _, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
     return losses, {name: p.grad for name, p in network.named_parameters()}
 
 
@@ -116,6 +116,15 @@ def test_a_few_rows_at_a_time_give_the_gradients_of_the_whole_batch(rows_at_once
     assert len(whole) > 20
     for name, gradient in whole.items():
         assert (parts[name] - gradient).abs().max() <= 1e-6, name
+
+
+@pytest.mark.parametrize("rows_at_once", [None, 2])
+def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_once):
+    network = bert()
+    network.weights["next_sentence"] = 50.0
+    loss, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    assert losses == pytest.approx(gradients_of(None)[0], abs=1e-6)
+    assert loss == pytest.approx(losses["masked_lm"] + 50 * losses["next_sentence"], rel=1e-6)
 
 
 def test_a_batch_is_cut_into_runs_of_rows():
