@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.layers.attention import attend
-from plmkit.layers.dropout import Dropout, drop
+from plmkit.layers.dropout import Dropout, drop, mask_like
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -16,12 +16,27 @@ def test_the_share_and_the_mean_are_kept(share):
     assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - share)))
 
 
-def test_neighbours_are_dropped_independently():
-    """Four numbers come from one draw: no two of them may go together."""
+@pytest.mark.parametrize("share", [0.1, 0.15])
+def test_a_share_between_two_limits_is_met_from_row_to_row(share):
     torch.manual_seed(0)
-    gone = (drop(torch.ones(250_000, 4), 0.3) == 0).float()
+    rows, width = 8192, 512
+    gone = (drop(torch.ones(rows, width), share) == 0).double()
+    spread = (share * (1 - share) / (rows * width) + (0.5 / 256) ** 2 / rows) ** 0.5
+    assert abs(gone.mean() - share) < 4 * spread < abs(round(share * 256) / 256 - share)  # one limit would not do
+    assert (gone.mean(0) - share).abs().max() < 5 * (share / rows) ** 0.5  # at every place
+
+
+def test_neighbours_are_dropped_independently():
+    """Eight numbers come from one draw: no two of them may go together."""
+    torch.manual_seed(0)
+    gone = (drop(torch.ones(250_000, 8), 0.3) == 0).float()
     together = gone.T @ gone / len(gone)
-    assert torch.allclose(together[~torch.eye(4, dtype=torch.bool)], torch.tensor(0.09), atol=3e-3)
+    assert torch.allclose(together[~torch.eye(8, dtype=torch.bool)], torch.tensor(0.09), atol=3e-3)
+
+
+@pytest.mark.parametrize("shape", [(0,), (5,), (3, 0), (0, 3), (2, 3, 7)])
+def test_any_shape_has_a_mask(shape):
+    assert mask_like(torch.ones(shape, dtype=torch.float64), 0.5).shape == shape
 
 
 def test_the_gradient_passes_where_the_number_passed():
