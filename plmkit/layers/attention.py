@@ -124,7 +124,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
     """softmax(query key / sqrt(width)) value; torch's fused kernel wherever it has one."""
     if dropout == 0 or query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
-    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-1, -2)  # (B, heads, queries, L)
+    scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:
         scores += barred(visible, scores.dtype)
     return drop(scores.softmax(-1), dropout) @ value

@@ -13,9 +13,11 @@ from plmkit.objectives.causal_lm import CausalLM
 
 
 @pytest.mark.parametrize("rows", [1, 16, 50])
+@pytest.mark.parametrize("cached", [0, 3, 50])
 @pytest.mark.parametrize("biased", [False, True])
-def test_chunks_change_neither_loss_nor_gradient(rows, biased, monkeypatch):
+def test_chunks_change_neither_loss_nor_gradient(rows, cached, biased, monkeypatch):
     monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 23 * rows)  # 16 rows are the least
+    monkeypatch.setattr(chunked, "NUMBERS_IN_CACHE", 23 * cached)  # and 1
     torch.manual_seed(0)
     hidden, table = torch.randn(50, 8, dtype=torch.double), torch.randn(23, 8, dtype=torch.double)
     targets = torch.randint(23, (50,))

@@ -14,7 +14,7 @@ from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.run import settle
 from plmkit.schedules.schedule import Schedule
-from plmkit.training.loop import Budget, Diverged, State, accumulate, pieces, train, validate
+from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
 
 CPU = torch.device("cpu")
 VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz"])
@@ -146,6 +146,13 @@ def test_a_gradient_that_is_too_long_is_cut_to_the_longest_allowed():
     reports, _ = descend(network, Budget(steps=1), clip=1.0, shape="constant")
     assert reports[0].norm == 5.0
     assert network.weight.tolist() == pytest.approx([-0.5 * 0.6, -0.5 * 0.8], abs=1e-6)
+
+
+def test_gradients_are_as_long_as_torch_finds_them():
+    torch.manual_seed(0)
+    gradients = [torch.randn(300, 200), torch.randn(7), torch.randn(9, 5).T, torch.zeros(0)]
+    assert float(length_of(gradients)) == pytest.approx(float(nn.utils.get_total_norm(gradients)), rel=1e-6)
+    assert length_of([]) == 0
 
 
 @pytest.mark.parametrize("clip", [0.0, 5.0, 100.0])
