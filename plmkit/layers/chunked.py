@@ -72,8 +72,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 def raise_scores(scores: Tensor, bias: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
     """(N, vocabulary) in place: exp(score + bias), each row over its greatest.
 
-    Returns (N, 1) the logarithms of those asked for, and (N, 1) the sums. On a CPU it is done a few rows at a time, which
-    stay in its cache from one operation to the next.
+    Returns (N, 1) the logarithms of those asked for, and (N, 1) the sums. On a CPU it is done a few rows at a time,
+    which stay in its cache from one operation to the next.
     """
     few = max(1, NUMBERS_IN_CACHE // scores.shape[1]) if scores.device.type == "cpu" else max(1, len(scores))
     right, sums = [], []
