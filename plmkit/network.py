@@ -14,7 +14,8 @@ from plmkit.data.batch import Batch, States
 class Head(Protocol):
     """The part of a network that turns states into one loss.
 
-    It may have a method `wants(batch)`, (B, L), True at the states it uses besides the pooled one.
+    It may have a method `wants(batch)`, (B, L), True at the states it uses besides the pooled one, and a method
+    `weigh(loss, beside=...)` where it learns the weight of its losses.
     """
 
     def __call__(self, states: States, batch: Batch) -> Tensor: ...
@@ -53,8 +54,14 @@ class Network(nn.Module):
         return self.model(replace(read, wanted=joint))
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        weights = self.weights | {head.also: self.weights[name] for name, head in self.learning_more()}
-        return {name: weights[name] * loss for name, loss in losses.items()}
+        """Each as it is minimised."""
+        owners = {name: name for name in self.heads} | {head.also: name for name, head in self.learning_more()}
+        return {name: self.weigh(owners[name], loss, beside=owners[name] != name) for name, loss in losses.items()}
+
+    def weigh(self, owner: str, loss: Tensor, beside: bool) -> Tensor:
+        """A loss of this head times its weight, which the head may learn."""
+        learnt = getattr(self.heads[owner], "weigh", None)
+        return self.weights[owner] * (loss if learnt is None else learnt(loss, beside=beside))
 
     def advance(self, progress: float) -> None:
         """Tell heads that change in the course of a run how much of it is done."""

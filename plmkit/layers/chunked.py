@@ -19,7 +19,7 @@ def chunked_cross_entropy(
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
-    return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares, torch.is_grad_enabled())
+    return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares.to(table.dtype), torch.is_grad_enabled())
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
@@ -54,7 +54,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
             else:
                 to_table.addmm_(scores.T, part)
             if to_bias is not None:
-                to_bias += scores.T @ share.squeeze(1)
+                with torch.autocast(part.device.type, enabled=False):  # a sum, which is not to be rounded
+                    to_bias += scores.T @ share.squeeze(1)
         ctx.save_for_backward(to_hidden)
         ctx.to_weights = to_table, to_bias  # of the weights' size, whatever the number of rows
         return total

@@ -17,8 +17,9 @@ class Packing:
         every, counts = visible.flatten(), visible.sum(1)
         kept = every.nonzero().squeeze(1)
         self.kept = kept if len(kept) < len(every) else None  # (T,) places of all rows, counted through; None: all
-        self.padding = (~every).nonzero().squeeze(1)  # the other places
-        self.tokens = (every.cumsum(0) - 1).clamp_(min=0)  # (B * L,) which of the kept ones stands there, or before
+        if self.kept is not None:
+            self.padding = (~every).nonzero().squeeze(1)  # the other places
+            self.sources = (every.cumsum(0) - 1).clamp_(min=0)  # (B * L,) which of those kept is there, or was last
         self.visible = None if self.kept is None else visible[:, None, None, :]  # to attention; None: all
         self.first = counts.cumsum(0) - counts  # where each row begins
         self.last = self.first + counts - 1  # where its text ends
@@ -28,13 +29,13 @@ class Packing:
         return flat if self.kept is None else take_once(flat, self.kept)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """With any finite numbers where padding is."""
+        """With zeros where padding is."""
         every = packed if self.kept is None else Unpack.apply(packed, self)
         return every.unflatten(0, (self.rows, self.length))
 
     def everywhere(self, packed: Tensor, dim: int = 0) -> Tensor:
         """From kept places to all of them, with zeros where padding is."""
-        return packed.index_select(dim, self.tokens).index_fill_(dim, self.padding, 0)
+        return packed.index_select(dim, self.sources).index_fill_(dim, self.padding, 0)
 
     def positions(self) -> Tensor:
         """(T,) the place of each token in its row."""

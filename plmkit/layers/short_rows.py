@@ -78,10 +78,7 @@ def barred(visible: Tensor, dtype: torch.dtype) -> Tensor:
 def by_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
     """(T, parts * width) to (parts, heads * B, L, width / heads)."""
     split = packed.unflatten(-1, (parts, heads, -1)).permute(1, 2, 0, 3)
-    if packing.kept is None:
-        every = split.clone(memory_format=torch.contiguous_format)  # never `packed` itself
-    else:
-        every = packing.everywhere(split, dim=2)
+    every = split.contiguous() if packing.kept is None else packing.everywhere(split, dim=2)
     return every.unflatten(2, (packing.rows, packing.length)).flatten(1, 2)
 
 

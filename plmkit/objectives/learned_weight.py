@@ -54,7 +54,11 @@ class LearnedWeightHead(nn.Module):
         return torch.exp(-self.log_variance)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        return self.factor * self.inner(states, batch) + self.log_variance  # the sum keeps the factor from 0
+        return self.inner(states, batch)
+
+    def weigh(self, loss: Tensor, *, beside: bool) -> Tensor:
+        """The loss as it is minimised; the one `beside` it shares the factor, which the first keeps from 0."""
+        return self.factor * loss if beside else self.factor * loss + self.log_variance
 
     def wants(self, batch: Batch) -> Tensor | None:
         return self.inner.wants(batch) if hasattr(self.inner, "wants") else None
@@ -64,7 +68,7 @@ class LearnedWeightHead(nn.Module):
         return getattr(self.inner, "also", None)
 
     def beside(self, states: States, batch: Batch) -> Tensor:
-        return self.factor * self.inner.beside(states, batch)
+        return self.inner.beside(states, batch)
 
     def advance(self, progress: float) -> None:
         if hasattr(self.inner, "advance"):

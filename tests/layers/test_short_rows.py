@@ -16,11 +16,10 @@ ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
 
 def packings() -> dict[str, Packing]:
     whole = torch.ones(ROWS, LENGTH, dtype=torch.bool)
-    loose, tight, front = whole.clone(), whole.clone(), whole.clone()
-    loose[0, 4:] = loose[2, 7:] = False
-    tight[1, 9:] = False
+    behind, front = whole.clone(), whole.clone()
+    behind[0, 4:] = behind[2, 7:] = False
     front[0, :4] = front[1, :1] = False
-    return {"whole": Packing(whole), "loose": Packing(loose), "tight": Packing(tight), "front": Packing(front)}
+    return {"whole": Packing(whole), "behind": Packing(behind), "front": Packing(front)}
 
 
 def some(packing: Packing) -> torch.Tensor:
@@ -82,7 +81,7 @@ def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
     monkeypatch.setattr("plmkit.layers.short_rows.mask_like", lambda numbers, share: torch.ones_like(numbers))
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
-    layer, packing = LAYERS[kind], packings()["tight"]
+    layer, packing = LAYERS[kind], packings()["behind"]
     hidden = torch.randn(len(packing.kept), WIDTH, requires_grad=True)
     found = []
     for products in (True, False):
@@ -99,7 +98,7 @@ def test_causal_attention_without_dropout_is_left_to_the_kernel():
     assert LAYERS["causal with dropout"].train().by_products(joint, packing)
 
 
-def test_what_is_read_is_not_changed_even_where_it_is_a_single_token():
+def test_a_single_token_reads_itself_and_is_not_changed():
     packing = Packing(torch.ones(1, 1, dtype=torch.bool))
     joint = torch.randn(1, 3 * WIDTH, requires_grad=True)
     before = joint.detach().clone()
@@ -112,7 +111,7 @@ def test_what_is_read_is_not_changed_even_where_it_is_a_single_token():
 def test_the_formula_is_torchs():
     """So that the tests above compare with something."""
     torch.manual_seed(0)
-    packing = packings()["loose"]
+    packing = packings()["behind"]
     joint = some(packing)
     query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
     theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible)

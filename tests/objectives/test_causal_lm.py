@@ -39,6 +39,20 @@ def test_chunks_change_neither_loss_nor_gradient(rows, cached, biased, monkeypat
         torch.testing.assert_close(ours, plain, atol=1e-12, rtol=1e-12)
 
 
+def test_in_low_precision_the_gradient_of_the_bias_is_not_rounded():
+    """It sums to 0, or else the bias drifts as a whole."""
+    torch.manual_seed(0)
+    hidden, table, bias = torch.randn(300, 16), torch.randn(500, 16) / 4, torch.randn(500)
+    targets, found = torch.randint(500, (300,)), []
+    for low in (False, True):
+        given = bias.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            chunked_cross_entropy(hidden, table, targets, bias=given).backward()
+        found.append(given.grad)
+    assert abs(float(found[1].sum())) < 1e-6
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-2)
+
+
 def test_large_scores_stay_finite():
     hidden, table = torch.full((2, 1), 1e4, requires_grad=True), torch.tensor([[1.0], [-1.0]])
     loss = chunked_cross_entropy(hidden, table, torch.tensor([0, 0]))

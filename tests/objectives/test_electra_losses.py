@@ -151,6 +151,8 @@ def test_a_learnt_weight_begins_at_the_objectives_own():
     )
     found, wanted = made(batch())["replaced_token"], plain(batch())["replaced_token"]
     torch.testing.assert_close(found, wanted - math.log(50), atol=1e-4, rtol=1e-5)
+    told = made.losses(batch())["replaced_token"]
+    torch.testing.assert_close(told, wanted / 50)  # without the weight, as that of the objective alone
     assert float(made.heads["replaced_token"].factor.detach()) == pytest.approx(50)
 
 
@@ -160,7 +162,7 @@ def test_a_learnt_weight_rests_at_one_over_the_loss():
     optimizer = torch.optim.SGD([head.log_variance], lr=0.1)
     for _ in range(300):
         optimizer.zero_grad()
-        head(None, None).backward()
+        head.weigh(head(None, None), beside=False).backward()
         optimizer.step()
     assert float(head.factor.detach()) == pytest.approx(4.0, rel=1e-3)
 
