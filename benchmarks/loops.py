@@ -62,23 +62,29 @@ def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[
 
 
 def our_steps(
-    network: Any, source: Any, optimizer: Any, schedule: Any, steps: int, seed: int = 0
+    network: Any, source: Any, optimizer: Any, schedule: Any, steps: int, seed: int = 0,
+    between: Callable[[], None] | None = None,
 ) -> tuple[int, float]:  # fmt: skip
-    """Tokens that our loop read, and the seconds that it took."""
+    """Tokens that our loop read, and the seconds that it took; what is done `between` steps is not counted."""
     import torch
 
     from plmkit.training.loop import Budget, Report, State, train
 
     warm: list[State] = []
+    pauses: list[float] = []
 
     def watch(report: Report) -> bool:
         if report.state.step == WARM_STEPS:
             warm.append(report.state)
+        if warm and between is not None:
+            begun = time.perf_counter()
+            between()
+            pauses.append(time.perf_counter() - begun)
         return True
 
     budget = Budget(steps=WARM_STEPS + steps)
     end = train(network, source, optimizer, schedule, budget, watch, seed=seed, device=torch.device("cpu"))
-    return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds
+    return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds - sum(pauses)
 
 
 def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = None) -> float:

@@ -1,6 +1,5 @@
 """Pretraining: our loop beside Hugging Face's Trainer, and beside what torch's matrix product can do."""
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ class Case(loops.Case):
     inner: int = 1024
     our_steps: int = 12  # in a round; about as many seconds as
     their_steps: int = 4
-    products: int = 8  # of the matrices that ours are measured by, at a time
+    products: int = 8  # of the matrices that ours are measured by, between two steps
 
 
 def run(options: Options) -> list[Line]:
@@ -104,15 +103,14 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     def one_round() -> Told:
         source.shapes.clear()
-        before = product_rate(case.products)
-        _, seconds = our_steps(network, source, optimizer, recipe.schedule, case.our_steps, case.seed)
-        after = product_rate(case.products)
+        product = Product(case.products)
+        _, seconds = our_steps(network, source, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
         shapes = source.shapes[WARM_STEPS:]
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,
             "work_rate": sum(3 * network_work(case, shape) for shape in shapes) / seconds / 1e9,
             "computed_rate": sum(3 * computed_work(case, shape) for shape in shapes) / seconds / 1e9,
-            "product_rate": (before + after) / 2,
+            "product_rate": product.rate,
             "padding": padding(shapes),
             "parameters": parameters_of(network),
         }
@@ -176,19 +174,29 @@ def forward_work(case: Case, shape: Shape, last: int, most: int) -> int:
     return 2 * (key_value + others + attention + vocabulary + pooled)
 
 
-def product_rate(products: int, repeats: int = 5) -> float:
-    """Billions of operations a second in torch's float32 product of two square matrices: the median of a few goes."""
-    import torch
+class Product:
+    """torch's float32 product of two square matrices, a few at a time between our steps: as slow a machine for both."""
 
-    a, b = torch.randn(2, PRODUCT_SIDE, PRODUCT_SIDE)
-    out = torch.mm(a, b)
-    times = []
-    for _ in range(repeats):
+    def __init__(self, count: int) -> None:
+        import torch
+
+        self.count = count
+        self.seconds: list[float] = []
+        self.factors = torch.randn(2, PRODUCT_SIDE, PRODUCT_SIDE)
+        self.out = torch.mm(*self.factors)
+
+    def take(self) -> None:
+        import torch
+
         begun = time.perf_counter()
-        for _ in range(products):
-            torch.mm(a, b, out=out)
-        times.append(time.perf_counter() - begun)
-    return products * 2 * PRODUCT_SIDE**3 / statistics.median(times) / 1e9
+        for _ in range(self.count):
+            torch.mm(*self.factors, out=self.out)
+        self.seconds.append(time.perf_counter() - begun)
+
+    @property
+    def rate(self) -> float:
+        """Billions of operations a second."""
+        return len(self.seconds) * self.count * 2 * PRODUCT_SIDE**3 / sum(self.seconds) / 1e9
 
 
 def padding(shapes: list[Shape]) -> float:
