@@ -1,6 +1,6 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -88,6 +88,13 @@ class Network(nn.Module):
             start = getattr(head, "start", None)
             if start is not None:
                 start(frequencies)
+
+    def start_vectors(self, vectors: Callable[[int], np.ndarray]) -> None:
+        """Let heads whose token table can begin at vectors of its width, made from the corpus, ask for them."""
+        for head in self.heads.values():
+            start = getattr(head, "start_vectors", None)
+            if start is not None:
+                start(vectors)
 
     @property
     def parameter_count(self) -> int:

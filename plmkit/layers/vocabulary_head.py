@@ -1,5 +1,7 @@
 """From hidden vectors to a score for every token."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,8 @@ from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.chunked import chunked_cross_entropy
 from plmkit.layers.packing import take_once
 from plmkit.layers.start import start_weights
+
+MakeVectors = Callable[[int], np.ndarray]  # of a width: (vocabulary, width), of length 1 or 0
 
 
 class TiedHead(nn.Module):
@@ -96,6 +100,13 @@ class TableHead(nn.Module):
         places = np.full(len(frequencies), IGNORE)
         places[occurring] = np.arange(len(occurring))
         self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)
+
+    def start_vectors(self, vectors: MakeVectors) -> None:
+        """Begin the table at these, each as long as its own vectors are; where they are 0 it stays as it is."""
+        table = self._table[0].weight
+        made = torch.from_numpy(vectors(table.shape[1])).to(table)
+        with torch.no_grad():
+            table.copy_(torch.where(made.any(1, keepdim=True), made * table.norm(dim=1).mean(), table))
 
 
 class VocabularyHead(TableHead):

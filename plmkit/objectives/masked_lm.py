@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from plmkit.data.batch import Batch
-from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.layers.vocabulary_head import MakeVectors, VocabularyHead
 from plmkit.objectives.naming import NamingHead
 
 
@@ -16,17 +16,20 @@ class MaskedLM:
 
     weight: float = 1.0
     frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
+    near_vectors: bool = (
+        False  # start the token vectors at which tokens stand near each other, as counted in the corpus
+    )
     name: ClassVar = "masked_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
     def build(self, model: Any) -> "MaskedLMHead":
-        return MaskedLMHead(model, self.frequency_bias)
+        return MaskedLMHead(model, self.frequency_bias, self.near_vectors)
 
 
 class MaskedLMHead(NamingHead):
-    def __init__(self, model: Any, frequency_bias: bool) -> None:
+    def __init__(self, model: Any, frequency_bias: bool, near_vectors: bool) -> None:
         super().__init__()
-        self.frequency_bias = frequency_bias
+        self.frequency_bias, self.near_vectors = frequency_bias, near_vectors
         settings = model.settings
         self.vocabulary = VocabularyHead(
             model.embed.tokens, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
@@ -34,3 +37,8 @@ class MaskedLMHead(NamingHead):
 
     def wants(self, batch: Batch) -> Tensor:
         return batch.asked
+
+    def start_vectors(self, vectors: MakeVectors) -> None:
+        """Before the first step: `vectors` makes some of a width, one for each token, from the corpus."""
+        if self.near_vectors:
+            self.vocabulary.start_vectors(vectors)

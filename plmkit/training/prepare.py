@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.cooccurrence import token_vectors
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.reading.whole import where
@@ -54,6 +55,10 @@ class Material:
         if "end" in getattr(self.samples.arrange, "needs", ()):  # which the arrangement puts behind every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
+
+    def vectors(self, width: int, seed: int) -> np.ndarray:
+        """(vocabulary, width) of tokens by what stands near them in the text that is trained on."""
+        return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 
     def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
         """Held-out text, always hidden alike: by the paper's rate, whatever training uses, so that losses compare."""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -119,6 +121,8 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
         material.tokenizer.save(order.out)
+        if not (state.step or order.start):
+            state = begin(network, material, order.seed, screen)
         result = run(order, budget, material, network, optimizer, state, device, dtype, screen)
         if result is None:
             return wanted
@@ -169,6 +173,19 @@ def resume(order: Order, network: Network, screen: Screen) -> tuple[torch.optim.
     if state.step:
         screen.say(f"Going on from step {state.step:,}.")
     return optimizer, state
+
+
+def begin(network: Network, material: Material, seed: int, screen: Screen) -> State:
+    """The first step is due: what a network learns of the corpus before it, by counting, takes time of the budget."""
+    begun = time.perf_counter()
+
+    def vectors(width: int) -> np.ndarray:
+        made = material.vectors(width, seed)
+        screen.say(f"Token vectors begin at what stands near each token: {time.perf_counter() - begun:.1f} s.")
+        return made
+
+    network.start_vectors(vectors)
+    return State(seconds=time.perf_counter() - begun)
 
 
 def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:

@@ -149,3 +149,24 @@ def test_a_frequency_bias_starts_the_head_at_the_unigram_distribution():
     before = plain.vocabulary.bias.clone()
     plain.start(counts)
     assert torch.equal(plain.vocabulary.bias, before)
+
+
+def test_the_token_table_can_begin_at_vectors_that_are_made_for_its_width():
+    made = network()
+    table = made.model.embed.tokens.weight
+    before, asked = table.detach().clone(), []
+
+    def vectors(width):
+        asked.append(width)
+        ones = np.zeros((20, width), dtype=np.float32)
+        ones[7, 1] = 1
+        return ones
+
+    made.start_vectors(vectors)
+    assert asked == [], "no head asks for them"
+    MaskedLM(near_vectors=True).build(made.model).start_vectors(vectors)
+    assert asked == [before.shape[1]]
+    assert table[7, 1].item() == pytest.approx(before.norm(dim=1).mean().item(), rel=1e-5)
+    assert table[7].count_nonzero() == 1
+    others = torch.arange(20) != 7
+    assert torch.equal(table[others], before[others]), "where nothing is known, it stays as it is"

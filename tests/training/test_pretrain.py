@@ -3,8 +3,10 @@
 import json
 import random
 import shutil
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -563,3 +565,29 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     table.parent.mkdir()
     table.write_text("body,id\n" + "\n".join(f"the cat sees a house. the dog sees {n}.,{n}" for n in range(20)))
     assert plm("pretrain", "bert-tiny", corpus, table, *out, "--set", "run.column=body").code == 0
+
+
+def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm, monkeypatch):
+    said = "Token vectors begin at what stands near each token"
+    first = plm(*command(text, tmp_path / "run", "--steps", 2))
+    assert first.code == 0, first.err
+    assert said in first.err
+    again = plm(*command(text, tmp_path / "run", "--steps", 2, "--extend"))
+    assert again.code == 0, again.err
+    more = plm(*command(text, tmp_path / "more", "--steps", 2, "--from", tmp_path / "run"))
+    assert more.code == 0, more.err
+    plain = plm(*command(text, tmp_path / "plain", "--steps", 2, sets=("objectives.near_vectors=false",)))
+    assert plain.code == 0, plain.err
+    assert not any(said in told.err for told in (again, more, plain))
+
+
+def test_time_that_counting_takes_is_of_the_budget(text, tmp_path, monkeypatch):
+    class Slow:
+        def vectors(self, width, seed):
+            time.sleep(0.2)
+            return np.zeros((120, width), dtype=np.float32)
+
+    recipe = settle(find("bert-tiny"), TINY).recipe
+    state = module.begin(recipe.build(range(120)), Slow(), 0, Screen())
+    assert 0.2 <= state.seconds < 5
+    assert state.step == 0

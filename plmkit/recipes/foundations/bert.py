@@ -96,7 +96,7 @@ def bert_mini() -> Recipe:
             attention_dropout=0.0,
             neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True), NextSentence()),
+        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), NextSentence()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 

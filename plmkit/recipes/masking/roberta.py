@@ -67,7 +67,7 @@ def roberta_mini() -> Recipe:
             base.architecture, layers=4, heads=4, width=256, inner=1024,
             dropout=0.0, attention_dropout=0.0, neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True),),
+        objectives=(MaskedLM(frequency_bias=True, near_vectors=True),),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )  # fmt: skip
 

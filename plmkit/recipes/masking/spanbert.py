@@ -57,6 +57,6 @@ def spanbert_mini() -> Recipe:
             layers=4, heads=4, width=256, inner=1024, activation="gelu",
             dropout=0.0, attention_dropout=0.0, pooler=False, neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True), SpanBoundary(frequency_bias=True)),
+        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SpanBoundary(frequency_bias=True)),
         schedule=mini.schedule,
     )  # fmt: skip

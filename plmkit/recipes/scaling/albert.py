@@ -70,7 +70,7 @@ def albert_mini() -> Recipe:
         tokenizer=WordPiece(size=8_000),
         corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
         architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),
-        objectives=(MaskedLM(frequency_bias=True), SentenceOrder()),
+        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SentenceOrder()),
         schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 

@@ -1,0 +1,77 @@
+"""Token vectors from which tokens stand near each other: what counting knows of words before any training."""
+
+import numpy as np
+from scipy import sparse
+
+from plmkit.data.randomness import generator
+from plmkit.data.shards import TokenStore, let_go
+
+REACH = 8  # tokens to either side that are near
+MOST_TOKENS = (
+    2_000_000  # of the text, in documents drawn at random, that are counted; the memory it takes grows with them
+)
+FEWEST = 5  # times that a token must occur; what stands near a rarer one is chance
+SMOOTHING = 0.75  # of how often a neighbour occurs: rare ones would weigh too much (Levy et al., 2015, 3.1)
+CHOICE, TURN = 41, 42  # purposes of random numbers
+
+
+def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: int, seed: int) -> np.ndarray:
+    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros for rare tokens.
+
+    The strongest directions of positive pointwise mutual information (Levy and Goldberg, 2014), turned at random: no
+    column is stronger than another.
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    row = text_of(store, drawn(store, documents, seed))
+    occurs = np.bincount(row[row >= 0], minlength=size) >= FEWEST
+    vectors = np.zeros((size, width), dtype=np.float32)
+    if occurs.sum() < 2:
+        return vectors
+    rank = min(width, size)
+    left, strengths, _ = randomized_svd(information(count_near(row, size)), rank, n_iter=2, random_state=seed % 2**32)
+    vectors[:, :rank] = left * np.sqrt(strengths)
+    vectors -= vectors[occurs].mean(0)  # what all have in common tells none apart
+    vectors[~occurs] = 0
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    turn, _ = np.linalg.qr(generator(seed, TURN).normal(size=(width, width)))
+    return (vectors / np.maximum(lengths, 1e-12)) @ turn.astype(np.float32)
+
+
+def drawn(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
+    """As many of the documents as have MOST_TOKENS in all, or all of them, in the order of the text."""
+    order = generator(seed, CHOICE).permutation(documents)
+    before = np.cumsum(store.document_tokens()[order]) - store.document_tokens()[order]
+    return np.sort(order[before < MOST_TOKENS])
+
+
+def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:
+    """Their tokens in one row, with so many -1 behind each that documents are not near each other."""
+    parts = [np.full(REACH, -1, dtype=np.int32)]
+    for document in documents.tolist():
+        begin, end = store.stretch(document)
+        parts += [store.tokens[begin : min(end, begin + MOST_TOKENS)].astype(np.int32), parts[0]]
+    let_go(store.tokens)
+    return np.concatenate(parts)
+
+
+def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
+    """(size, size) how often each token stands near each other one."""
+    counts = sparse.csr_array((size, size), dtype=np.float32)
+    for distance in range(1, REACH + 1):
+        one, other = row[:-distance], row[distance:]
+        both = (one >= 0) & (other >= 0)
+        ones = np.ones(int(both.sum()), dtype=np.float32)
+        counts = counts + sparse.coo_array((ones, (one[both], other[both])), shape=(size, size)).tocsr()
+    return sparse.csr_array(counts + counts.T)
+
+
+def information(near: sparse.csr_array) -> sparse.csr_array:
+    """How much oftener than by chance two tokens stand near each other, as a logarithm; 0 where it is not oftener."""
+    totals = np.maximum(near.sum(1), 1)
+    smooth = totals**SMOOTHING
+    pairs = near.tocoo()
+    one, other = pairs.coords
+    logs = np.log(pairs.data * smooth.sum() / (totals[one] * smooth[other]))
+    oftener = logs > 0
+    return sparse.csr_array((logs[oftener].astype(np.float32), (one[oftener], other[oftener])), shape=near.shape)
