@@ -41,8 +41,8 @@ def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: in
 def drawn(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
     """As many of the documents as have MOST_TOKENS in all, or all of them, in the order of the text."""
     order = generator(seed, CHOICE).permutation(documents)
-    before = np.cumsum(store.document_tokens()[order]) - store.document_tokens()[order]
-    return np.sort(order[before < MOST_TOKENS])
+    tokens = store.document_tokens()[order]
+    return np.sort(order[np.cumsum(tokens) - tokens < MOST_TOKENS])
 
 
 def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:

@@ -567,7 +567,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     assert plm("pretrain", "bert-tiny", corpus, table, *out, "--set", "run.column=body").code == 0
 
 
-def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm, monkeypatch):
+def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm):
     said = "Token vectors begin at what stands near each token"
     first = plm(*command(text, tmp_path / "run", "--steps", 2))
     assert first.code == 0, first.err
@@ -581,7 +581,7 @@ def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count
     assert not any(said in told.err for told in (again, more, plain))
 
 
-def test_time_that_counting_takes_is_of_the_budget(text, tmp_path, monkeypatch):
+def test_time_that_counting_takes_is_of_the_budget():
     class Slow:
         def vectors(self, width, seed):
             time.sleep(0.2)
