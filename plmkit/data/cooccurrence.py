@@ -10,13 +10,12 @@ REACH = 8  # tokens to either side that are near
 MOST_TOKENS = (
     2_000_000  # of the text, in documents drawn at random, that are counted; the memory it takes grows with them
 )
-FEWEST = 5  # times that a token must occur; what stands near a rarer one is chance
 SMOOTHING = 0.75  # of how often a neighbour occurs: rare ones would weigh too much (Levy et al., 2015, 3.1)
 CHOICE, TURN = 41, 42  # purposes of random numbers
 
 
 def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: int, seed: int) -> np.ndarray:
-    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros for rare tokens.
+    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros if it does not occur.
 
     The strongest directions of positive pointwise mutual information (Levy and Goldberg, 2014), turned at random: no
     column is stronger than another.
@@ -24,7 +23,7 @@ def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: in
     from sklearn.utils.extmath import randomized_svd
 
     row = text_of(store, drawn(store, documents, seed))
-    occurs = np.bincount(row[row >= 0], minlength=size) >= FEWEST
+    occurs = np.bincount(row[row >= 0], minlength=size) > 0
     vectors = np.zeros((size, width), dtype=np.float32)
     if occurs.sum() < 2:
         return vectors
