@@ -1,6 +1,6 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
+from plmkit.layers.vocabulary_head import MakeVectors, TableHead
 
 
 class Head(Protocol):
@@ -89,12 +90,18 @@ class Network(nn.Module):
             if start is not None:
                 start(frequencies)
 
-    def start_vectors(self, vectors: Callable[[int], np.ndarray]) -> None:
+    def start_vectors(self, vectors: MakeVectors) -> None:
         """Let heads whose token table can begin at vectors of its width, made from the corpus, ask for them."""
         for head in self.heads.values():
             start = getattr(head, "start_vectors", None)
             if start is not None:
                 start(vectors)
+
+    def weigh_all(self) -> None:
+        """Let heads that name tokens weigh the whole vocabulary, whatever the corpus has."""
+        for part in self.modules():
+            if isinstance(part, TableHead):
+                part.weigh_all()
 
     @property
     def parameter_count(self) -> int:

@@ -11,7 +11,7 @@ from plmkit.composing import SENTENCE_TASK, compose
 from plmkit.errors import FolderError, SettingError, nearest
 from plmkit.files import leftovers, unfinished, write_json
 from plmkit.recipe import Recipe, recipe_from_json
-from plmkit.settings import assign, checked, cut, from_json, to_json
+from plmkit.settings import assign, checked, cut, from_json, names_in, to_json
 
 RUN_FILE = "run.json"
 FORMAT = 1
@@ -70,8 +70,11 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
         elif root in AXES:
             choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
         else:
+            groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
+            homes = [f"'{group}.{name}'" for group, member in groups.items() if name in names_in(member)]
+            meant = f" Did you mean {' or '.join(homes)}?" if homes else nearest(root, (*groups, SENTENCE_TASK))
             raise SettingError(
-                f"There is no setting '{name}'.{nearest(root, (*AXES, SENTENCE_TASK, 'run'))} "
+                f"There is no setting '{name}'.{meant} "
                 f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
             )
     choices = {root: checked(choice) for root, choice in choices.items()}

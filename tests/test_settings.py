@@ -85,6 +85,11 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
     ("assignment", "says"),
     [
         ("schedule.rat=1", "There is no setting 'schedule.rat'. Did you mean 'schedule.rate'?"),
+        (
+            "near_vectors=1",
+            "There is no setting 'near_vectors'. Did you mean 'objectives.near_vectors'? Names begin with",
+        ),
+        ("rate=1", "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.rate'? Names begin with"),
         ("run.thread=1", "There is no setting 'run.thread'. Did you mean 'run.threads'?"),
         ("corruption.rates=1", "There is no setting 'corruption.rates'. Did you mean 'corruption.rate'?"),
         (
@@ -102,7 +107,6 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
         ),
         ("tokenizer.xyz.abc=1", "There is no setting 'tokenizer.xyz.abc'. There are tokenizer."),
         ("shedule.rate=1", "There is no setting 'shedule.rate'. Did you mean 'schedule'? Names begin with tokenizer, "),
-        ("rate=1", "There is no setting 'rate'. Names begin with "),
         ("name=1", "There is no setting 'name'. Names begin with "),
         (".rate=1", "There is no setting '.rate'. Names begin with "),
         ("schedule.=1", "There is no setting 'schedule.'. There are schedule.batch, "),

@@ -15,26 +15,27 @@ CHOICE, TURN = 41, 42  # purposes of random numbers
 
 
 def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: int, seed: int) -> np.ndarray:
-    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros if it does not occur.
+    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros if nothing is known.
 
     The strongest directions of positive pointwise mutual information (Levy and Goldberg, 2014), turned at random: no
     column is stronger than another.
     """
     from sklearn.utils.extmath import randomized_svd
+    from threadpoolctl import threadpool_limits
 
-    row = text_of(store, drawn(store, documents, seed))
-    occurs = np.bincount(row[row >= 0], minlength=size) > 0
+    known = information(count_near(text_of(store, drawn(store, documents, seed)), size))
+    some = np.diff(known.indptr) > 0
     vectors = np.zeros((size, width), dtype=np.float32)
-    if occurs.sum() < 2:
+    if not some.any():
         return vectors
     rank = min(width, size)
-    left, strengths, _ = randomized_svd(information(count_near(row, size)), rank, n_iter=2, random_state=seed % 2**32)
-    vectors[:, :rank] = left * np.sqrt(strengths)
-    vectors -= vectors[occurs].mean(0)  # what all have in common tells none apart
-    vectors[~occurs] = 0
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    turn, _ = np.linalg.qr(generator(seed, TURN).normal(size=(width, width)))
-    return (vectors / np.maximum(lengths, 1e-12)) @ turn.astype(np.float32)
+    with threadpool_limits(1):  # or else the last bits are of how many cores there are
+        left, strengths, _ = randomized_svd(known, rank, n_iter=2, random_state=seed % 2**32)
+        turn, _ = np.linalg.qr(generator(seed, TURN).normal(size=(width, width)))
+        vectors[some, :rank] = (left * np.sqrt(strengths))[some]
+        vectors[some] -= vectors[some].mean(0)  # what all have in common tells none apart
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors @ turn.astype(np.float32)
 
 
 def drawn(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
@@ -67,10 +68,12 @@ def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
 
 def information(near: sparse.csr_array) -> sparse.csr_array:
     """How much oftener than by chance two tokens stand near each other, as a logarithm; 0 where it is not oftener."""
-    totals = np.maximum(near.sum(1), 1)
+    totals = near.sum(1)
     smooth = totals**SMOOTHING
-    pairs = near.tocoo()
-    one, other = pairs.coords
-    logs = np.log(pairs.data * smooth.sum() / (totals[one] * smooth[other]))
-    oftener = logs > 0
-    return sparse.csr_array((logs[oftener].astype(np.float32), (one[oftener], other[oftener])), shape=near.shape)
+    known = near.copy()
+    known.data *= smooth.sum()
+    known.data /= np.repeat(totals, np.diff(known.indptr))
+    known.data /= smooth[known.indices]
+    known.data = np.log(np.maximum(known.data, 1))
+    known.eliminate_zeros()
+    return known

@@ -1,6 +1,7 @@
 """From hidden vectors to a score for every token."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -102,12 +103,9 @@ class TableHead(nn.Module):
         places[occurring] = np.arange(len(occurring))
         self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)
 
-    def start_vectors(self, vectors: MakeVectors) -> None:
-        """Begin the table at these, each of length COUNTED; where they are 0 it stays as it is."""
-        table = self._table[0].weight
-        made = torch.from_numpy(vectors(table.shape[1])).to(table)
-        with torch.no_grad():
-            table.copy_(torch.where(made.any(1, keepdim=True), COUNTED * made, table))
+    def weigh_all(self) -> None:
+        """Weigh tokens that the corpus lacks too: their scores come from elsewhere, and may be high."""
+        self.occurring = self.places = cast(Any, None)
 
 
 class VocabularyHead(TableHead):
@@ -123,3 +121,10 @@ class VocabularyHead(TableHead):
 
     def transformed(self, hidden: Tensor) -> Tensor:
         return self.norm(self.activation(self.transform(hidden)))
+
+    def start_vectors(self, vectors: MakeVectors) -> None:
+        """Begin the table at these, each of length COUNTED; where they are 0 it stays as it is."""
+        table = self._table[0].weight
+        made = torch.from_numpy(vectors(table.shape[1])).to(table)
+        with torch.no_grad():
+            table.copy_(torch.where(made.any(1, keepdim=True), COUNTED * made, table))

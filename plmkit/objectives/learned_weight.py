@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.layers.vocabulary_head import MakeVectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,10 @@ class LearnedWeightHead(nn.Module):
     def start(self, frequencies: np.ndarray) -> None:
         if hasattr(self.inner, "start"):
             self.inner.start(frequencies)
+
+    def start_vectors(self, vectors: MakeVectors) -> None:
+        if hasattr(self.inner, "start_vectors"):
+            self.inner.start_vectors(vectors)
 
     def meet(self, heads: Any) -> None:
         if hasattr(self.inner, "meet"):

@@ -42,7 +42,8 @@ class Budget:
         if self.tokens is not None:
             return state.tokens / self.tokens
         assert self.seconds is not None
-        return seconds / self.seconds
+        left = self.seconds - state.before
+        return (seconds - state.before) / left if left > 0 else float(state.step > 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ class State:
     step: int = 0
     tokens: int = 0  # read, without padding
     seconds: float = 0.0  # of training, pauses not counted
+    before: float = 0.0  # of these, before the first step: the schedule is of the rest
     position: Position = Position()
     memory: Tensor | None = None  # of the batch before, where the next one goes on from it
 
@@ -111,7 +113,8 @@ def train(
         rate = set_rate(optimizer, schedule.factor(rate_progress(budget, state, progress)))
         optimizer.step()
         optimizer.zero_grad()
-        state = State(
+        state = replace(
+            state,
             step=state.step + 1,
             tokens=state.tokens + int(batch.visible.sum()),
             seconds=time.perf_counter() - begun,

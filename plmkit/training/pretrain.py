@@ -40,7 +40,7 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
-from plmkit.training.room import check_batch, check_step, check_weights, memory_explained
+from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, memory_explained
 
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
@@ -180,12 +180,23 @@ def begin(network: Network, material: Material, seed: int, screen: Screen) -> St
     begun = time.perf_counter()
 
     def vectors(width: int) -> np.ndarray:
+        screen.say("Counting which tokens stand near each other: token vectors begin there.")
         made = material.vectors(width, seed)
-        screen.say(f"Token vectors begin at what stands near each token: {time.perf_counter() - begun:.1f} s.")
+        known = int(made.any(1).sum())
+        screen.say(
+            f"Counted in {time.perf_counter() - begun:.1f} s: {known:,} of {len(made):,} tokens have neighbours."
+        )
         return made
 
-    network.start_vectors(vectors)
-    return State(seconds=time.perf_counter() - begun)
+    try:
+        network.start_vectors(vectors)
+    except MemoryError as error:
+        raise NoRoom(
+            "The memory of this machine is used up by counting which tokens stand near each other.\n"
+            "Leave it out (--set objectives.near_vectors=false), or take a smaller vocabulary."
+        ) from error
+    spent = time.perf_counter() - begun
+    return State(seconds=spent, before=spent)
 
 
 def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
@@ -274,6 +285,7 @@ def build(order: Order, material: Material, screen: Screen) -> Network:
         check_same_network(parts.architecture, order.settings.recipe.architecture, order.start)
         if fresh := start_from(network, parts):
             screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
+        network.weigh_all()
     return network
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from stores import all_documents, store_of
+from threadpoolctl import threadpool_limits
 
 from plmkit.data import cooccurrence
 from plmkit.data.cooccurrence import REACH, count_near, drawn, information, text_of, token_vectors
@@ -40,6 +41,8 @@ def test_information_is_how_much_oftener_than_by_chance_and_never_below_zero():
     assert found[2, 3] == pytest.approx(np.log(smooth.sum() / smooth[3]), abs=1e-6)
     assert found[0, 2] == 0
     assert (found >= 0).all()
+    larger = information(count_near(row, 1000)).toarray()
+    np.testing.assert_allclose(larger[:4, :4], found, rtol=1e-6, err_msg="tokens that do not occur change nothing")
 
 
 @pytest.fixture
@@ -62,11 +65,37 @@ def test_tokens_with_like_neighbours_are_alike(pets):
     assert not vectors[9].any(), "of a token that does not occur nothing is known"
 
 
-def test_no_column_is_stronger_than_another(pets):
-    vectors = token_vectors(pets, all_documents(pets), 10, 8, seed=0)
-    strengths = np.square(token_vectors(pets, all_documents(pets), 10, 8, seed=1)).sum(0)
-    assert np.square(vectors).sum(0).max() < 0.6 * np.square(vectors).sum()
-    assert strengths.max() < 0.6 * strengths.sum()
+def directions(vectors: np.ndarray) -> np.ndarray:
+    """How alike each pair of tokens is, which no turn changes."""
+    return vectors @ vectors.T
+
+
+def test_directions_are_turned_at_random_by_the_seed(pets):
+    one, other = (token_vectors(pets, all_documents(pets), 10, 16, seed=seed) for seed in (0, 1))
+    np.testing.assert_allclose(directions(one), directions(other), atol=1e-3)
+    assert np.abs(one - other).max() > 0.1
+    strengths = np.square(one).sum(0)  # ten tokens have ten directions at most: six columns of sixteen would be empty
+    assert (strengths > 1e-3).all()
+
+
+def test_vectors_are_the_directions_of_the_information_each_by_the_root_of_its_strength(pets):
+    row = text_of(pets, all_documents(pets))
+    known = information(count_near(row, 10)).toarray()
+    left, strengths, _ = np.linalg.svd(known)
+    exact = (left * np.sqrt(strengths))[:9]  # 9 does not occur
+    exact -= exact.mean(0)
+    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    made = token_vectors(pets, all_documents(pets), 10, 16, seed=0)[:9]
+    np.testing.assert_allclose(directions(made), directions(exact), atol=1e-3)
+
+
+def test_how_many_cores_there_are_changes_no_bit():
+    store = store_with(np.random.default_rng(0).integers(0, 800, 20_000).tolist())
+    made = []
+    for cores in (2, 1):
+        with threadpool_limits(cores):
+            made.append(token_vectors(store, all_documents(store), 800, 128, seed=0))
+    assert np.array_equal(*made)
 
 
 def test_the_same_seed_gives_the_same_vectors(pets):
@@ -80,6 +109,8 @@ def test_text_of_which_nothing_can_be_counted_gives_no_vectors():
     assert not token_vectors(lonely, all_documents(lonely), 5, 4, seed=0).any()
     single = store_with([1, 1, 1])
     assert not token_vectors(single, all_documents(single), 5, 4, seed=0).any()
+    partly = store_with(*[[1, 2]] * 3, *[[2, 1, 3]] * 3, [4], [0])
+    assert token_vectors(partly, all_documents(partly), 6, 4, seed=0).any(1).tolist() == [0, 1, 1, 1, 0, 0]
 
 
 def test_only_the_documents_that_are_given_are_counted(pets):
@@ -96,3 +127,10 @@ def test_of_a_large_text_documents_are_drawn_at_random(monkeypatch, pets):
     assert drawn(pets, all_documents(pets), seed=1).tolist() != chosen.tolist()
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 10**6)
     assert drawn(pets, all_documents(pets), seed=0).tolist() == all_documents(pets).tolist()
+
+
+def test_of_a_document_longer_than_what_is_counted_the_beginning_is(monkeypatch):
+    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 7)
+    long = store_with(list(range(20)))
+    row = text_of(long, drawn(long, all_documents(long), seed=0))
+    assert row[row >= 0].tolist() == list(range(7))

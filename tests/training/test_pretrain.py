@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
-from plmkit.run import FINETUNE, settle, write_run
+from plmkit.data.samples import Position
+from plmkit.run import FINETUNE, read_run, settle, write_run
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import checksum, digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
+from plmkit.training.prepare import prepare
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
+from plmkit.training.room import NoRoom
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
@@ -568,7 +572,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
 
 
 def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm):
-    said = "Token vectors begin at what stands near each token"
+    said = "Counting which tokens stand near each other"
     first = plm(*command(text, tmp_path / "run", "--steps", 2))
     assert first.code == 0, first.err
     assert said in first.err
@@ -581,13 +585,76 @@ def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count
     assert not any(said in told.err for told in (again, more, plain))
 
 
-def test_time_that_counting_takes_is_of_the_budget():
-    class Slow:
-        def vectors(self, width, seed):
-            time.sleep(0.2)
-            return np.zeros((120, width), dtype=np.float32)
+class Slow:
+    """Material whose counting takes a fifth of a second and finds nothing."""
 
+    def vectors(self, width, seed):
+        time.sleep(0.2)
+        return np.zeros((120, width), dtype=np.float32)
+
+
+def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_rest():
     recipe = settle(find("bert-tiny"), TINY).recipe
     state = module.begin(recipe.build(range(120)), Slow(), 0, Screen())
     assert 0.2 <= state.seconds < 5
     assert state.step == 0
+    minute = Budget(seconds=60)
+    assert minute.progress(state, state.seconds) == 0
+    assert minute.progress(state, 60) == 1
+    short = Budget(seconds=0.1)
+    assert short.progress(state, state.seconds) == 0, "one step is taken all the same"
+    assert short.progress(replace(state, step=1), state.seconds) == 1
+
+
+def test_a_budget_that_counting_spends_still_takes_a_step(plm, text, tmp_path):
+    done = plm(*command(text, tmp_path / "run", "--minutes", 0.00001))
+    assert done.code == 0, done.err
+    assert read_run(tmp_path / "run")["result"]["steps"] == 1
+
+
+def test_memory_that_counting_lacks_is_told_with_what_to_do():
+    class Large(Slow):
+        def vectors(self, width, seed):
+            raise MemoryError
+
+    with pytest.raises(NoRoom, match=r"(?s)counting which tokens stand near.*--set objectives.near_vectors=false"):
+        module.begin(settle(find("bert-tiny"), TINY).recipe.build(range(120)), Large(), 0, Screen())
+
+
+def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, monkeypatch):
+    asked = []
+
+    def count(store, documents, size, width, seed):
+        asked.append((documents, size, width, seed))
+        return np.zeros((size, width), dtype=np.float32)
+
+    monkeypatch.setattr("plmkit.training.prepare.token_vectors", count)
+    settings = settle(find("bert-tiny"), [*TINY, "run.valid_share=0.5"])
+    material = prepare(settings, [str(text)], None, 0, Screen())
+    module.begin(settings.recipe.build(material.tokenizer.vocabulary), material, 7, Screen())
+    [(documents, size, width, seed)] = asked
+    assert (size, width, seed) == (len(material.tokenizer.vocabulary), 16, 7)
+    assert len(material.valid_documents)
+    assert not set(documents.tolist()) & set(material.valid_documents.tolist())
+    assert len(documents) + len(material.valid_documents) == 40
+
+
+def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
+    """Tokens that the new text lacks have scores that were learnt elsewhere: they are unlearnt only if weighed."""
+    assert plm(*command(text, tmp_path / "first", "--steps", 3)).code == 0
+    other = tmp_path / "other.txt"
+    other.write_text("the cat sees a dog.\nmy dog hears a cat.\n\n" * 20)
+    settings = settle(find("bert-tiny"), [*TINY, "architecture.dropout=0", "architecture.attention_dropout=0"])
+    anew = Order(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
+    material = prepare(settings, anew.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
+    batch = material.samples.next(Position(), 4, 32)[0]
+    assert (material.frequencies() == 0).any()
+
+    def losses(order):
+        network = module.build(order, material, Screen())
+        return tuple(network.train(mode)(batch)["masked_lm"].item() for mode in (True, False))
+
+    training, judged = losses(replace(anew, start=tmp_path / "first"))
+    assert training == pytest.approx(judged, abs=1e-5)
+    training, judged = losses(anew)
+    assert training < judged, "from random weights only tokens of the text are weighed"
