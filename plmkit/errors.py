@@ -43,6 +43,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
+def several(count: int, noun: str) -> str:
+    """`1 document`, `2,000 documents`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def not_there(path: Path, what: str) -> str:
     """`There is no folder 'runs/brt'. Did you mean 'bert'?`, of the first part of the path that is missing."""
     folder = what == "folder"

@@ -15,6 +15,7 @@ from plmkit.catalogue import CATALOGUE, find
 from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.doctor import Diagnosis
+from plmkit.errors import several
 from plmkit.model import Candidate
 from plmkit.recipe import CHOICES, Recipe, recipe_from_json
 from plmkit.run import Machine
@@ -131,7 +132,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         "longest line": f"{found.longest_line:,} characters ({found.longest_line_at})",
         "wrongly decoded": f"{found.replaced:,} characters",
         "examples": f"{found.examples:,} an epoch for {recipe.name}, {found.tokens_per_example:.0f} tokens long",
-        "held out": f"{found.held_out:,} documents, {found.held_out_tokens:,} tokens",
+        "held out": f"{several(found.held_out, 'document')}, {several(found.held_out_tokens, 'token')}",
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -18,7 +18,7 @@ from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
-from plmkit.errors import CheckpointError, FolderError, SettingError
+from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import read_parts, start_from
 from plmkit.network import Network
@@ -212,9 +212,9 @@ def check_fits(settings: Settings, material: Material, network: Network, example
 def tell(found: Diagnosis, screen: Screen) -> None:
     """What `plm doctor` would say, in short."""
     screen.say(
-        f"{found.documents:,} documents, {found.sentences:,} sentences, {found.tokens:,} tokens; "
-        f"{found.examples:,} training examples an epoch; "
-        f"{found.held_out:,} documents ({found.held_out_tokens:,} tokens) held out."
+        f"{several(found.documents, 'document')}, {several(found.sentences, 'sentence')}, "
+        f"{several(found.tokens, 'token')}; {several(found.examples, 'training example')} an epoch; "
+        f"{several(found.held_out, 'document')} ({several(found.held_out_tokens, 'token')}) held out."
     )
     for warning in found.warnings:
         screen.say(f"! {warning}")

@@ -9,6 +9,7 @@ from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.layers.vocabulary_head import COUNTED
 from plmkit.network import Network
+from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 
@@ -169,5 +170,7 @@ def test_the_token_table_can_begin_at_vectors_that_are_made_for_its_width():
     assert asked == [before.shape[1]]
     assert table[7, 1].item() == pytest.approx(COUNTED)
     assert table[7].count_nonzero() == 1
+    LearnedWeight(objective=MaskedLM(near_vectors=True)).build(made.model).start_vectors(vectors)
+    assert len(asked) == 2, "a weight that is learnt changes nothing of it"
     others = torch.arange(20) != 7
     assert torch.equal(table[others], before[others]), "where nothing is known, it stays as it is"
