@@ -67,13 +67,15 @@ def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
 
 
 def information(near: sparse.csr_array) -> sparse.csr_array:
-    """How much oftener than by chance two tokens stand near each other, as a logarithm; 0 where it is not oftener."""
+    """How much oftener than by chance two tokens stand near each other, as a logarithm; 0 where it is not oftener.
+
+    The counts are used up: they are the largest thing here, and are changed in place.
+    """
     totals = near.sum(1)
     smooth = totals**SMOOTHING
-    known = near.copy()
-    known.data *= smooth.sum()
-    known.data /= np.repeat(totals, np.diff(known.indptr))
-    known.data /= smooth[known.indices]
-    known.data = np.log(np.maximum(known.data, 1))
-    known.eliminate_zeros()
-    return known
+    near.data *= smooth.sum()
+    near.data /= np.repeat(totals, np.diff(near.indptr))
+    near.data /= smooth[near.indices]
+    np.log(np.maximum(near.data, 1, out=near.data), out=near.data)
+    near.eliminate_zeros()
+    return near
