@@ -7,9 +7,7 @@ from plmkit.data.randomness import generator
 from plmkit.data.shards import TokenStore, let_go
 
 REACH = 8  # tokens to either side that are near
-MOST_TOKENS = (
-    2_000_000  # of the text, in documents drawn at random, that are counted; the memory it takes grows with them
-)
+MOST_TOKENS = 2_000_000  # that are counted, in documents drawn at random: memory grows with them
 SMOOTHING = 0.75  # of how often a neighbour occurs: rare ones would weigh too much (Levy et al., 2015, 3.1)
 CHOICE, TURN = 41, 42  # purposes of random numbers
 

@@ -16,9 +16,7 @@ class MaskedLM:
 
     weight: float = 1.0
     frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
-    near_vectors: bool = (
-        False  # start the token vectors at which tokens stand near each other, as counted in the corpus
-    )
+    near_vectors: bool = False  # start the token vectors at which tokens stand near each other in the corpus
     name: ClassVar = "masked_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
