@@ -4,7 +4,12 @@
 >>> model = plmkit.load("runs/bert")  # doctest: +SKIP
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# Threads that wait for each other sleep instead of spinning, so that a busy machine gives the cores to those that
+# work. OpenMP reads this when torch is loaded: it is set before anything of ours can load it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load"]

@@ -24,10 +24,11 @@ from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, r
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import Exercise, Outcome, Trial
 from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, save_tensors
-from plmkit.training.device import choose_device, choose_dtype, set_threads
+from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
 from plmkit.training.progress import Screen
+from plmkit.training.threads import Threads
 
 LENGTH_STEP = 8
 FILES = ("train", "dev", "test")
@@ -60,24 +61,25 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
         if path and classes:
             check_classes(rows, classes, path)
     device = choose_device(order.machine.device)
-    choose_dtype(device, order.machine.dtype)  # refuses what this machine has not
-    set_threads(order.machine.threads)
+    threads = Threads(order.machine.threads, screen.say)
+    dtype = keep_dtype(device, order.machine.dtype, (read_run(order.out) or {}).get("dtype"), screen.say)
     asked = [readings_of(row.text, row.other, row.choices, order.kind) for row in train_rows]
     framed = frame_readings(asked, parts.tokenizer, parts.architecture.longest)
     task = settle_task(order, classes, framed, parts)
     framed = frame_readings(asked, parts.tokenizer, task.length)
-    about = describe(order, parts, task)
+    about = {**describe(order, parts, task), "dtype": name_of(dtype)}
     earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
     if earlier and (order.out / WEIGHTS).is_file():
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
         return earlier
     if earlier:
         screen.say(f"{order.out} holds this fine-tuning, but {WEIGHTS} is missing: it is done again.")
+    screen.say(computing(device, dtype))
     tell_cut(framed, task.length, screen)
     tell_unknown(framed, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(
         parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
-        train=train_rows, dev=dev_rows, test=test_rows, out=order.out,
+        train=train_rows, dev=dev_rows, test=test_rows, out=order.out, device=device, dtype=dtype, threads=threads,
     )  # fmt: skip
     with alone(order.out):
         return carry_out(order, exercise, about, screen)
@@ -149,7 +151,7 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     if about["kind"] != FINETUNE:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
     # the machine decides nothing that is learnt; of contents, whether they changed is told, not their checksums
-    compared = [name for name in wanted if name not in ("run", "contents")]
+    compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
     changed += rewritten(about, wanted)
     if changed:

@@ -24,12 +24,12 @@ from plmkit.tasks.judging import evaluate_rows
 from plmkit.tasks.rows import Row
 from plmkit.tasks.settings import TaskSettings
 from plmkit.training.checkpoint import WEIGHTS, put_weights, weights_of
-from plmkit.training.device import choose_device, choose_dtype
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.pretrain import interruptible
 from plmkit.training.progress import Screen
 from plmkit.training.room import memory_explained
+from plmkit.training.threads import Threads
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
 ORDER = 5  # the purpose of these random numbers
@@ -49,6 +49,9 @@ class Exercise:
     dev: list[Row]
     test: list[Row]
     out: Path
+    device: torch.device
+    dtype: torch.dtype
+    threads: Threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +87,7 @@ class Trial:
     def __init__(self, exercise: Exercise, seed: int, log: Log) -> None:
         settings, task, parts = exercise.settings, exercise.task, exercise.parts
         self.exercise, self.seed, self.log = exercise, seed, log
-        self.device = choose_device(exercise.machine.device)
+        self.device = exercise.device
         self.network = build(settings, parts, task, seed).to(self.device)
         self.epoch_steps = -(-len(exercise.framed) // settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
@@ -114,13 +117,14 @@ class Trial:
         with interruptible() as interrupted, screen.training(name) as bar:
 
             def watch(report: Report) -> bool:
+                exercise.threads.look()
                 self.note(report, bar)
                 return not interrupted()
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
                 train(
                     self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
-                    seed=self.seed, device=self.device, dtype=choose_dtype(self.device, exercise.machine.dtype),
+                    seed=self.seed, device=self.device, dtype=exercise.dtype,
                     rows_at_once=exercise.machine.rows_at_once,
                 )  # fmt: skip
             if interrupted():

@@ -1,14 +1,21 @@
 """Where and in which precision to compute."""
 
 import ctypes
+import functools
+import math
 import os
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 
 import torch
 
 from plmkit.errors import SettingError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WORTH = 1.3  # so much faster must a product in bfloat16 be, for all of a step to gain
+SMALL, LARGE = 128, 512  # sides of the products that are measured
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -26,36 +33,78 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
-    """bfloat16 where the hardware has it, float32 elsewhere."""
-    if name != "auto":
-        if name not in DTYPES:
-            raise SettingError(f"run.dtype takes auto, float32 or bfloat16; found '{name}'.")
-        if DTYPES[name] is torch.bfloat16 and not has_bfloat16(device):
-            raise SettingError(
-                f"run.dtype=bfloat16: this {device.type} only emulates it, a hundred times slower. Take float32."
-            )
-        return DTYPES[name]
-    return torch.bfloat16 if device.type == "cuda" and has_bfloat16(device) else torch.float32
+    """bfloat16 where it is really faster, float32 elsewhere; or the one that is named."""
+    if name not in ("auto", *DTYPES):
+        raise SettingError(f"run.dtype takes auto, float32 or bfloat16; found '{name}'.")
+    if name == "bfloat16" and not has_bfloat16(device):
+        raise SettingError(
+            f"run.dtype=bfloat16: this {device.type} only emulates it, more slowly than float32. Take auto or float32."
+        )
+    if name == "auto":
+        return torch.bfloat16 if has_bfloat16(device) else torch.float32
+    return DTYPES[name]
+
+
+def keep_dtype(device: torch.device, name: str, kept: str | None, say: Callable[[str], None]) -> torch.dtype:
+    """What a run computes in: as it began, where it continues; a change is told."""
+    if name == "auto" and kept == "float32":
+        return torch.float32
+    dtype = choose_dtype(device, name)
+    if kept and dtype is not DTYPES.get(kept):
+        why = f"run.dtype={name} asks for it" if name != "auto" else f"this {device.type} has no fast {kept}"
+        say(f"This run began in {kept} and continues in {name_of(dtype)}, because {why}.")
+    return dtype
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def computing(device: torch.device, dtype: torch.dtype) -> str:
+    """`Computing on cpu with 2 threads in float32.`"""
+    threads = torch.get_num_threads()
+    crew = f" with {threads} thread{'' if threads == 1 else 's'}" if device.type == "cpu" else ""
+    measured = device.type == "cpu" and dtype is torch.bfloat16
+    gain = f", measured {bfloat16_gain():.1f} times as fast as float32" if measured else ""
+    return f"Computing on {device.type}{crew} in {name_of(dtype)}{gain}."
 
 
 def has_bfloat16(device: torch.device) -> bool:
     """Is it done by the hardware? torch runs it anywhere, by emulation where need be."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type == "cpu":
-        flags = cpu_flags()
-        return "amx_bf16" in flags or "avx512_bf16" in flags
-    return False
+    return device.type == "cpu" and bfloat16_gain() >= WORTH
 
 
-def cpu_flags() -> frozenset[str]:
-    """What /proc/cpuinfo says the processor can do; nothing where there is no such file."""
+@functools.cache
+def bfloat16_gain() -> float:
+    """How many times as fast as in float32 this processor multiplies matrices in bfloat16, measured.
+
+    A processor that emulates it takes up to a hundred times as long, so a small product comes first. One thread,
+    timed by its own clock, says the same on a busy machine.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            line = next((line for line in file if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        return frozenset()
-    return frozenset(line.partition(":")[2].split())
+        gain = 1.0
+        for side in (SMALL, LARGE):
+            if gain > 0.5:
+                gain = product_seconds(side, torch.float32) / product_seconds(side, torch.bfloat16)
+        return gain
+    finally:
+        torch.set_num_threads(threads)
+
+
+def product_seconds(side: int, dtype: torch.dtype, tries: int = 5) -> float:
+    """Seconds of this thread that a product of two square matrices takes, the shortest of a few."""
+    factor = torch.ones(side, side, dtype=dtype)
+    torch.mm(factor, factor)
+    seconds = math.inf
+    for _ in range(tries):
+        begun = time.thread_time()
+        torch.mm(factor, factor)
+        seconds = min(seconds, time.thread_time() - begun)
+    return seconds
 
 
 def precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
@@ -84,4 +133,15 @@ def keep_memory() -> None:
 
 
 def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may run on, of which a container may have a share only."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, container_share())))
+
+
+def container_share(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
+    """How many cores a container gives, as in `150000 100000` for one and a half; without a limit, infinitely many."""
+    try:
+        limit, period = file.read_text(encoding="ascii").split()
+        return float(limit) / float(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return math.inf

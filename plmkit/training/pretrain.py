@@ -35,12 +35,13 @@ from plmkit.training.checkpoint import (
     save_tensors,
     weights_of,
 )
-from plmkit.training.device import choose_device, choose_dtype, set_threads
+from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, memory_explained
+from plmkit.training.threads import Threads
 
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
@@ -94,9 +95,10 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     if about:
         check_going_on(order.out, about)
     budget = whole_budget(order, about)
-    set_threads(order.settings.run.threads)
+    threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
-    dtype = choose_dtype(device, order.settings.run.dtype)
+    dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
+    screen.say(computing(device, dtype))
     if about is None:
         claim(order.out)
     material = prepare(
@@ -112,7 +114,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     check_weights(order.settings.recipe, material.tokenizer.vocabulary, device)
     network = build(order, material, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
-    wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key}
+    wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key, "dtype": name_of(dtype)}
     # a finished run goes on: its model stays usable until the new one is there
     if about and "checksum" in about and (order.out / WEIGHTS).is_file():
         wanted |= {"checksum": about["checksum"]}
@@ -123,7 +125,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         material.tokenizer.save(order.out)
         if not (state.step or order.start):
             state = begin(network, material, order.seed, screen)
-        result = run(order, budget, material, network, optimizer, state, device, dtype, screen)
+        result = run(order, budget, material, network, optimizer, state, device, dtype, threads, screen)
         if result is None:
             return wanted
         save_final(order.out, weights_of(network))
@@ -303,7 +305,7 @@ def check_same_network(theirs: Any, ours: Any, where: Path) -> None:
 
 def run(
     order: Order, budget: Budget, material: Material, network: Network, optimizer: torch.optim.Optimizer,
-    state: State, device: torch.device, dtype: torch.dtype, screen: Screen,
+    state: State, device: torch.device, dtype: torch.dtype, threads: Threads, screen: Screen,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Train to the end of the budget; None where the user stopped it before."""
     recipe, machine = order.settings.recipe, order.settings.run
@@ -311,7 +313,7 @@ def run(
     if machine.compile:
         network.model.compile()
     with Log(order.out, state.step) as log, interruptible() as interrupted, screen.training() as bar:
-        watch = Watch(order, budget, network, optimizer, valid, device, dtype, log, bar, interrupted, state)
+        watch = Watch(order, budget, network, optimizer, valid, device, dtype, threads, log, bar, interrupted, state)
         with memory_explained(LOWER, lambda: f"The run is saved up to step {watch.saved:,}."):
             state = train(
                 network, material.samples, optimizer, recipe.schedule, budget, watch,
@@ -330,12 +332,12 @@ class Watch:
 
     def __init__(
         self, order: Order, budget: Budget, network: Network, optimizer: torch.optim.Optimizer,
-        valid: list[Batch], device: torch.device, dtype: torch.dtype, log: Log, bar: Callable[..., None],
-        interrupted: Callable[[], bool], state: State,
+        valid: list[Batch], device: torch.device, dtype: torch.dtype, threads: Threads, log: Log,
+        bar: Callable[..., None], interrupted: Callable[[], bool], state: State,
     ) -> None:  # fmt: skip
         self.order, self.network, self.optimizer, self.valid = order, network, optimizer, valid
         self.device, self.dtype, self.log, self.bar, self.interrupted = device, dtype, log, bar, interrupted
-        self.machine = order.settings.run
+        self.machine, self.threads = order.settings.run, threads
         self.sums: dict[str, float] = {}
         self.since = state
         self.saved = state.step
@@ -344,6 +346,7 @@ class Watch:
 
     def __call__(self, report: Report) -> bool:
         state = report.state
+        self.threads.look()
         for name, loss in report.losses.items():
             self.sums[name] = self.sums.get(name, 0.0) + loss
         if state.step % self.machine.log_steps == 0:

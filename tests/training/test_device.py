@@ -3,29 +3,57 @@ import torch
 
 from plmkit.errors import SettingError
 from plmkit.training import device
-from plmkit.training.device import choose_device, choose_dtype, cpu_flags, has_bfloat16, precision, set_threads
+from plmkit.training.device import choose_device, choose_dtype, precision, set_threads
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("flags", [{"avx2"}, {"avx2", "avx512_bf16"}, {"amx_bf16", "avx512_bf16"}])
-def test_a_cpu_never_computes_in_bfloat16_unless_told(flags, monkeypatch):
-    monkeypatch.setattr(device, "cpu_flags", lambda: frozenset(flags))
-    assert choose_dtype(CPU) is torch.float32
+@pytest.mark.parametrize(("gain", "dtype"), [(0.02, torch.float32), (1.1, torch.float32), (1.9, torch.bfloat16)])
+def test_a_cpu_computes_in_bfloat16_where_that_is_measured_to_be_faster(gain, dtype, monkeypatch):
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: gain)
+    assert choose_dtype(CPU) is dtype
+
+
+def test_bfloat16_that_is_only_emulated_is_refused(monkeypatch):
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: 0.02)
+    with pytest.raises(SettingError, match=r"run\.dtype=bfloat16: this cpu only emulates it.* Take auto or float32\."):
+        choose_dtype(CPU, "bfloat16")
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: 1.9)
+    assert choose_dtype(CPU, "bfloat16") is torch.bfloat16
 
 
 @pytest.mark.parametrize(
-    ("flags", "has"),
-    [({"avx2", "avx512f", "avx512_vnni"}, False), (set(), False), ({"avx512_bf16"}, True), ({"amx_bf16"}, True)],
+    ("seconds", "gain"),
+    [
+        ({(128, "float32"): 1.0, (128, "bfloat16"): 100.0}, 0.01),  # emulated: the large one is never tried
+        ({(128, "float32"): 1.0, (128, "bfloat16"): 1.0, (512, "float32"): 9.0, (512, "bfloat16"): 5.0}, 1.8),
+    ],
 )
-def test_bfloat16_on_a_cpu_needs_hardware_that_has_it(flags, has, monkeypatch):
-    monkeypatch.setattr(device, "cpu_flags", lambda: frozenset(flags))
-    assert has_bfloat16(CPU) is has
-    if has:
-        assert choose_dtype(CPU, "bfloat16") is torch.bfloat16
-    else:
-        with pytest.raises(SettingError, match=r"run\.dtype=bfloat16: this cpu only emulates it.* Take float32\."):
-            choose_dtype(CPU, "bfloat16")
+def test_the_gain_is_a_ratio_of_measured_products(seconds, gain, monkeypatch):
+    monkeypatch.setattr(device, "product_seconds", lambda side, dtype: seconds[side, device.name_of(dtype)])
+    assert device.bfloat16_gain.__wrapped__() == pytest.approx(gain)
+
+
+def test_a_product_that_is_eight_times_the_work_takes_longer():
+    assert device.product_seconds(512, torch.float32) > 4 * device.product_seconds(128, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "fast", "dtype", "said"),
+    [
+        ("auto", None, True, torch.bfloat16, None),
+        ("auto", "float32", True, torch.float32, None),  # as it began, though bfloat16 would be faster
+        ("auto", "bfloat16", True, torch.bfloat16, None),
+        ("auto", "bfloat16", False, torch.float32, "this cpu has no fast bfloat16"),
+        ("float32", "bfloat16", True, torch.float32, "run.dtype=float32 asks for it"),
+    ],
+)
+def test_a_run_continues_as_it_began_or_says_why_not(asked, kept, fast, dtype, said, monkeypatch):
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: 1.9 if fast else 0.02)
+    told: list[str] = []
+    assert device.keep_dtype(CPU, asked, kept, told.append) is dtype
+    expected = [f"This run began in {kept} and continues in {device.name_of(dtype)}, because {said}."] if said else []
+    assert told == expected
 
 
 def test_a_gpu_computes_in_bfloat16_where_its_hardware_has_it(monkeypatch):
@@ -59,11 +87,6 @@ def test_the_best_device_is_taken(monkeypatch):
 def test_a_device_that_is_not_there_is_refused(name):
     with pytest.raises(SettingError, match=f"run.device={name} is not on this machine; take auto, or cpu"):
         choose_device(name)
-
-
-def test_flags_are_those_the_system_tells():
-    flags = cpu_flags()
-    assert all(flag and " " not in flag for flag in flags)
 
 
 def test_float32_computes_as_it_is_and_bfloat16_in_a_context():

@@ -1,0 +1,63 @@
+"""How many threads compute: as many as there are cores that other programs leave free."""
+
+import time
+from collections.abc import Callable
+
+from plmkit.training import device
+from plmkit.training.usage import BEGUN, others, usage
+
+SHORTEST = 0.25  # seconds that a look takes in at least; the system counts in hundredths
+EVERY = 5.0  # seconds between two looks while a run is under way
+
+
+def wanted(cores: int, busy: float) -> int:
+    """One thread for each core that is free on average, at least one: threads that wait for a core hold up the rest."""
+    return max(1, min(cores, round(cores - busy)))
+
+
+class Threads:
+    """The threads of a run: settled when it starts, looked at again while it is under way; or as many as are asked for.
+
+    A number that is asked for stays, and with it the last bits of every result.
+    """
+
+    def __init__(self, asked: int | None, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.cores = device.available_cores()
+        self.fixed = asked is not None or self.cores == 1 or BEGUN is None
+        self.last = BEGUN
+        self.leaning = self.count = device.set_threads(asked or self.cores)
+        if not self.fixed:
+            self.start()
+
+    def start(self) -> None:
+        """Importing torch has taken longer than a look needs, so most often nothing is waited for."""
+        assert self.last is not None
+        time.sleep(max(0.0, self.last.clock + SHORTEST - time.monotonic()))
+        busy = self.busy()
+        self.change(wanted(self.cores, busy), busy)
+        self.leaning = self.count
+
+    def look(self) -> None:
+        """Called after every step: now and then, see what others use; two looks that agree change the number."""
+        if self.fixed or self.last is None or time.monotonic() - self.last.clock < EVERY:
+            return
+        busy = self.busy()
+        count = wanted(self.cores, busy)
+        if count == self.leaning:
+            self.change(count, busy)
+        self.leaning = count
+
+    def busy(self) -> float:
+        before, self.last = self.last, usage()
+        return others(before, self.last) if before and self.last else 0.0
+
+    def change(self, count: int, busy: float) -> None:
+        if count == self.count:
+            return
+        self.count = device.set_threads(count)
+        threads = "1 thread" if count == 1 else f"{count} threads"
+        if count < self.cores:
+            self.say(f"Other programs use {busy:.1f} of {self.cores} cores: computing with {threads}.")
+        else:
+            self.say(f"The cores are free again: computing with {threads}.")

@@ -1,0 +1,155 @@
+"""Threads follow the cores that other programs leave free."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from plmkit.training import device, threads, usage
+from plmkit.training.threads import Threads, wanted
+from plmkit.training.usage import Usage, others
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+class Clock:
+    """A machine whose other programs keep `busy` cores busy while time is moved on by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+        self.now, self.total, self.busy = 100.0, 0.0, 0.0
+        monkeypatch.setattr(device, "available_cores", lambda: cores)
+        monkeypatch.setattr(threads, "usage", self.usage)
+        monkeypatch.setattr(threads.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(threads, "BEGUN", self.usage())
+
+    def usage(self) -> Usage:
+        return Usage(clock=self.now, busy=self.total, own=0.0)
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+        self.total += self.busy * seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch, cores=2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "busy", "count"),
+    [(2, 0.0, 2), (2, 0.4, 2), (2, 0.7, 1), (2, 1.9, 1), (8, 1.0, 7), (8, 7.9, 1), (1, 0.0, 1)],
+)
+def test_a_thread_for_each_free_core_and_one_at_least(cores, busy, count):
+    assert wanted(cores, busy) == count
+
+
+def test_what_this_process_used_is_not_what_others_used():
+    before, after = Usage(clock=10.0, busy=50.0, own=5.0), Usage(clock=14.0, busy=57.0, own=8.0)
+    assert others(before, after) == 1.0
+    assert others(before, before) == 0.0
+
+
+def test_a_quiet_machine_gives_all_cores_in_silence(clock):
+    said: list[str] = []
+    clock.pass_by(1.0)
+    crew = Threads(None, said.append)
+    assert (crew.count, torch.get_num_threads(), said) == (2, 2, [])
+
+
+def test_a_busy_machine_is_noticed_at_the_start_and_said(clock):
+    said: list[str] = []
+    clock.busy = 1.0
+    clock.pass_by(1.0)
+    Threads(None, said.append)
+    assert torch.get_num_threads() == 1
+    assert said == ["Other programs use 1.0 of 2 cores: computing with 1 thread."]
+
+
+def test_load_that_comes_and_goes_changes_the_threads_of_a_run_after_two_looks(clock):
+    said: list[str] = []
+    clock.pass_by(1.0)
+    crew = Threads(None, said.append)
+    clock.busy = 1.2
+    clock.pass_by(threads.EVERY + 0.1)
+    crew.look()
+    assert torch.get_num_threads() == 2  # a moment's load is no reason
+    clock.pass_by(1.0)
+    crew.look()  # too early to look again
+    clock.pass_by(threads.EVERY)
+    crew.look()
+    assert torch.get_num_threads() == 1
+    clock.busy = 0.0
+    for _ in range(2):
+        clock.pass_by(threads.EVERY + 0.1)
+        crew.look()
+    assert torch.get_num_threads() == 2
+    assert said == [
+        "Other programs use 1.2 of 2 cores: computing with 1 thread.",
+        "The cores are free again: computing with 2 threads.",
+    ]
+
+
+def test_a_number_that_is_asked_for_stays(clock):
+    said: list[str] = []
+    clock.busy = 2.0
+    clock.pass_by(1.0)
+    crew = Threads(2, said.append)
+    for _ in range(3):
+        clock.pass_by(threads.EVERY + 0.1)
+        crew.look()
+    assert (torch.get_num_threads(), said) == (2, [])
+
+
+def test_without_counts_of_the_system_all_cores_are_taken(clock, monkeypatch):
+    monkeypatch.setattr(threads, "BEGUN", None)
+    assert Threads(None, print).count == 2
+
+
+def spin(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.skipif(usage.BEGUN is None, reason="this system has no /proc/stat")
+def test_the_system_counts_a_busy_child_as_another_program():
+    before = usage.usage()
+    child = multiprocessing.get_context("spawn").Process(target=spin, args=(1.5,))
+    child.start()
+    time.sleep(1.2)
+    after = usage.usage()
+    child.terminate()
+    child.join()
+    assert before is not None and after is not None
+    assert others(before, after) > 0.2
+    assert after.own - before.own < 0.6
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_sleep_from_the_first_import_on_unless_the_user_chose(given, found):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": given} if given else {}
+    code = "import sys, plmkit.cli, os; assert 'torch' not in sys.modules; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == found
+
+
+def test_a_container_has_the_cores_that_it_is_given(tmp_path, monkeypatch):
+    file = tmp_path / "cpu.max"
+    for text, share in (("150000 100000\n", 1.5), ("max 100000\n", float("inf")), ("", float("inf"))):
+        file.write_text(text)
+        assert device.container_share(file) == share
+    assert device.container_share(tmp_path / "none") == float("inf")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(device, "container_share", lambda: 1.5)
+    assert device.available_cores() == 2
