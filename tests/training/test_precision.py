@@ -1,0 +1,80 @@
+"""A run in bfloat16: chosen by a measurement, kept in the folder, and computed where it matters."""
+
+import json
+from collections import Counter
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from plmkit.catalogue import find
+from plmkit.data.samples import Position
+from plmkit.run import settle
+from plmkit.training import device
+from plmkit.training.loop import accumulate
+from plmkit.training.prepare import prepare
+from plmkit.training.progress import Screen
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that is fast in bfloat16."""
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: 1.9)
+
+
+def dtype_of(folder) -> str:
+    return json.loads((folder / "run.json").read_text())["dtype"]
+
+
+def test_a_pretraining_run_keeps_its_precision_and_says_when_it_cannot(
+    corpus, tmp_path, plm, tiny_settings, fast, monkeypatch
+):
+    command = ["pretrain", "bert-tiny", corpus, "--out", tmp_path / "run", *tiny_settings]
+    first = plm(*command, "--steps", 2)
+    assert first.code == 0, first.err
+    assert "Computing on cpu with 1 thread in bfloat16, measured 1.9 times as fast as float32." in first.err
+    assert dtype_of(tmp_path / "run") == "bfloat16"
+    monkeypatch.setattr(device, "bfloat16_gain", lambda: 0.02)
+    other = plm(*command, "--steps", 1, "--extend")
+    assert other.code == 0, other.err
+    assert (
+        "This run began in bfloat16 and continues in float32, because this cpu has no fast bfloat16.\n"
+        "Computing on cpu with 1 thread in float32." in other.err
+    )
+    assert dtype_of(tmp_path / "run") == "float32"
+
+
+def test_a_fine_tuning_says_and_keeps_its_precision(pretrained, rows_file, tmp_path, plm, fast):
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "tuned"]
+    ran = plm(*command, "--epochs", 1, "--set", "run.threads=1")
+    assert ran.code == 0, ran.err
+    assert "Computing on cpu with 1 thread in bfloat16, measured 1.9 times as fast as float32." in ran.err
+    assert dtype_of(tmp_path / "tuned") == "bfloat16"
+    assert "holds this fine-tuning, finished" in plm(*command, "--epochs", 1, "--set", "run.dtype=float32").err
+
+
+class Products(TorchDispatchMode):
+    """Counts the multiplications of all matrix products, by precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work: Counter[torch.dtype] = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.overloadpacket.__name__ in ("mm", "addmm", "bmm", "baddbmm"):
+            first, second = [value for value in args if isinstance(value, torch.Tensor)][-2:]
+            self.work[first.dtype] += first.numel() * second.shape[-1]
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["bert-tiny", "gpt2-tiny", "electra-tiny", "xlnet-tiny"])
+def test_in_bfloat16_hardly_a_product_stays_in_float32(name, corpus):
+    settings = settle(find(name), ["run.threads=1", "tokenizer.size=300"])
+    material = prepare(settings, [str(corpus)], None, 0, Screen())
+    network = settings.recipe.build(material.tokenizer.vocabulary)
+    batch, _ = material.samples.next(Position(), 1, settings.recipe.schedule.lengths[0][1])
+    with Products() as counted:
+        accumulate(network, batch, torch.device("cpu"), torch.bfloat16, None)
+    total = sum(counted.work.values())
+    assert total > 0
+    assert counted.work[torch.bfloat16] / total > 0.97, counted.work
