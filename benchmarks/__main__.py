@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import (
+    contention,
     evaluation_speed,
     generation_speed,
     gpt_speed,
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "recipe_speed": recipe_speed,
     "resident": resident,
     "xlnet_speed": xlnet_speed,
+    "contention": contention,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

@@ -11,8 +11,10 @@ import typer
 from plmkit import __version__
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
 from plmkit.tasks.kinds import KINDS
+from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
 if TYPE_CHECKING:
+    from plmkit.model import Model
     from plmkit.training.progress import Screen
 
 
@@ -265,10 +267,9 @@ def evaluate(
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
     from plmkit import show
     from plmkit.evaluation import can_be_read, evaluate_text
-    from plmkit.loading import load
     from plmkit.tasks.use import evaluate_file
 
-    loaded = load(model)
+    loaded = opened(model)
     if can_be_read(loaded):
         scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory))
         if not scores["comparable"]:
@@ -294,10 +295,9 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict classes with probabilities, or numbers, for the rows of a file."""
-    from plmkit.loading import load
     from plmkit.tasks.use import predict_file
 
-    predict_file(load(model), file, out, screen(), as_json=as_json)
+    predict_file(opened(model), file, out, screen(), as_json=as_json)
 
 
 @app.command(epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'))
@@ -309,9 +309,8 @@ def fill(
 ) -> None:
     """Fill the blanks in a text."""
     from plmkit import show
-    from plmkit.loading import load
 
-    blanks = load(model).fill(text, top=top)
+    blanks = opened(model).fill(text, top=top)
     if as_json:
         print_json({"text": text, "blanks": [[vars(candidate) for candidate in blank] for blank in blanks]})
     else:
@@ -355,14 +354,13 @@ def generate(
     """Let a left-to-right model (GPT, LSTM, Transformer-XL, XLNet) go on with a text, shown as it is written."""
     from plmkit.generation.use import prompts_of, write_texts
     from plmkit.generation.writing import Writing
-    from plmkit.loading import load
 
     writing = Writing(
         tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, length_penalty=length_penalty,
         stop=tuple(stop or ()), n=n, seed=seed,
     )  # fmt: skip
     given = prompts_of(prompts or [], file)
-    write_texts(load(model), given, writing, screen(), as_json=as_json)
+    write_texts(opened(model), given, writing, screen(), as_json=as_json)
 
 
 @app.command(epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"))
@@ -374,9 +372,8 @@ def score(
 ) -> None:
     """Tell how likely a model finds each text; of a masked model, by its pseudo-likelihood."""
     from plmkit.generation.use import score_file
-    from plmkit.loading import load
 
-    score_file(load(model), file, out, screen(), as_json=as_json)
+    score_file(opened(model), file, out, screen(), as_json=as_json)
 
 
 @app.command(
@@ -417,14 +414,13 @@ def prompt(
     from plmkit import show
     from plmkit.generation.prompting import Prompting, as_told, ask
     from plmkit.generation.shots import read_labels, read_tasks
-    from plmkit.loading import load
 
     prompting = Prompting(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
     asked, shown = read_tasks(task, train, kind, read_labels(labels))
-    told = as_told(ask(load(model).author, asked, shown, prompting))
+    told = as_told(ask(opened(model).author, asked, shown, prompting))
     if told["shots"] < shots:
         screen().say(f"Only {told['shots']} of {shots} demonstrations fit into the model's context.")
     if as_json:
@@ -447,10 +443,9 @@ def embed(
     as_json: Json = False,
 ) -> None:
     """Turn texts into vectors."""
-    from plmkit.loading import load
     from plmkit.tasks.use import embed_file
 
-    told = embed_file(load(model), file, needed(out), level, screen())
+    told = embed_file(opened(model), file, needed(out), level, screen())
     if as_json:
         print_json(told)
 
@@ -504,6 +499,16 @@ def demo(
         print_json(told)
     else:
         show.demo(told)
+
+
+def opened(model: Path) -> "Model":
+    """The model in the folder, and as many threads to compute with as there are free cores."""
+    from plmkit.loading import load
+    from plmkit.training.threads import Threads
+
+    loaded = load(model)
+    Threads(None, screen().say)
+    return loaded
 
 
 def screen() -> "Screen":

@@ -52,6 +52,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("generation_speed", 2),
         ("gpt_speed", 2),
         ("xlnet_speed", 2),
+        ("contention", 6),
     ],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):

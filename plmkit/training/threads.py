@@ -8,6 +8,7 @@ from plmkit.training.usage import BEGUN, others, usage
 
 SHORTEST = 0.25  # seconds that a look takes in at least; the system counts in hundredths
 EVERY = 5.0  # seconds between two looks while a run is under way
+LONGEST = 15.0  # what was longer ago than this says nothing of now
 
 
 def wanted(cores: int, busy: float) -> int:
@@ -24,8 +25,8 @@ class Threads:
     def __init__(self, asked: int | None, say: Callable[[str], None]) -> None:
         self.say = say
         self.cores = device.available_cores()
-        self.fixed = asked is not None or self.cores == 1 or BEGUN is None
-        self.last = BEGUN
+        self.last = BEGUN if BEGUN and time.monotonic() - BEGUN.clock < LONGEST else usage()
+        self.fixed = asked is not None or self.cores == 1 or self.last is None
         self.leaning = self.count = device.set_threads(asked or self.cores)
         if not self.fixed:
             self.start()

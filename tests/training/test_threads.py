@@ -98,6 +98,23 @@ def test_load_that_comes_and_goes_changes_the_threads_of_a_run_after_two_looks(c
     ]
 
 
+def test_what_was_long_ago_says_nothing_of_now(clock):
+    said: list[str] = []
+    clock.pass_by(threads.LONGEST + 1)
+    clock.busy = 1.0
+
+    def sleep(seconds: float) -> None:
+        assert seconds == pytest.approx(threads.SHORTEST)
+        clock.pass_by(seconds)
+
+    threads.time.sleep, slept = sleep, threads.time.sleep
+    try:
+        Threads(None, said.append)
+    finally:
+        threads.time.sleep = slept
+    assert said == ["Other programs use 1.0 of 2 cores: computing with 1 thread."]
+
+
 def test_a_number_that_is_asked_for_stays(clock):
     said: list[str] = []
     clock.busy = 2.0
@@ -111,6 +128,7 @@ def test_a_number_that_is_asked_for_stays(clock):
 
 def test_without_counts_of_the_system_all_cores_are_taken(clock, monkeypatch):
     monkeypatch.setattr(threads, "BEGUN", None)
+    monkeypatch.setattr(threads, "usage", lambda: None)
     assert Threads(None, print).count == 2
 
 
