@@ -3,49 +3,63 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch.nn import functional
 
 from plmkit.catalogue import find
 from plmkit.data.docstrings import docstring_task
 from plmkit.errors import FolderError
 from plmkit.files import cache_folder, write_json
-from plmkit.loading import load
+from plmkit.loading import Parts, model_of, network_of, read_parts
+from plmkit.model import Model
 from plmkit.run import Machine, claim, read_run, settle
 from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
 from plmkit.tasks.kinds import find_kind
-from plmkit.tasks.rows import read_rows
+from plmkit.tasks.rows import Row, read_rows
 from plmkit.tasks.settings import TaskSettings
+from plmkit.training.checkpoint import weights_of
+from plmkit.training.log import METRICS
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
 
 RECIPE = "bert-mini"
 RESULTS = "demo.json"
-SENTENCES = (
-    "return a new [MASK] with the same shape as the input.",
-    "raises an [MASK] if the argument is not a number.",
-    "if the file does not [MASK], an error is raised.",
-    "this function returns [MASK] if the two arrays are equal.",
-    "the default [MASK] is none.",
-)
+TOKENS = 450_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
+TASK = TaskSettings(epochs=12, length=64, pooling="mean")
+SENTENCES = {  # what was left out of each, as the documentation has it
+    "axis (int, [MASK]): the axis along which to sum.": "optional",
+    "by [MASK], the result is a copy of the input.": "default",
+    "for [MASK], if the list is empty, none is returned.": "example",
+    "returns a new [MASK] with the same size as the input.": "tensor",
+    "the data [MASK] of the returned array.": "type",
+}
+WORDS = ("float", "rows", "file", "server", "gradient")
 
 
 def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]:
-    """Pretrain, fine-tune with and without it, fill five blanks, and say where everything is."""
+    """Pretrain, fine-tune with and without it, fill five blanks, find neighbours, and say where everything is."""
     begun = time.perf_counter()
     if (out / RESULTS).is_file():
         screen.say(f"{out} holds a finished demo; this is what it found. Name another --out to run one again.")
         return read_results(out / RESULTS)
-    if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it goes on
+    if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it continues
         claim(out)
-    screen.say(f"1. Pretraining {RECIPE} for {minutes:g} minutes on the documentation of Python, torch and numpy.")
+    screen.say(
+        f"1. Pretraining {RECIPE} on the documentation of Python, torch and numpy that is on this machine: "
+        f"{TOKENS:,} tokens, {minutes:g} minutes at most."
+    )
     order = Order(
         settings=settle(find(RECIPE), []),
         corpora=(),
         out=out / "pretrained",
-        budget=Budget(seconds=60 * minutes),
+        budget=Budget(tokens=TOKENS, seconds=60 * minutes),
         seed=seed,
     )
     about = pretrain(order, screen)
@@ -58,24 +72,21 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         screen.say(f"{number}. Fine-tuning {kind}.")
         task = TaskOrder(
             model=out / "pretrained", kind=find_kind("classify"), train=train, dev=dev, test=test,
-            out=out / f"task-{name}", task=TaskSettings(epochs=3, length=64, scratch=scratch),
-            machine=Machine(), seed=seed,
+            out=out / f"task-{name}", task=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
         )  # fmt: skip
         earlier = read_run(task.out)
         done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)
         scores[name] = done["result"]["test"]["accuracy"]
-    model = load(out / "pretrained")
-    blanks = [
-        {"text": text, "answers": [(c.token, round(c.probability, 4)) for c in model.fill(text, top=4)[0]]}
-        for text in SENTENCES
-    ]
+    parts = read_parts(out / "pretrained")
     told = {
         **scores,
         "margin": scores["pretrained"] - scores["scratch"],
-        "commonest": commonest(train, test),
-        "minutes": minutes,
+        **baselines(read_rows(train, paired=False), read_rows(test, paired=False)),
+        "pretraining": {name: about["result"][name] for name in ("steps", "tokens", "seconds")},
         "held_out_loss": about["result"].get("valid/masked_lm"),
-        "blanks": blanks,
+        "losses": losses(out / "pretrained"),
+        "blanks": blanks(model_of(parts), untrained(parts, seed)),
+        "neighbours": neighbours(parts, WORDS),
         "seconds": round(time.perf_counter() - begun, 1),
         "out": str(out),
         "files": {
@@ -96,8 +107,60 @@ def read_results(path: Path) -> dict[str, Any]:
         raise FolderError(f"{path} cannot be read: {error}. Remove it, or name another --out.") from error
 
 
-def commonest(train: Path, test: Path) -> float:
-    """Accuracy of always giving the commonest training label."""
-    label = Counter(row.label for row in read_rows(train, paired=False)).most_common(1)[0][0]
-    rows = read_rows(test, paired=False)
-    return sum(row.label == label for row in rows) / len(rows)
+def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
+    """Accuracies without a network: the commonest training label, and a linear model over weighted word counts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
+
+    counts = Counter(row.label for row in train)
+    commonest = counts.most_common(1)[0][0]
+    linear = make_pipeline(TfidfVectorizer(sublinear_tf=True), LinearSVC())
+    linear.fit([row.text for row in train], [row.label for row in train])
+    return {
+        "labels": len(counts),
+        "train_rows": len(train),
+        "commonest": sum(row.label == commonest for row in test) / len(test),
+        "linear": float(linear.score([row.text for row in test], [row.label for row in test])),
+    }
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    """Tokens read and the masked-word loss there, as the run logged them."""
+    with open(run / METRICS, encoding="utf-8") as lines:
+        logged = [json.loads(line) for line in lines]
+    return [(line["tokens"], line["train/masked_lm"]) for line in logged if "train/masked_lm" in line]
+
+
+def untrained(parts: Parts, seed: int) -> Model:
+    """The same network with random weights."""
+    torch.manual_seed(seed)
+    return model_of(replace(parts, weights=weights_of(network_of(parts))))
+
+
+def blanks(trained: Model, random: Model) -> list[dict[str, Any]]:
+    """How both models fill each sentence, and the word that was left out."""
+    return [
+        {
+            "text": text,
+            "word": word,
+            "answers": [(c.token, round(c.probability, 4)) for c in trained.fill(text, top=3)[0]],
+            "untrained": [(c.token, round(c.probability, 4)) for c in random.fill(text, top=1)[0]],
+        }
+        for text, word in SENTENCES.items()
+    ]
+
+
+def neighbours(parts: Parts, words: Sequence[str], top: int = 5) -> dict[str, list[str]]:
+    """The whole words whose token vectors point most nearly the same way."""
+    vocabulary = parts.tokenizer.vocabulary
+    whole = [number for number, token in enumerate(vocabulary.tokens) if token.isalpha() and len(token) > 2]
+    vectors = functional.normalize(parts.weights["model.embed.tokens.weight"][whole], dim=1)
+    places = {vocabulary.tokens[number]: place for place, number in enumerate(whole)}
+    found = {}
+    for word in words:
+        if word in places:
+            likeness = vectors @ vectors[places[word]]
+            best = likeness.topk(min(top + 1, len(whole))).indices.tolist()
+            found[word] = [vocabulary.tokens[whole[place]] for place in best if place != places[word]][:top]
+    return found

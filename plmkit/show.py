@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.chart import curve
 from plmkit.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.doctor import Diagnosis
@@ -227,21 +228,41 @@ def blanks(found: list[list[Candidate]]) -> None:
 
 
 def demo(told: dict[str, Any]) -> None:
-    console.print("\n[bold]Which part of the library does a passage document?[/] (accuracy on unseen passages)")
+    work = told["pretraining"]
+    console.print(
+        f"\n[bold]Loss on masked words[/] over {work['tokens']:,} tokens, in {work['seconds'] / 60:.1f} minutes"
+    )
+    for line in curve(told["losses"]):
+        console.print(Text(line, style="cyan"))
+    console.print(
+        f"\n[bold]Which of {told['labels']} parts of the library does a passage document?[/] "
+        f"Accuracy on unseen passages, learnt from {told['train_rows']:,} labelled ones"
+    )
     table = Table(box=None, show_header=False)
-    table.add_row("pretrained, then fine-tuned", f"{told['pretrained']:.3f}")
-    table.add_row("the same network from random weights", f"{told['scratch']:.3f}")
-    table.add_row("always the commonest answer", f"{told['commonest']:.3f}")
+    for name, score in (
+        ("pretrained, then fine-tuned", told["pretrained"]),
+        ("the same network from random weights", told["scratch"]),
+        ("TF-IDF and a linear model", told["linear"]),
+        ("always the commonest answer", told["commonest"]),
+    ):
+        table.add_row(name, f"{score:.3f}", Text("█" * round(40 * score), style="green"))
     console.print(table)
-    margin = told["margin"]
-    verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
-    console.print(f"Pretraining for {told['minutes']:g} minutes [bold]{verdict}[/].\n")
-    console.print("[bold]Five blanks, filled by the pretrained model[/]")
+    for other, score in (("random weights", told["scratch"]), ("TF-IDF", told["linear"])):
+        margin = told["pretrained"] - score
+        verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
+        console.print(f"Against {other}, pretraining [bold]{verdict}[/].")
+    console.print("\n[bold]Blanks[/], filled by the pretrained model, and by an untrained one")
     for blank in told["blanks"]:
         console.print(Text(f"  {blank['text']}"))
-        console.print(
-            Text("    " + ", ".join(f"{token} {value:.2f}" for token, value in blank["answers"]), style="dim")
-        )
+        best = "    " + "  ".join(f"{token} {value:.0%}" for token, value in blank["answers"])
+        random = ", ".join(f"{token} {value:.2%}" for token, value in blank["untrained"])
+        console.print(Text(best, style="green").append(f"    untrained: {random}", style="dim"))
+    console.print("\n[bold]Neighbours[/]: words whose vectors it moved close together")
+    for word, close in told["neighbours"].items():
+        console.print(Text(f"  {word:<10}").append(", ".join(close), style="green"))
     console.print(f"\n{told['seconds'] / 60:.1f} minutes in all. Everything is in {told['out']}:", markup=False)
     for name, meaning in told["files"].items():
         console.print(f"  {name}  {meaning}", markup=False)
+    console.print("\n[bold]The same with your own files[/]")
+    console.print("  plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10")
+    console.print("  plm finetune runs/mine --task classify --train train.csv --out runs/mine-labels")

@@ -42,28 +42,52 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(demonstration, "find", lambda name: recipe)
     monkeypatch.setattr(prepare, "docstring_corpus", lambda cache: corpus)
     monkeypatch.setattr(demonstration, "docstring_task", lambda cache: tuple(files))
+    monkeypatch.setattr(demonstration, "TOKENS", 4_000)
+    monkeypatch.setattr(demonstration, "WORDS", ("new", "raise", "zebra"))
+    monkeypatch.setattr(demonstration, "TASK", replace(demonstration.TASK, epochs=1))
     return tmp_path
 
 
-def test_the_demo_prints_both_scores_their_margin_five_blanks_and_where_everything_is(small, plm):
+def test_the_demo_prints_scores_beside_what_is_simpler_blanks_neighbours_and_where_everything_is(small, plm):
     out = small / "runs" / "demo"
-    ran = plm("demo", "--out", out, "--minutes", "0.01")
+    ran = plm("demo", "--out", out, "--minutes", "5")
     assert ran.code == 0, ran.err
     told = json.loads((out / "demo.json").read_text())
-    assert f"pretrained, then fine-tuned           {told['pretrained']:.3f}" in ran.out
-    assert f"the same network from random weights  {told['scratch']:.3f}" in ran.out
-    assert f"always the commonest answer           {12 / 18:.3f}" in ran.out
+    for name, score in (
+        ("pretrained, then fine-tuned", told["pretrained"]),
+        ("the same network from random weights", told["scratch"]),
+        ("TF-IDF and a linear model", told["linear"]),
+        ("always the commonest answer", 12 / 18),
+    ):
+        assert f"{name:<37} {score:.3f}" in ran.out
     assert told["margin"] == told["pretrained"] - told["scratch"]
-    assert ("wins by" if told["margin"] > 0 else "LOSES by") in ran.out
-    assert f"{abs(told['margin']):.3f}" in ran.out
-    assert len(told["blanks"]) == 5
+    for other, score in (("random weights", told["scratch"]), ("TF-IDF", told["linear"])):
+        margin = told["pretrained"] - score
+        verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
+        assert f"Against {other}, pretraining {verdict}." in ran.out
+    assert {"new", "raise"} <= told["neighbours"].keys()
+    assert "new" not in told["neighbours"]["new"]
     for blank in told["blanks"]:
         assert blank["text"] in ran.out
-        assert len(blank["answers"]) == 4
+        assert len(blank["answers"]) == 3
+        token, probability = blank["untrained"][0]
+        assert f"untrained: {token} {probability:.2%}" in ran.out
+        assert blank["answers"][0] != blank["untrained"][0]
+    assert f"{told['losses'][0][1]:.2f} ┤" in ran.out  # the curve begins at its highest
     assert str(out) in ran.out
     for name in told["files"]:
         assert (out / name).exists()
         assert name in ran.out
+    assert "plm pretrain bert-mini my_texts/ --out runs/mine" in ran.out
+    assert "plm finetune runs/mine --task classify --train train.csv --out runs/mine-labels" in ran.out
+
+
+def test_the_work_of_the_demo_is_bounded_by_tokens_as_well_as_by_minutes(small, plm, monkeypatch):
+    monkeypatch.setattr(demonstration, "TOKENS", 600)
+    ran = plm("demo", "--out", small / "out", "--minutes", "60", "--json")
+    assert ran.code == 0, ran.err
+    assert 600 <= ran.json["pretraining"]["tokens"] < 800
+    assert "600 tokens, 60 minutes at most" in ran.err
 
 
 def test_the_demo_as_json_is_one_object(small, plm):

@@ -29,7 +29,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long to train: one of the three."""
+    """How long to train: until the first of those that are given is spent."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -37,13 +37,15 @@ class Budget:
 
     def progress(self, state: "State", seconds: float) -> float:
         """The share that is spent, from 0 to 1."""
+        shares = []
         if self.steps is not None:
-            return state.step / self.steps
+            shares.append(state.step / self.steps)
         if self.tokens is not None:
-            return state.tokens / self.tokens
-        assert self.seconds is not None
-        left = self.seconds - state.before
-        return (seconds - state.before) / left if left > 0 else float(state.step > 0)
+            shares.append(state.tokens / self.tokens)
+        if self.seconds is not None:
+            left = self.seconds - state.before
+            shares.append((seconds - state.before) / left if left > 0 else float(state.step > 0))
+        return max(shares)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -204,6 +204,13 @@ def test_a_budget_of_tokens_ends_with_the_step_that_reaches_it_and_counts_no_pad
     assert reports[-1].progress == 1.0
 
 
+def test_the_first_budget_that_is_spent_ends_the_run():
+    both = Budget(tokens=100, seconds=60.0)
+    assert both.progress(State(step=1, tokens=50), 6.0) == 0.5
+    assert both.progress(State(step=1, tokens=50), 48.0) == 0.8
+    assert both.progress(State(step=1, tokens=100), 6.0) == 1.0
+
+
 def test_a_budget_of_seconds_ends_on_time_with_its_rate_near_nothing():
     begun = time.perf_counter()
     reports, state = descend(Slope((1.0,)), Budget(seconds=0.6), source=Same(seconds=0.01))
