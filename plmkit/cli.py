@@ -485,7 +485,7 @@ def import_(
 @app.command(epilog=examples("plm demo --out runs/demo"))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything that the demo writes.")] = Path("runs/demo"),
-    minutes: Annotated[float, typer.Option(help="How long to pretrain.")] = 2.0,
+    minutes: Annotated[float, typer.Option(help="How long to pretrain at most.")] = 2.5,
     seed: Annotated[int, typer.Option(help="Another seed, another draw.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -26,7 +26,7 @@ def small(tmp_path, monkeypatch):
 
     corpus = tmp_path / "documentation.txt"
     corpus.write_text("\n\n".join("\n".join(text() for _ in range(4)) for _ in range(40)), encoding="utf-8")
-    files = [tmp_path / f"{part}.tsv" for part in ("train", "dev", "test")]
+    files = [tmp_path / f"{part}.tsv" for part in ("train", "test")]
     for file in files:
         rows = [f"{text()}\t{label}" for label in ("maths", "files", "files") for _ in range(6)]
         file.write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
@@ -40,6 +40,7 @@ def small(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(device, "available_cores", lambda: 1)
     monkeypatch.setattr(demonstration, "find", lambda name: recipe)
+    monkeypatch.setattr(demonstration, "SETTINGS", ())
     monkeypatch.setattr(prepare, "docstring_corpus", lambda cache: corpus)
     monkeypatch.setattr(demonstration, "docstring_task", lambda cache: tuple(files))
     monkeypatch.setattr(demonstration, "TOKENS", 4_000)
