@@ -1,4 +1,4 @@
-"""Writing files and folders so that a crash or a full disk leaves the old one or the new one, never half."""
+"""Reading JSON, and writing files and folders so that a crash leaves the old one or the new one, never half."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from plmkit.errors import FolderError
+from plmkit.arguments import kind_of
+from plmkit.errors import FolderError, InputError
 
 fcntl: Any
 try:
@@ -52,6 +53,23 @@ def put_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
+    """The object in a JSON file; anything else is refused in a sentence that names the file."""
+    try:
+        if path.exists() and not path.is_file():  # a device or a pipe might never end
+            raise InputError(f"{path} is not a file. Copy it again from where it came.")
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except RecursionError as error:
+        raise InputError(f"{path} cannot be read: its JSON is nested too deeply. Copy it again.") from error
+    except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
+        raise InputError(f"{path} cannot be read as JSON: {error}. Copy it again.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds {kind_of(found)}, not an object of {of}.")
+    return found
 
 
 @contextmanager

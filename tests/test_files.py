@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.errors import FolderError
+from plmkit.errors import FolderError, InputError
 from plmkit.files import (
     alone,
     cache_folder,
     explained,
     leftovers,
     new_folder,
+    read_json,
     sweep,
     unfinished,
     write_json,
@@ -124,3 +125,37 @@ def test_a_folder_is_one_process_at_a_time(tmp_path):
         pass
     with alone(out):  # free again
         assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b"[1, 2]", "holds a list of 2, not an object of settings"),
+        (b"3", "holds an int (3), not an object of settings"),
+        (b'{"a": ', "cannot be read as JSON: Expecting value"),
+        (b'{"a": "\xff"}', "cannot be read as JSON: 'utf-8' codec"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "cannot be read as JSON: Exceeds the limit"),
+    ],
+    ids=["deep", "list", "number", "cut", "not utf-8", "digits"],
+)
+def test_json_that_is_no_object_is_refused_by_name(tmp_path, content, says):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        read_json(path)
+    assert str(error.value).startswith(f"{path} ")
+    assert says in str(error.value)
+
+
+def test_json_that_is_an_object_is_read_with_or_without_a_mark_of_its_encoding(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"名": 1}', encoding="utf-8-sig")
+    assert read_json(path) == {"名": 1}
+
+
+def test_json_that_is_not_a_file_or_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_json(tmp_path / "config.json")
+    with pytest.raises(InputError, match="/dev/zero is not a file"):
+        read_json(Path("/dev/zero"))

@@ -1,7 +1,6 @@
 """Weights to and from Hugging Face's folders: each family says its names, this file reads and writes."""
 
 import importlib.util
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.files import new_folder, write_json
+from plmkit.files import new_folder, read_json, write_json
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -134,12 +133,7 @@ def modern_norm(name: str) -> str:
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], Family]:
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / CONFIG} cannot be read: {error}.") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{folder / CONFIG} holds a {type(config).__name__}, not an object of settings.")
+    config = read_json(folder / CONFIG)
     family = family_named(config["model_type"]) if "model_type" in config else family_by_names(folder)
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)

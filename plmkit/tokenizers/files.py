@@ -12,6 +12,7 @@ from tokenizers import normalizers
 
 from plmkit.data.vocabulary import END_OF_TEXT, WORD_END, Vocabulary
 from plmkit.errors import InputError, not_there
+from plmkit.files import read_json
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
 
@@ -64,7 +65,7 @@ def read_tokenizer(path: Path) -> tuple[RustTokenizer, dict[str, str]]:
     if path.name in (*BYTE_FILES, *MERGES_FILES):
         return read_byte_bpe(path, config), config.named
     if path.suffix == ".json":
-        return read_json(path, config), config.named
+        return read_whole(path, config), config.named
     return read_vocabulary(path, config), config.named
 
 
@@ -77,24 +78,15 @@ def read_config(folder: Path) -> Config:
         "tokenize_chinese_chars": "space_chinese",
         "add_prefix_space": "add_prefix_space",
     }
-    found = read_object(folder / SPECIAL_FILE) | read_object(folder / CONFIG_FILE)
+    beside = [folder / name for name in (SPECIAL_FILE, CONFIG_FILE)]
+    found: dict[str, Any] = {}
+    for path in beside:
+        found |= read_json(path) if path.is_file() else {}
     named = {role: name_in(found.get(theirs)) for role, theirs in THEIR_ROLES.items()}
     return Config(
         rules={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
         named={role: name for role, name in named.items() if name},
     )
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(read(path))
-    except ValueError as error:
-        raise InputError(f"{path} is not valid JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} holds a {type(found).__name__}, not an object of settings.")
-    return found
 
 
 def name_in(entry: Any) -> str:
@@ -103,7 +95,8 @@ def name_in(entry: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def read_json(path: Path, config: Config) -> RustTokenizer:
+def read_whole(path: Path, config: Config) -> RustTokenizer:
+    """A tokenizer.json, which says nearly everything."""
     try:
         rust = RustTokenizer.from_str(read(path))
     except InputError:
@@ -157,12 +150,9 @@ def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
 
 
 def read_numbers(path: Path) -> dict[str, int]:
-    try:
-        numbers = json.loads(read(path))
-    except ValueError as error:
-        raise InputError(f"{path.name} is not valid JSON: {error}.") from error
-    if not isinstance(numbers, dict) or not all(type(number) is int and number >= 0 for number in numbers.values()):
-        raise InputError(f"{path.name} is not an object of tokens and their numbers.")
+    numbers = read_json(path, "tokens and their numbers")
+    if not all(type(number) is int and number >= 0 for number in numbers.values()):
+        raise InputError(f"{path} is not an object of tokens and their numbers.")
     return numbers
 
 

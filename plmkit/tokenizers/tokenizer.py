@@ -201,6 +201,8 @@ def load_tokenizer(path: str | Path, needed: Iterable[str] | None = None) -> Tok
         rust, named = files.read_tokenizer(path)
         return Tokenizer(rust, named, needed)
     except InputError as error:
+        if str(error).startswith(str(path.parent)):  # it names a file beside this one
+            raise
         raise InputError(f"{path}: {error}") from error
 
 

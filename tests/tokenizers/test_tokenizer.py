@@ -268,8 +268,11 @@ def byte_files(folder, **changed):
 
 
 BAD_BYTE_FILES = {
-    "vocabulary is not JSON": ({"vocab.json": "{"}, "vocab.json is not valid JSON"),
-    "vocabulary is a list": ({"vocab.json": "[1]"}, "vocab.json is not an object of tokens and their numbers"),
+    "vocabulary is not JSON": ({"vocab.json": "{"}, "vocab.json cannot be read as JSON"),
+    "vocabulary is a list": (
+        {"vocab.json": "[1]"},
+        "vocab.json holds a list of 1, not an object of tokens and their numbers",
+    ),
     "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not an object of tokens and their numbers"),
     "a merge of one": ({"merges.txt": "#version: 0.2\na b\nab\n"}, "merges.txt, line 3: a merge is two tokens"),
     "a merge of three": ({"merges.txt": "a b c\n"}, "merges.txt, line 1: a merge is two tokens"),
