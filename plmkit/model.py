@@ -113,7 +113,8 @@ class Model:
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in by_length(rows):
             states, batch = self.states([rows[number] for number in numbers])
-            special = torch.tensor([number for part in self.tokenizer.vocabulary.frame(2) for number in part])
+            framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
+            special = torch.tensor(framing, dtype=torch.long)
             words = batch.visible & ~torch.isin(batch.tokens, special.to(self.device))
             for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
                 chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()

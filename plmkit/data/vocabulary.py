@@ -45,6 +45,7 @@ class Vocabulary:
     mark: str = CONTINUATION  # how a token shows whether it begins a word
     separators: int = 1  # between the two texts of a pair
     second: int = 1  # the segment of the second text
+    opens: bool = False  # a row begins with the end of a text, where there is no [CLS] and the tokenizer's files say so
     closes: bool = False  # [CLS] stands last, in a segment of its own, and padding first (Yang et al., 2019)
 
     @classmethod
@@ -109,9 +110,9 @@ class Vocabulary:
     def frame(self, texts: int) -> tuple[list[int], list[int], list[int]]:
         """The special tokens before a row of one text or two, between the two, and behind them.
 
-        A model that was only trained to go on has no frame: a text begins behind the end of another.
+        A model that was only trained to go on has no frame, unless its tokenizer's files say otherwise.
         """
-        before = self.end if self.cls == MISSING else self.cls
+        before = self.end if self.opens else self.cls
         after = self.sep if self.extract == MISSING else self.extract
         between = [self.sep] * self.separators if texts == 2 else []
         if self.closes:

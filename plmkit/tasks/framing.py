@@ -39,12 +39,18 @@ def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, 
     before, between, after = vocabulary.frame(1 if second is None else 2)
     if second is None:
         kept = first[: longest - vocabulary.specials(1)]
-        tokens = np.concatenate([before, kept, after]).astype(np.int64)
+        tokens = joined([before, kept, after], vocabulary)
         return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
     cut_first, cut_second = cuts(len(first), len(second), longest - vocabulary.specials(2))
     a, b = len(first) - cut_first, len(second) - cut_second
-    tokens = np.concatenate([before, first[:a], between, second[:b], after]).astype(np.int64)
+    tokens = joined([before, first[:a], between, second[:b], after], vocabulary)
     return Framed(tokens=tokens, second=len(before) + a + len(between), cut=cut_first + cut_second)
+
+
+def joined(parts: Sequence[np.ndarray | list[int]], vocabulary: Vocabulary) -> np.ndarray:
+    """One row; a text of nothing that nothing frames is the end of a text, for a network needs something to read."""
+    tokens = np.concatenate(parts).astype(np.int64)
+    return tokens if len(tokens) else np.array([vocabulary.end])
 
 
 def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int) -> list[Framed]:

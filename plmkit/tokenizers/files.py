@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as RustTokenizer
-from tokenizers import normalizers
+from tokenizers import normalizers, pre_tokenizers
 
-from plmkit.data.vocabulary import END_OF_TEXT, WORD_END, Vocabulary
+from plmkit.data.vocabulary import END_OF_TEXT, ROLES, WORD_END, XLNET_NAMES, Vocabulary
 from plmkit.errors import InputError, not_there
 from plmkit.files import read_json
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
@@ -23,6 +23,10 @@ BYTE_FILES = ("vocab.json", "encoder.json", GPT1_ENCODER)  # GPT-2, RoBERTa and 
 MERGES_FILES = ("merges.txt", "vocab.bpe", GPT1_MERGES)  # each beside the vocabulary at its place
 PIECES_FILE = "spiece.model"  # SentencePiece
 FOUND = (TOKENIZER_FILE, VOCABULARY_FILE, *BYTE_FILES, PIECES_FILE)  # in this order
+MODEL_FILE = "config.json"  # of the network that the tokenizer is of
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # their classes that take tokenizer.json at its word
+THEIR_DEFAULTS = {"lowercase": True, "strip_accents": None, "space_chinese": True, "add_prefix_space": False}
+CASED_SHARE = 0.1  # of the words of a vocabulary, with capitals; of BERT's cased one 31 %
 MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
 THEIR_ROLES = {
     "pad": "pad_token",
@@ -38,8 +42,13 @@ THEIR_ROLES = {
 class Config:
     """What Hugging Face's settings beside a tokenizer say of it."""
 
-    rules: dict[str, bool] = field(default_factory=dict)
+    said: dict[str, bool] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)  # special tokens by role
+    has_class: bool = False  # a class or a model is named: what is not said is what transformers means by silence
+    generic: bool = False  # that class reads tokenizer.json and nothing else
+
+    def rule(self, name: str, otherwise: Any) -> Any:
+        return self.said.get(name, THEIR_DEFAULTS[name] if self.has_class else otherwise)
 
 
 def find_file(path: Path) -> Path:
@@ -70,7 +79,7 @@ def read_tokenizer(path: Path) -> tuple[RustTokenizer, dict[str, str]]:
 
 
 def read_config(folder: Path) -> Config:
-    """Settings of case, accents, Chinese and names; they overrule the tokenizer.json beside them."""
+    """Settings of case, accents, Chinese, spaces and names; they overrule the tokenizer.json beside them."""
     names = {
         "do_lower_case": "lowercase",
         "strip_accents": "strip_accents",
@@ -84,8 +93,10 @@ def read_config(folder: Path) -> Config:
         found |= read_json(path) if path.is_file() else {}
     named = {role: name_in(found.get(theirs)) for role, theirs in THEIR_ROLES.items()}
     return Config(
-        rules={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
+        said={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
         named={role: name for role, name in named.items() if name},
+        has_class="tokenizer_class" in found or (folder / MODEL_FILE).is_file(),
+        generic=found.get("tokenizer_class") in GENERIC,
     )
 
 
@@ -103,11 +114,15 @@ def read_whole(path: Path, config: Config) -> RustTokenizer:
         raise
     except Exception as error:  # the Rust library raises nothing narrower
         raise InputError(f"this is not a tokenizer.json: {error}.") from error
-    rules = rust.normalizer
+    if config.generic:
+        return rust
+    rules, cutter = rust.normalizer, rust.pre_tokenizer
     if isinstance(rules, normalizers.BertNormalizer):
-        rules.lowercase = config.rules.get("lowercase", rules.lowercase)
-        rules.strip_accents = config.rules.get("strip_accents", rules.strip_accents)
-        rules.handle_chinese_chars = config.rules.get("space_chinese", rules.handle_chinese_chars)
+        rules.lowercase = config.rule("lowercase", rules.lowercase)
+        rules.strip_accents = config.rule("strip_accents", rules.strip_accents)
+        rules.handle_chinese_chars = config.rule("space_chinese", rules.handle_chinese_chars)
+    if isinstance(cutter, pre_tokenizers.ByteLevel):
+        cutter.add_prefix_space = config.rule("add_prefix_space", cutter.add_prefix_space)
     return rust
 
 
@@ -117,12 +132,14 @@ def read_vocabulary(path: Path, config: Config) -> RustTokenizer:
     if tokens == [""]:
         raise InputError("this file is empty. A vocabulary has one token per line.")
     Vocabulary.from_tokens(tokens, named=config.named)  # refuses a token said twice, which a dictionary would swallow
-    rules = {name: config.rules[name] for name in ("strip_accents", "space_chinese") if name in config.rules}
-    return bert_rules(tokens, lowercase=config.rules.get("lowercase", not has_capitals(tokens)), **rules)
+    rules = {name: config.said[name] for name in ("strip_accents", "space_chinese") if name in config.said}
+    return bert_rules(tokens, lowercase=config.rule("lowercase", not is_cased(tokens)), **rules)
 
 
-def has_capitals(tokens: Iterable[str]) -> bool:
-    return any(re.search("[A-Z]", token) and not MARKER.fullmatch(token) for token in tokens)
+def is_cased(tokens: Iterable[str]) -> bool:
+    """Are capitals usual in it? A few may have been added to a vocabulary that has none."""
+    words = [token for token in tokens if re.search("[A-Za-z]", token) and not MARKER.fullmatch(token)]
+    return sum(bool(re.search("[A-Z]", word)) for word in words) > CASED_SHARE * len(words)
 
 
 def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
@@ -133,7 +150,7 @@ def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
     try:
         if any(token.endswith(WORD_END) for token in numbers):
             return word_end_rules(numbers, merges, unknown=config.named.get("unknown", "<unk>"))
-        rust = byte_rules(numbers, merges, add_prefix_space=config.rules.get("add_prefix_space", False))
+        rust = byte_rules(numbers, merges, add_prefix_space=config.said.get("add_prefix_space", False))
     except Exception as error:  # the Rust library raises nothing narrower
         raise InputError(f"the merges do not fit the vocabulary: {error}.") from error
     if END_OF_TEXT in numbers:
@@ -169,12 +186,16 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
 
 
 def read_sentencepiece(path: Path, config: Config) -> RustTokenizer:
-    """A SentencePiece model with ALBERT's cleaning before it, unless the settings beside it say otherwise."""
+    """A SentencePiece model with ALBERT's cleaning before it, or XLNet's, which keeps capitals."""
     found = read_pieces(path)
-    Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # refuses a piece said twice
-    rules = {"lowercase": config.rules.get("lowercase", True), "keep_accents": config.rules.get("keep_accents", False)}
+    vocabulary = Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # none said twice
+    is_xlnet = tuple(vocabulary.roles[role] for role in ROLES) == XLNET_NAMES
     try:
-        normalizer = albert_normalizer(charsmap=found.charsmap, **rules)
+        normalizer = albert_normalizer(
+            charsmap=found.charsmap,
+            lowercase=config.said.get("lowercase", not is_xlnet),
+            keep_accents=config.said.get("keep_accents", False),
+        )
     except Exception as error:  # the Rust library raises nothing narrower
         raise InputError("the map by which it normalises characters is damaged.") from error
     rust = unigram_rules(found.pieces, unknown=found.unknown, normalizer=normalizer, byte_fallback=found.byte_fallback)

@@ -1,10 +1,13 @@
 """The rules of each kind of tokenizer, as the Rust library applies them."""
 
+import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN, WORD_END
@@ -83,7 +86,7 @@ def kind_of(rust: RustTokenizer) -> Kind:
     name = type(rust.model).__name__
     if name == "WordPiece":
         return WORD_PIECES
-    if name == "BPE" and first_piece(rust, "é") == "Ã©":
+    if name == "BPE" and first_piece(rust, "é").removeprefix(BYTE_SPACE) == "Ã©":
         lost = BYTES - rust.get_vocab(with_added_tokens=False).keys()
         if lost:
             raise InputError(f"{len(lost)} of the 256 bytes have no token, so some text could not be told apart.")
@@ -157,7 +160,7 @@ def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | 
     """ALBERT's cleaning: typed quotes, accents, case; then SentencePiece's own map, or its rules (Nmt and NFKC)."""
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not keep_accents:
-        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+        steps += [normalizers.NFKD(), normalizers.Replace(Regex(combining()), "")]
     if lowercase:
         steps += [normalizers.Lowercase()]
     if charsmap:
@@ -165,3 +168,15 @@ def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | 
     else:
         steps += [normalizers.Replace("\0", ""), normalizers.Nmt(), normalizers.NFKC()]
     return normalizers.Sequence(steps)
+
+
+@cache
+def combining() -> str:
+    """A pattern of the accents that ALBERT's and XLNet's released code drops, those that Python calls combining.
+
+    The library's StripAccents drops all marks, and with them the vowel signs of Hindi and Thai.
+    """
+    marks = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
+    begins = [code for code, before in zip(marks, [-1, *marks], strict=False) if code != before + 1]
+    ends = [code for code, after in zip(marks, [*marks[1:], -1], strict=True) if code != after - 1]
+    return "[" + "".join(f"{chr(begin)}-{chr(end)}" for begin, end in zip(begins, ends, strict=True)) + "]"

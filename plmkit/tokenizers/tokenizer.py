@@ -224,6 +224,8 @@ def vocabulary_of(
     vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark, needed=needed)
     if closes(rust, vocabulary):
         return replace(vocabulary, closes=True)
+    if opens(rust, vocabulary):
+        vocabulary = replace(vocabulary, opens=True)
     separators, second = framing_of(rust, kind, vocabulary)
     return replace(vocabulary, separators=separators, second=second)
 
@@ -260,6 +262,11 @@ def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
     return ids[-2:] == [vocabulary.sep, vocabulary.cls]
 
 
+def opens(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
+    """Does the file put the end of a text before a text, as some of GPT-2 do?"""
+    return vocabulary.cls == MISSING != vocabulary.end and rust.encode("a").ids[:1] == [vocabulary.end]
+
+
 def special_token(name: str, *, lstrip: bool) -> AddedToken:
     return AddedToken(name, special=True, normalized=False, lstrip=lstrip)
 
@@ -274,7 +281,7 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
         [known.get(name) or special_token(name, lstrip=name in takes_space) for name in vocabulary.roles.values()]
     )
     rust.decoder = kind.decoder
-    if vocabulary.lacks(("cls", "sep")):
+    if vocabulary.lacks(("cls", "sep")) and not vocabulary.opens:
         rust.post_processor = kind.trimmer or processors.Sequence([])  # nothing frames a text
         return rust
     before, between, after = (vocabulary.names(part) for part in vocabulary.frame(2))

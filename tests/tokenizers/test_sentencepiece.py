@@ -1,10 +1,13 @@
 """SentencePiece's own file, written here byte by byte as its format says."""
 
 import struct
+import unicodedata
 
 import pytest
+from transformers import XLNetTokenizer
 
 from plmkit.errors import InputError
+from plmkit.tokenizers.rules import albert_normalizer
 from plmkit.tokenizers.sentencepiece import ends_in_number_comma, pieces_in, varint
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
@@ -118,3 +121,38 @@ def test_any_bytes_are_read_or_refused(tmp_path):
             load_tokenizer(tmp_path)
         except InputError as error:
             assert "spiece.model" in str(error)
+
+
+XLNET_PIECES = [
+    ("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), ("<cls>", 0.0, CONTROL),
+    ("<sep>", 0.0, CONTROL), ("<pad>", 0.0, CONTROL), ("<mask>", 0.0, CONTROL), ("<eod>", 0.0, CONTROL),
+    ("▁", -2.0, NORMAL), ("▁The", -3.0, NORMAL), ("▁the", -3.5, NORMAL), *((letter, -9.0, NORMAL) for letter in "TheC"),
+]  # fmt: skip
+
+
+def test_xlnets_keeps_capitals_as_its_class_does_unless_settings_say_otherwise(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(model(XLNET_PIECES))
+    tokenizer = load_tokenizer(tmp_path)
+    theirs = XLNetTokenizer(vocab=[(text, score) for text, score, _ in XLNET_PIECES])
+    for text in ("The Thé", "the TeC"):
+        assert tokenizer.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.vocabulary.names(tokenizer.encode("The")) == ["▁The"]
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.vocabulary.names(tokenizer.encode("The")) == ["▁the"]
+
+
+WORDS_WITH_MARKS = ["हिन्दी", "தமிழ்", "ไทยเพื่อน", "Café Ångström", "ΐ", "שָׁלוֹם", "が ぱ", "한국어", "e\u0301\u0302"]
+
+
+@pytest.mark.parametrize("word", WORDS_WITH_MARKS)
+def test_the_accents_that_go_are_those_of_the_released_code_and_vowel_signs_stay(word):
+    decomposed = unicodedata.normalize("NFKD", word)
+    wanted = "".join(letter for letter in decomposed if not unicodedata.combining(letter)).lower()
+    made = albert_normalizer(lowercase=True, keep_accents=False).normalize_str(word)
+    assert made == unicodedata.normalize("NFKC", wanted)
+
+
+def test_hindi_keeps_its_vowels_and_english_loses_its_accents():
+    made = albert_normalizer(lowercase=True, keep_accents=False)
+    assert made.normalize_str("हिन्दी Café") == "हिनदी cafe"

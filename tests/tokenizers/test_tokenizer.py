@@ -157,16 +157,16 @@ def test_a_worker_process_gets_the_same_tokenizer():
 @pytest.mark.parametrize(
     ("extra", "lowercase"),
     [
-        ("the", True),
-        ("The", False),
-        ("##T", False),
-        ("<S>", True),  # of the Chinese vocabulary
-        ("É", True),  # the guess is made on ASCII alone
+        (["the"], True),
+        (["COVID"], True),  # one added to an uncased vocabulary
+        (["The", "##T"], False),
+        (["<S>", "<T>"], True),  # of the Chinese vocabulary
+        (["É", "Ü"], True),  # the guess is made on ASCII alone
     ],
 )
-def test_a_lone_vocabulary_is_lower_case_unless_a_word_has_capitals(tmp_path, extra, lowercase):
+def test_a_lone_vocabulary_is_lower_case_unless_a_tenth_of_its_words_has_capitals(tmp_path, extra, lowercase):
     path = tmp_path / "vocab.txt"
-    path.write_text("\n".join([*SPECIAL_TOKENS, extra]), encoding="utf-8")
+    path.write_text("\n".join([*SPECIAL_TOKENS, *"abcdefghijk", *extra]), encoding="utf-8")
     assert load_tokenizer(path).lowercase is lowercase
 
 

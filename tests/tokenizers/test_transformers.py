@@ -1,10 +1,15 @@
 """Saved folders give the same tokens in Hugging Face's library."""
 
+import json
 import shutil
 
 import pytest
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
 
-from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.data.vocabulary import SPECIAL_TOKENS
+from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -28,10 +33,7 @@ def folder(request, tmp_path):
 
 
 @pytest.fixture
-def theirs(folder, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    from transformers import AutoTokenizer
-
+def theirs(folder):
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -62,8 +64,6 @@ def test_special_tokens_have_their_roles(folder, theirs):
 
 
 def test_a_folder_with_a_model_beside_the_tokenizer_is_read_alike(folder, theirs):
-    from transformers import AutoTokenizer
-
     (folder / "config.json").write_text('{"model_type": "bert", "vocab_size": 400}')
     again = AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
@@ -114,8 +114,6 @@ def other(request, tmp_path):
 
 
 def test_other_kinds_have_the_same_tokens_with_a_model_beside_them_and_without(other):
-    from transformers import AutoTokenizer
-
     folder, _, model = other
     ours = load_tokenizer(folder)
     for _ in range(2):
@@ -126,8 +124,6 @@ def test_other_kinds_have_the_same_tokens_with_a_model_beside_them_and_without(o
 
 
 def test_other_kinds_frame_rows_as_our_vocabulary_says(other):
-    from transformers import AutoTokenizer
-
     folder, _, model = other
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     vocabulary = ours.vocabulary
@@ -180,8 +176,6 @@ def test_a_vocabulary_and_its_merges_are_roberta(tmp_path):
 
 
 def test_a_gpt2_vocabulary_gets_special_tokens_behind_its_own(tmp_path):
-    import json
-
     from transformers import GPT2Tokenizer
 
     ByteBPE(size=400).train(MIXED * 2).save(tmp_path)
@@ -196,3 +190,80 @@ def test_a_gpt2_vocabulary_gets_special_tokens_behind_its_own(tmp_path):
     assert len(content) - 1 in ours.vocabulary.special
     for text in [*MIXED[:-1], "one<|endoftext|>two"]:
         assert theirs(text)["input_ids"] == ours.encode(text)
+
+
+# Settings that a folder says, or leaves to the class that transformers has for it
+
+
+def say(folder, name: str, **changes) -> None:
+    """Change settings in a JSON file; None takes one out."""
+    path = folder / name
+    found = (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}) | changes
+    path.write_text(json.dumps({key: value for key, value in found.items() if value is not None}))
+
+
+def same_tokens(folder, texts) -> None:
+    theirs, ours = AutoTokenizer.from_pretrained(folder), load_tokenizer(folder)
+    for text in texts:
+        assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"], text
+
+
+def test_a_token_with_a_capital_does_not_make_an_uncased_vocabulary_cased(tmp_path):
+    tokens = [*SPECIAL_TOKENS, "the", "cat", "covid", "COVID", "[NEW]"]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    say(tmp_path, "config.json", model_type="bert")
+    same_tokens(tmp_path, ["The CAT", "COVID covid"])
+    assert load_tokenizer(tmp_path).encode("The CAT") == [5, 6]
+
+
+@pytest.mark.parametrize("kind", ["BertTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("said", [True, False, None])
+@pytest.mark.parametrize("written", [True, False])
+def test_the_case_is_what_their_class_makes_of_both_files(tmp_path, kind, said, written):
+    WordPiece(size=400, lowercase=written, min_frequency=1).train(TEXTS).save(tmp_path)
+    say(tmp_path, "tokenizer_config.json", tokenizer_class=kind, do_lower_case=said, strip_accents=None)
+    same_tokens(tmp_path, TEXTS[:6])
+
+
+@pytest.mark.parametrize("kind", ["RobertaTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("said", [True, False, None])
+@pytest.mark.parametrize("written", [True, False])
+def test_the_space_before_a_text_is_what_their_class_makes_of_both_files(tmp_path, kind, said, written):
+    ByteBPE(size=400).train(MIXED * 2).save(tmp_path)
+    say(tmp_path, "tokenizer_config.json", tokenizer_class=kind, add_prefix_space=said)
+    say(tmp_path, "tokenizer.json", pre_tokenizer=byte_level(written))
+    same_tokens(tmp_path, [*MIXED[:-1], " spaced", "\ntext"])
+
+
+def byte_level(add_prefix_space: bool) -> dict:
+    return {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
+
+
+def test_the_space_before_a_text_is_added_without_a_tokenizer_file_too_and_survives_saving(tmp_path):
+    StreamByteBPE(size=400).train(MIXED * 2).save(tmp_path / "one")
+    (tmp_path / "one" / "tokenizer.json").unlink()
+    say(tmp_path / "one", "tokenizer_config.json", tokenizer_class="GPT2Tokenizer", add_prefix_space=True)
+    same_tokens(tmp_path / "one", MIXED)
+    ours = load_tokenizer(tmp_path / "one")
+    assert ours.vocabulary.names(ours.encode("the"))[0].startswith("Ġ")
+    ours.save(tmp_path / "two")
+    same_tokens(tmp_path / "two", MIXED)
+    assert load_tokenizer(tmp_path / "two").encode("the") == ours.encode("the")
+
+
+def test_gpt2_has_no_frame_but_the_one_that_its_files_say(tmp_path):
+    StreamByteBPE(size=400).train(MIXED * 2).save(tmp_path)
+    bare, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert bare.vocabulary.frame(1) == ([], [], [])
+    assert bare.encode("the cat") == theirs("the cat")["input_ids"]
+    end = bare.vocabulary.end
+    rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    rust.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A", pair="<|endoftext|> $A $B", special_tokens=[("<|endoftext|>", end)]
+    )
+    rust.save(str(tmp_path / "tokenizer.json"))
+    ours, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.vocabulary.frame(1) == ([end], [], [])
+    assert [end, *ours.encode("the cat")] == theirs("the cat")["input_ids"]
+    ours.save(tmp_path / "again")
+    assert load_tokenizer(tmp_path / "again").vocabulary == ours.vocabulary
