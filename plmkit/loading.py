@@ -11,7 +11,9 @@ from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
-from plmkit.interop.huggingface import CONFIG, is_huggingface, read_config, read_weights
+from plmkit.interop.hub import find_model
+from plmkit.interop.huggingface import class_in, our_weights, read_config, unused_head
+from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.pair import discriminator_alone, generator_alone
@@ -59,7 +61,7 @@ class Parts:
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
-    """The model in a run folder or a Hugging Face folder, ready to use."""
+    """The model in a run folder or a Hugging Face folder, or of that name on the hub, ready to use."""
     return model_of(read_parts(folder), device)
 
 
@@ -91,7 +93,7 @@ def without_generator(parts: Parts) -> Parts:
 
 
 def read_parts(folder: str | Path) -> Parts:
-    folder = arguments.folder(folder)
+    folder = find_model(arguments.folder(folder))
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
@@ -105,22 +107,27 @@ def read_parts(folder: str | Path) -> Parts:
     elif is_huggingface(folder):
         parts = from_hub(folder)
     else:
-        raise FolderError(f"{folder} is not a model: it holds neither run.json nor config.json with model.safetensors.")
+        raise FolderError(no_model(folder))
+    check_whole(parts)
+    return parts
+
+
+def check_whole(parts: Parts) -> None:
+    """Refuse a model without a token table, or with a tokenizer that knows more tokens."""
     if not parts.vocabulary_size:
-        raise CheckpointError(f"{folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
+        raise CheckpointError(f"{parts.folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
-            f"{folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "
+            f"{parts.folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "
             f"but the model knows {parts.vocabulary_size:,}. The files do not belong together."
         )
-    return parts
 
 
 def advice(folder: Path) -> str:
     """What to give instead of a folder that is not there."""
     if str(folder) in CATALOGUE:
         return f"It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR."
-    return "Give a run folder or a Hugging Face folder."
+    return "Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese."
 
 
 def from_run(folder: Path, about: dict[str, Any]) -> Parts:
@@ -173,39 +180,42 @@ def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def from_hub(folder: Path) -> Parts:
-    config, family = read_config(folder)
+    return foreign_parts(folder, read_safetensors(folder))
+
+
+def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
+    """A Hugging Face folder whose weights have been read; a head that nothing here uses is named and left out."""
+    config, family = read_config(folder, theirs)
     try:
         architecture = family.architecture(config, folder)
-    except (TypeError, ValueError, SettingError) as error:
+    except (TypeError, ValueError, AttributeError, SettingError) as error:
         raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
-    weights = read_weights(folder, family, architecture)
-    task = None
-    if "heads.label.classify.weight" in weights:
-        check_classifier(folder, config, weights, hasattr(architecture, "pooler"))
-        outputs = len(weights["heads.label.classify.weight"])
-        labels = config.get("id2label", {})
-        numeric = outputs == 1 or config.get("problem_type") == "regression"
-        kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
-        classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
-        task = Task(kind=kind, classes=classes, pooling="first", length=architecture.longest)
-    tokenizer = load_tokenizer(folder, getattr(architecture, "needs", None))
+    weights = our_weights(theirs, folder, family, architecture)
+    if head := unused_head(theirs, config, family, architecture):
+        Screen().say(f"! {folder} is a {head}. That head is not used here, only the network below it.")
+    if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
+        weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
     return Parts(
-        folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task,
-        model_type=family.MODEL_TYPE,
+        folder=folder, architecture=architecture, weights=weights, model_type=family.MODEL_TYPE,
+        tokenizer=load_tokenizer(folder, getattr(architecture, "needs", None)),
+        task=foreign_task(folder, config, weights, architecture),
     )  # fmt: skip
 
 
-def check_classifier(folder: Path, config: dict[str, Any], weights: dict[str, Tensor], pooled: bool) -> None:
-    """A head called `classifier` may judge tokens, or choices, or several labels at once: ours judges whole texts."""
-    said = next(iter(config.get("architectures") or ["?ForSequenceClassification"]))
-    if not said.endswith("ForSequenceClassification") or config.get("problem_type") == "multi_label_classification":
-        found = config.get("problem_type") if said.endswith("ForSequenceClassification") else said
-        raise InputError(
-            f"{folder} holds a {found}, which cannot be used here; classifiers of one label a text can.\n"
-            "To begin from its encoder, save it without its head."
-        )
-    if pooled and not any(name.startswith("model.pooler") for name in weights):
+def foreign_task(
+    folder: Path, config: dict[str, Any], weights: dict[str, Tensor], architecture: Architecture
+) -> Task | None:
+    """What a classifier or a regressor of texts answers."""
+    if "heads.label.classify.weight" not in weights:
+        return None
+    if hasattr(architecture, "pooler") and not any(name.startswith("model.pooler") for name in weights):
         raise CheckpointError(f"{folder / WEIGHTS} has a classifier but not the pooler that it reads. Save it whole.")
+    outputs = len(weights["heads.label.classify.weight"])
+    labels = config.get("id2label") or {}
+    numeric = outputs == 1 or config.get("problem_type") == "regression"
+    kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
+    classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
+    return Task(kind=kind, classes=classes, pooling="first", length=architecture.longest)
 
 
 def network_of(parts: Parts) -> Network:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.files import new_folder, read_json, write_json
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.interop.numbers import check_settings
+from plmkit.interop.weights import CONFIG, WEIGHTS
 from plmkit.tokenizers.tokenizer import Tokenizer
-from plmkit.training.checkpoint import load_tensors, save_tensors
+from plmkit.training.checkpoint import save_tensors
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
     bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
 )  # fmt: skip
@@ -35,17 +36,13 @@ REASONS = {
 }
 
 
-def is_huggingface(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
-
-
 def family_named(model_type: Any) -> Family | None:
     return next((family for family in FAMILIES if model_type == family.MODEL_TYPE), None)
 
 
-def family_by_names(folder: Path) -> Family:
+def family_by_names(weights: Iterable[str]) -> Family:
     """The oldest configs, SpanBERT's among them, say no type; the names of the weights do, or else it is BERT."""
-    roots = {name.split(".")[0] for name in load_tensors(folder / WEIGHTS)}
+    roots = {root_of(name) for name in weights}
     return next((family for family in FAMILIES if family.PREFIX in roots), bert)
 
 
@@ -115,7 +112,7 @@ def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: A
     }
 
 
-def current(weights: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
+def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Their names as they are today: an encoder saved alone lacks its prefix, norms were called otherwise once."""
     modern = {modern_norm(name): tensor for name, tensor in weights.items()}
     if any(name.startswith(f"{family.PREFIX}.") for name in modern):
@@ -132,9 +129,11 @@ def modern_norm(name: str) -> str:
 # Reading
 
 
-def read_config(folder: Path) -> tuple[dict[str, Any], Family]:
+def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, Any], Family]:
+    """The settings of a folder, looked at, and the family that they, or the names of the weights, tell."""
     config = read_json(folder / CONFIG)
-    family = family_named(config["model_type"]) if "model_type" in config else family_by_names(folder)
+    check_settings(config, folder / CONFIG)
+    family = family_named(config["model_type"]) if "model_type" in config else family_by_names(weights)
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
         raise InputError(
@@ -143,16 +142,51 @@ def read_config(folder: Path) -> tuple[dict[str, Any], Family]:
     return config, family
 
 
-def read_weights(folder: Path, family: Family, architecture: Any) -> dict[str, Tensor]:
-    weights = load_tensors(folder / WEIGHTS)
+def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, architecture: Any) -> dict[str, Tensor]:
+    """Their weights under our names; a network that is not whole, or of other shapes, is refused."""
     found = from_huggingface(weights, family, architecture)
     needed = [ours for ours, _ in family.pairs(architecture, frozenset()) if not ours.startswith("model.pooler")]
     if missing := [name for name in needed if name not in found]:
-        raise CheckpointError(f"{folder / WEIGHTS} is not a whole {family.TITLE}: '{missing[0]}' is missing.")
+        raise CheckpointError(f"{folder} is not a whole {family.TITLE}: '{missing[0]}' is missing from its weights.")
+    table = found["model.embed.tokens.weight"]
     decoder = weights.get(family.DECODER)
-    if decoder is not None and not torch.equal(decoder, found["model.embed.tokens.weight"]):
+    if decoder is not None and not torch.equal(decoder, table):
         raise InputError(f"{folder}: the decoder is not the token table; only tied weights can be read.")
-    return found
+    with torch.device("meta"):  # without memory: what config.json says may be anything
+        own = architecture.build(range(len(table))).state_dict()
+    for name, weight in own.items():
+        ours = found.get(f"model.{name}")
+        if ours is not None and ours.shape != weight.shape:
+            raise CheckpointError(
+                f"{folder}: '{name}' has the shape {list(ours.shape)}, but by {CONFIG} it has {list(weight.shape)}. "
+                "The files do not belong together."
+            )
+    return {
+        name: weight
+        for name, weight in found.items()
+        if name.startswith("heads.") or name.removeprefix("model.") in own  # a pooler may be left over from a head
+    }
+
+
+def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, architecture: Any) -> str:
+    """What of a folder no verb has a use for: the class that its settings name, or else weights; "" where nothing."""
+    said = class_in(config)
+    if said and said not in family.CLASSES:
+        return said
+    if config.get("problem_type") == "multi_label_classification":
+        return f"{said or 'classifier'} of several labels for one text"
+    placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
+    inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
+    left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]
+    return next((f"network with a '{root_of(name)}'" for name in left if not name.startswith(inside)), "")
+
+
+def class_in(config: dict[str, Any]) -> str:
+    return next(iter(config.get("architectures") or ()), "")
+
+
+def root_of(name: str) -> str:
+    return name.partition(".")[0]
 
 
 # Writing

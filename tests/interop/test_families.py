@@ -1,6 +1,7 @@
 """Folders of RoBERTa, ERNIE and ALBERT that transformers wrote, and ours that it opens."""
 
 import json
+import reprlib
 import shutil
 from dataclasses import replace
 
@@ -288,16 +289,49 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
         assert whole == {768: 124_697_433, 1024: 355_412_057}[settings.width]
 
 
-def test_a_classifier_of_tokens_or_of_several_labels_is_not_taken_for_one_of_texts(finetuned, plm, tmp_path):
+def test_settings_that_describe_no_network_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
     config = json.loads((tmp_path / "hub" / "config.json").read_text())
-    for changes, said in (
-        ({"architectures": ["BertForTokenClassification"]}, "holds a BertForTokenClassification"),
-        ({"problem_type": "multi_label_classification"}, "holds a multi_label_classification"),
-        ({"num_hidden_layers": "two"}, "does not describe a network"),
-        ({"num_attention_heads": 0}, "does not describe a network"),
-    ):
-        (tmp_path / "hub" / "config.json").write_text(json.dumps({**config, **changes}))
+    wrong = {
+        "num_hidden_layers": ["two", 10**6, 0, 2.0, True, None],
+        "hidden_size": [1e308, -1, 10**30, [32]],
+        "num_attention_heads": [0],
+        "layer_norm_eps": [float("nan"), -1, 0, float("inf"), "small"],
+        "hidden_dropout_prob": [1, -0.1, None],
+        "hidden_act": [["gelu"], None],
+        "model_type": [7],
+        "architectures": ["BertModel", [1]],
+        "id2label": [["a", "b"]],
+    }
+    for name, values in wrong.items():
+        for value in values:
+            (tmp_path / "hub" / "config.json").write_text(json.dumps({**config, name: value}))
+            ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
+            assert ran.code == 2
+            assert f"config.json: {name} is {reprlib.repr(value)}; it must be a" in ran.err, ran.err
+            assert ran.err.count("\n") <= 3
+
+
+def test_a_config_of_another_width_is_refused_before_memory_is_taken_for_it(finetuned, plm, tmp_path):
+    assert plm("export", finetuned, tmp_path / "hub").code == 0
+    spoil(tmp_path / "hub", hidden_size=10**6, num_attention_heads=1)
+    ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
+    assert (ran.code, "by config.json it has [" in ran.err) == (2, True)
+    assert "The files do not belong together." in ran.err
+
+
+def test_settings_nested_too_deeply_are_refused(finetuned, plm, tmp_path):
+    assert plm("export", finetuned, tmp_path / "hub").code == 0
+    for name in ("config.json", "tokenizer_config.json"):
+        whole = (tmp_path / "hub" / name).read_text()
+        (tmp_path / "hub" / name).write_text('{"a": ' * 100_000 + "1" + "}" * 100_000)
         ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
-        assert ran.code == 2
-        assert said in ran.err
+        assert (ran.code, f"{name} cannot be read: its JSON is nested too deeply" in ran.err) == (2, True)
+        (tmp_path / "hub" / name).write_text(whole)
+
+
+def test_quantized_weights_are_refused(finetuned, plm, tmp_path):
+    assert plm("export", finetuned, tmp_path / "hub").code == 0
+    spoil(tmp_path / "hub", quantization_config={"bits": 8})
+    ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
+    assert (ran.code, "the weights are quantized, which cannot be read" in ran.err) == (2, True)

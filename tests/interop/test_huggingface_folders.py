@@ -169,11 +169,41 @@ def test_a_tokenizer_of_another_model_is_refused(pretrained, tmp_path):
         plmkit.load(tmp_path)
 
 
-def test_a_folder_without_weights_that_can_be_read_is_refused(pretrained, tmp_path):
-    save("BertModel", tmp_path, pretrained)
-    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(FolderError, match=r"neither run.json nor config.json with model.safetensors"):
+WEIGHTS_OF_OTHERS = {
+    "pytorch_model.bin": "a pickle of PyTorch, which is not opened here.\nConvert it first: plm import {} --out DIR",
+    "pytorch_model.bin.index.json": "pickles of PyTorch, which are not opened here.\nConvert it first: plm import {}",
+    "pytorch_model-00001-of-00002.bin": "a part of the weights.\nCopy pytorch_model.bin.index.json too, and then: plm",
+    "params_shapes.json": "GPT-1 as OpenAI published it.\nConvert it first: plm import {} --out DIR",
+    "tf_model.h5": "weights of TensorFlow.\nLoad it with transformers 4 (from_tf=True) and save_pretrained",
+    "flax_model.msgpack": "weights of Flax.\nLoad it with transformers 4 (from_flax=True) and save_pretrained",
+    "bert_model.ckpt.index": "a checkpoint of TensorFlow 1.\nLoad it with transformers 4 (its scripts convert_",
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS_OF_OTHERS)
+def test_weights_that_are_not_opened_are_named_with_what_can_be_done(name, plm, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / name).write_bytes(b"\0")
+    ran = plm("fill", tmp_path, "a [MASK]")
+    assert ran.code == 2
+    assert f"plm: {tmp_path} is not a model yet: it holds {name}, {WEIGHTS_OF_OTHERS[name].format(tmp_path)}" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["config.json"], "it holds config.json but no model.safetensors. Copy that file too."),
+        (["model.safetensors"], "it holds model.safetensors but no config.json. Copy that file too."),
+        ([], "it is empty, but neither run.json nor config.json with model.safetensors."),
+        ([*"abcd"], "it holds a, b, c, ..., but neither run.json nor config.json with model.safetensors."),
+    ],
+)
+def test_a_folder_that_is_no_model_says_what_it_holds(names, says, tmp_path):
+    for name in names:
+        (tmp_path / name).write_bytes(b"{}")
+    with pytest.raises(FolderError) as error:
         plmkit.load(tmp_path)
+    assert str(error.value) == f"{tmp_path} is not a model: {says}"
 
 
 def test_a_config_that_is_not_an_object_is_refused(pretrained, tmp_path):

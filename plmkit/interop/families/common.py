@@ -27,6 +27,11 @@ BLOCK = {
     "feed_forward_norm": "output.LayerNorm",
 }
 
+OTHER_NETWORKS = {
+    "is_decoder": "reads from left to right, though built as an encoder",
+    "add_cross_attention": "attends to the states of another network",
+}
+
 
 def plain(architecture: Any) -> bool:
     """Is this the encoder of BERT, whatever its numbers?"""
@@ -70,6 +75,9 @@ def encoder_pairs(prefix: str, layers: int, pooler: str) -> Iterator[Pair]:
 def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) -> dict[str, Any]:
     """The settings that all have, by our names; `defaults` are what the family means by saying nothing."""
     config = defaults | config
+    for name, meaning in OTHER_NETWORKS.items():
+        if config.get(name):
+            raise InputError(f"{where}: {name} is {config[name]}: this network {meaning}, which none here does.")
     activation = config["hidden_act"]
     if activation not in ACTIVATIONS:
         raise InputError(f"{where}: hidden_act '{activation}' is not known; there are {', '.join(ACTIVATIONS)}.")

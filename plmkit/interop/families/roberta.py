@@ -54,8 +54,14 @@ def networks(architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabula
 
 
 def architecture(config: dict[str, Any], where: Path) -> Encoder:
-    first = config.get("pad_token_id", 1) + 1
     shape = read_shape(config, where, BERT_DEFAULTS)
+    pad = config.get("pad_token_id", 1)
+    if type(pad) is not int or pad < 0:
+        raise InputError(
+            f"{where}: pad_token_id is {pad}; RoBERTa numbers its positions from there.\n"
+            "Write the number of the padding token into config.json: in the released models it is 1."
+        )
+    first = pad + 1
     if shape["activation"] != "gelu":
         raise InputError(f"{where}: only hidden_act 'gelu' can be read, which RoBERTa's vocabulary head always has.")
     return Encoder(**{**shape, "longest": shape["longest"] - first}, first=first)

@@ -1,0 +1,92 @@
+"""Models by their names on the Hugging Face hub: from its cache on this machine, or downloaded into it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from plmkit.errors import InputError, not_there
+from plmkit.interop.weights import CONFIG, is_whole
+from plmkit.tokenizers.files import CONFIG_FILE, FOUND
+from plmkit.training.progress import Screen
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+LONGEST_NAME = 96  # characters, by the hub's own rule
+TOKENIZER_FILES = (*FOUND, CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", "merges.txt")
+MODEL_FILES = (  # weights that cannot run anything, and JSON
+    *TOKENIZER_FILES, CONFIG, "model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors",
+    "modules.json", "*_Pooling/config.json", "sentence_bert_config.json",
+)  # fmt: skip
+
+
+def find_model(given: Path) -> Path:
+    """The folder of a model: itself where it is one, or what the hub has by that name."""
+    return find(given, MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
+
+
+def find_tokenizer(given: Path) -> Path:
+    """The same for a tokenizer alone."""
+    return find(given, TOKENIZER_FILES, has_tokenizer)
+
+
+def has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in FOUND)
+
+
+def find(given: Path, files: tuple[str, ...], is_enough: Callable[[Path], bool]) -> Path:
+    """What is here wins over the cache, and the cache over the hub, which is asked only for what is missing."""
+    name = given.as_posix()
+    if given.exists() or not is_name(name):
+        return given
+    cached = cached_folder(name)
+    if cached is not None and is_enough(cached):
+        return cached
+    if given.parent.is_dir():  # a slip in a path is nobody else's business
+        return cached or given
+    try:
+        return download(name, files)
+    except InputError:
+        if cached is None:
+            raise
+        return cached
+
+
+def is_name(text: str) -> bool:
+    """May the hub have a model of that name?"""
+    return bool(NAME.fullmatch(text)) and not re.search(r"--|\.\.", text) and len(text) <= LONGEST_NAME
+
+
+def cached_folder(name: str) -> Path | None:
+    """What an earlier download, of whichever program, left of a model."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = (try_to_load_from_cache(name, file) for file in (CONFIG, *FOUND))
+    return next((Path(path).parent for path in found if isinstance(path, str)), None)
+
+
+def download(name: str, files: tuple[str, ...]) -> Path:
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    cache = constants.HF_HUB_CACHE
+    if not constants.HF_HUB_OFFLINE:
+        Screen().say(f"There is no folder '{name}' here: asking the Hugging Face hub for the model of that name.")
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(files)))
+    except GatedRepoError as error:
+        raise InputError(
+            f"The Hugging Face hub has a model '{name}', but only for those who agreed to its terms.\n"
+            f"Agree at {constants.ENDPOINT}/{name} and log in with `hf auth login`, or give a folder."
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise InputError(
+            f"{not_there(Path(name), 'folder')} The Hugging Face hub has no model '{name}' either.\n"
+            "Give a run folder, a Hugging Face folder or a name as the hub has it."
+        ) from error
+    except Exception as error:  # of whichever HTTP library the hub's own uses
+        why = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
+        reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
+        raise InputError(
+            f"{not_there(Path(name), 'folder')} Nor is the model '{name}' in {cache}, the cache of the Hugging Face "
+            f"hub, and the hub cannot be asked ({reason}).\n"
+            f"Where there is a network, get it by `hf download {name} --local-dir DIR`, and give DIR."
+        ) from error

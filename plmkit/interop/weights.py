@@ -1,0 +1,107 @@
+"""Weights as Hugging Face folders hold them: one safetensors file, or several with an index that says what is where."""
+
+import fnmatch
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+from plmkit.errors import CheckpointError
+from plmkit.files import read_json
+from plmkit.training.checkpoint import load_tensors
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+INDEX = ".index.json"  # behind the name of a file whose content lies in several
+PICKLED = "pytorch_model.bin"
+OPENAI_SHAPES = "params_shapes.json"  # beside the arrays of GPT-1 as OpenAI published it
+IMPORT = "Convert it first: plm import {folder} --out DIR"
+TRANSFORMERS = (
+    "Load it with transformers 4 ({how}) and save_pretrained, which writes model.safetensors, or take one from the hub."
+)
+OTHER_WEIGHTS = {  # what else may be there, what it is, and what can be done
+    PICKLED: ("a pickle of PyTorch, which is not opened here", IMPORT),
+    f"{PICKLED}{INDEX}": ("pickles of PyTorch, which are not opened here", IMPORT),
+    OPENAI_SHAPES: ("GPT-1 as OpenAI published it", IMPORT),
+    "tf_model.h5": ("weights of TensorFlow", TRANSFORMERS.format(how="from_tf=True")),
+    "flax_model.msgpack": ("weights of Flax", TRANSFORMERS.format(how="from_flax=True")),
+    "*.ckpt*.index": ("a checkpoint of TensorFlow 1", TRANSFORMERS.format(how="its scripts convert_*_tf_checkpoint")),
+    "pytorch_model-*.bin": (
+        "a part of the weights",
+        f"Copy {PICKLED}{INDEX} too, and then: plm import {{folder}} --out DIR",
+    ),
+}
+
+
+def is_there(folder: Path, name: str) -> bool:
+    """A file of weights, whole or in several parts."""
+    return (folder / name).is_file() or (folder / f"{name}{INDEX}").is_file()
+
+
+def is_huggingface(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and is_there(folder, WEIGHTS)
+
+
+def read_safetensors(folder: Path) -> dict[str, Tensor]:
+    """Every weight of a folder, in single precision whatever it was saved in."""
+    return in_single_precision(read_parts_of(folder, WEIGHTS, load_tensors))
+
+
+def in_single_precision(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+
+
+def read_parts_of(folder: Path, name: str, load: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """What a file of weights holds, or the several that its index names."""
+    if (folder / name).is_file():
+        return load(folder / name)
+    index = folder / f"{name}{INDEX}"
+    weights: dict[str, Tensor] = {}
+    for part, names in parts_in(index).items():
+        found = load(part)
+        if lost := [name for name in names if name not in found]:
+            raise CheckpointError(f"{part} has no weight '{lost[0]}', which {index.name} says it has. Copy it again.")
+        weights |= {name: found[name] for name in names}
+    return weights
+
+
+def parts_in(index: Path) -> dict[Path, list[str]]:
+    """The files that an index names, all of them there, and the weights in each."""
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places or not all(isinstance(place, str) for place in places.values()):
+        raise CheckpointError(f"{index} does not say which weight is in which file. Copy it again.")
+    parts: dict[Path, list[str]] = defaultdict(list)
+    for name, place in places.items():
+        if Path(place).name != place or "\\" in place or place in ("", ".."):
+            raise CheckpointError(f"{index} names '{place}', which is not a file of its own folder, so it is not read.")
+        parts[index.parent / place].append(name)
+    if missing := sorted(part.name for part in parts if not part.is_file()):
+        raise CheckpointError(
+            f"{index.parent} is not whole: {missing[0]} is missing ({len(missing)} of {len(parts)} parts are).\n"
+            "Copy or download what is missing into the folder."
+        )
+    return parts
+
+
+def is_whole(folder: Path) -> bool:
+    """Are the weights of a folder all there?"""
+    if not is_huggingface(folder):
+        return False
+    try:
+        return (folder / WEIGHTS).is_file() or bool(parts_in(folder / f"{WEIGHTS}{INDEX}"))
+    except CheckpointError:
+        return False
+
+
+def no_model(folder: Path) -> str:
+    """What a folder without a model holds instead, and what can be done."""
+    names = sorted(path.name for path in folder.iterdir())
+    for pattern, (what, advice) in OTHER_WEIGHTS.items():
+        if found := fnmatch.filter(names, pattern):
+            return f"{folder} is not a model yet: it holds {found[0]}, {what}.\n{advice.format(folder=folder)}"
+    if is_there(folder, WEIGHTS):
+        return f"{folder} is not a model: it holds {WEIGHTS} but no {CONFIG}. Copy that file too."
+    if CONFIG in names:
+        return f"{folder} is not a model: it holds {CONFIG} but no {WEIGHTS}. Copy that file too."
+    holds = f"it holds {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}" if names else "it is empty"
+    return f"{folder} is not a model: {holds}, but neither run.json nor {CONFIG} with {WEIGHTS}."
