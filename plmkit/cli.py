@@ -47,9 +47,14 @@ Sets = Annotated[
 CORPUS = "Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs"
 TokenizerFile = Annotated[
     Path | None,
-    typer.Option(help="vocab.txt, tokenizer.json or a folder with either; without it, one is learnt from the text."),
+    typer.Option(
+        help="vocab.txt, tokenizer.json, a folder with either or a name on the Hugging Face hub; without it, one is "
+        "learnt from the text."
+    ),
 ]
-ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a Hugging Face folder.")]
+ModelDir = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A run folder, a Hugging Face folder, or a name on its hub.")
+]
 RowsFile = Annotated[Path, typer.Argument(metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file.")]
 
 
@@ -157,7 +162,7 @@ def pretrain(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Train this many steps.")] = None,
     tokens: Annotated[float | None, typer.Option(help="Train on this many tokens, as in 1e8.")] = None,
-    start: Annotated[Path | None, typer.Option("--from", help="Start from the weights of this model.")] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="Start from the weights of this MODEL.")] = None,
     tokenizer: TokenizerFile = None,
     valid: Annotated[
         str | None,
@@ -465,17 +470,26 @@ def export(
         print_json(told)
 
 
-@app.command("import", epilog=examples("plm import finetune-transformer-lm/model --format openai-gpt --out gpt1"))
+@app.command(
+    "import",
+    epilog=examples(
+        "plm import old-bert/ --out bert", "plm import finetune-transformer-lm/model --format openai-gpt --out gpt1"
+    ),
+)
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder as it was published.")],
     out: Annotated[Path | None, typer.Option(help="A new folder, as Hugging Face's are.")] = None,
     format: Annotated[
-        str, typer.Option(help="openai-gpt: params_*.npy, their shapes, encoder and merges.")
-    ] = "openai-gpt",
+        str | None,
+        typer.Option(
+            help="huggingface: config.json and pytorch_model.bin. openai-gpt: params_*.npy, their shapes, encoder and "
+            "merges. Default: by the files that are there."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read a model as its authors published it; every command takes the new folder."""
-    from plmkit.interop.openai import import_model
+    from plmkit.interop.importing import import_model
 
     told = import_model(folder, format, needed(out), screen())
     if as_json:

@@ -4,22 +4,20 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plmkit.architectures.decoder import PostNormDecoder
-from plmkit.errors import InputError, SettingError, nearest, not_there
-from plmkit.interop.huggingface import check_new, write_huggingface
+from plmkit.errors import InputError
+from plmkit.interop.huggingface import write_huggingface
+from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
 from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.progress import Screen
 
-FORMATS = ("openai-gpt",)
-SHAPES = "params_shapes.json"
 HEAD_WIDTH = 64  # of the released network; its files do not say
 BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)
     "attention.query_key_value.weight",
@@ -39,17 +37,8 @@ BLOCK = (  # in the order in which the released code makes them; matrices as (1,
 Shapes = list[tuple[int, ...]]
 
 
-def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[str, Any]:
-    """Read a published model, and write it as a Hugging Face folder, which we and others open."""
-    if format not in FORMATS:
-        raise SettingError(
-            f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
-        )
-    if source.is_file():
-        raise InputError(f"{source} is a file. Give the folder with {SHAPES} and params_0.npy.")
-    if not source.is_dir():
-        raise InputError(f"{not_there(source, 'folder')} Give the one with {SHAPES} and params_0.npy.")
-    check_new(out)
+def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
+    """Write the published network as a Hugging Face folder; returns how many parameters it has."""
     tokenizer = read_tokenizer(source)
     shapes = read_shapes(source / SHAPES)
     architecture, weights = named(source, shapes, read_parameters(source, shapes))
@@ -59,7 +48,7 @@ def import_model(source: Path, format: str, out: Path, screen: Screen) -> dict[s
     write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
     count = sum(weight.numel() for weight in weights.values())
     screen.say(f"{count:,} parameters in {architecture.layers} layers of {architecture.width} written to {out}.")
-    return {"folder": str(out), "format": format, "parameters": count}
+    return count
 
 
 def read_tokenizer(source: Path) -> Tokenizer:
