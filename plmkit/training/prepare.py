@@ -20,6 +20,7 @@ from plmkit.data.units.starts import word_starts
 from plmkit.data.vocabulary import ROLES
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
+from plmkit.interop.hub import find_tokenizer
 from plmkit.recipe import Recipe, kind_of
 from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
@@ -98,7 +99,9 @@ def prepare(
     for note in notes:
         screen.say(note)
     needed = getattr(recipe.corruption[0], "needs", ROLES)
-    ready = load_tokenizer(tokenizer, needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    ready = (
+        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
             f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "

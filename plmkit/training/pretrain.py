@@ -14,14 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plmkit.catalogue import CATALOGUE, find
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.files import alone, explained, flush, sweep, unfinished
-from plmkit.loading import read_parts, start_from
+from plmkit.loading import Parts, read_parts, start_from
 from plmkit.network import Network
+from plmkit.recipe import Recipe
 from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
 from plmkit.settings import to_json
 from plmkit.tokenizers.files import TOKENIZER_FILE
@@ -95,6 +97,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     if about:
         check_going_on(order.out, about)
     budget = whole_budget(order, about)
+    start = parts_to_start_from(order)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
     dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
@@ -102,7 +105,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     if about is None:
         claim(order.out)
     material = prepare(
-        order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=find_tokenizer(order, about)
+        order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
     if about and about["tokens_key"] != material.key:
         raise FolderError(
@@ -112,7 +115,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     found = diagnose(material, order.settings.recipe)
     tell(found, screen)
     check_weights(order.settings.recipe, material.tokenizer.vocabulary, device)
-    network = build(order, material, screen).to(device)
+    network = build(order, material, start, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key, "dtype": name_of(dtype)}
     # a finished run goes on: its model stays usable until the new one is there
@@ -269,38 +272,65 @@ def extended(budget: Budget, about: dict[str, Any]) -> Budget:
     )
 
 
-def find_tokenizer(order: Order, about: dict[str, Any] | None) -> Path | None:
+def parts_to_start_from(order: Order) -> Parts | None:
+    """The model that --from names, seen to fit before any text is read."""
+    if order.start is None:
+        return None
+    if order.tokenizer:
+        raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
+    parts = read_parts(order.start)
+    check_same_network(parts.architecture, order.settings.recipe, order.start)
+    return parts
+
+
+def tokenizer_folder(order: Order, about: dict[str, Any] | None, start: Parts | None) -> Path | None:
     """The folder whose tokenizer the run must use, if any."""
     if about is not None and (order.out / TOKENIZER_FILE).is_file():
         return order.out
-    if order.start and order.tokenizer:
-        raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
-    return order.start or order.tokenizer
+    return start.folder if start else order.tokenizer
 
 
-def build(order: Order, material: Material, screen: Screen) -> Network:
+def build(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
     torch.manual_seed(order.seed & WORD)
     network = order.settings.recipe.build(material.tokenizer.vocabulary)
     network.start(material.frequencies())
-    if order.start:
-        parts = read_parts(order.start)
-        check_same_network(parts.architecture, order.settings.recipe.architecture, order.start)
-        if fresh := start_from(network, parts):
+    if start:
+        if fresh := start_from(network, start):
             screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
         network.weigh_all()
     return network
 
 
-def check_same_network(theirs: Any, ours: Any, where: Path) -> None:
+def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     """Weights mean something else in a network that computes something else."""
-    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
-    if changed := differences(new, old, "architecture"):
-        settings = " ".join(f"--set {line.partition(' was ')[0]}={line.rpartition(' is ')[2]}" for line in changed)
+    changed = unlike(theirs, recipe.architecture)
+    if not changed:
+        return
+    if type(theirs) is type(recipe.architecture):
+        told = "; ".join(line.replace(" was ", " is ", 1).replace(", is ", ", there ", 1) for line in changed[:4])
         raise SettingError(
-            f"--from {where} is another network than the recipe's: "
-            f"{'; '.join(line.replace(' was ', ' is ', 1).replace(', is ', ', there ', 1) for line in changed[:4])}.\n"
-            f"Choose the recipe that it was trained by, or add {settings}."
+            f"--from {where} is another network than the recipe's: {told}.\n"
+            f"Choose the recipe that it was trained by, or add {as_settings(changed)}."
         )
+    alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
+    other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
+    settings = as_settings(unlike(theirs, other.architecture))
+    if other.schedule.longest > theirs.longest:
+        settings += f" --set 'schedule.lengths=[[1.0, {theirs.longest}]]'"
+    raise SettingError(
+        f"--from {where} holds a {type(theirs).__name__}, but {recipe.name} trains a "
+        f"{type(recipe.architecture).__name__}.\nTo continue from it, take the recipe {other.name}"
+        + (f" with {settings}." if settings else ".")
+    )
+
+
+def unlike(theirs: Any, ours: Any) -> list[str]:
+    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
+    return differences(new, old, "architecture")
+
+
+def as_settings(changed: list[str]) -> str:
+    return " ".join(f"--set {line.partition(' was ')[0]}={line.rpartition(' is ')[2]}" for line in changed)
 
 
 def run(
