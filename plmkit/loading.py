@@ -192,7 +192,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
         raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
     weights = our_weights(theirs, folder, family, architecture)
     if head := unused_head(theirs, config, family, architecture):
-        Screen().say(f"! {folder} is a {head}. That head is not used here, only the network below it.")
+        Screen().say(f"! {folder}: its head ({head}) is not used here, only the network below it.")
     if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
         weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
     return Parts(

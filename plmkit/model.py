@@ -271,7 +271,7 @@ class Model:
             return self.network.heads[name]
         if name == "label":
             raise PlmError(
-                f"{self.folder} is pretrained only, it cannot {verb}.\n"
+                f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
                 f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
             )
         if getattr(self.architecture, "left_to_right", False):

@@ -20,19 +20,19 @@ MODEL_FILES = (  # weights that cannot run anything, and JSON
 
 def find_model(given: Path) -> Path:
     """The folder of a model: itself where it is one, or what the hub has by that name."""
-    return find(given, MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
+    return find(given, "folder", MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
 
 
 def find_tokenizer(given: Path) -> Path:
     """The same for a tokenizer alone."""
-    return find(given, TOKENIZER_FILES, has_tokenizer)
+    return find(given, "file or folder", TOKENIZER_FILES, has_tokenizer)
 
 
 def has_tokenizer(folder: Path) -> bool:
     return any((folder / name).is_file() for name in FOUND)
 
 
-def find(given: Path, files: tuple[str, ...], is_enough: Callable[[Path], bool]) -> Path:
+def find(given: Path, what: str, files: tuple[str, ...], is_enough: Callable[[Path], bool]) -> Path:
     """What is here wins over the cache, and the cache over the hub, which is asked only for what is missing."""
     name = given.as_posix()
     if given.exists() or not is_name(name):
@@ -43,7 +43,7 @@ def find(given: Path, files: tuple[str, ...], is_enough: Callable[[Path], bool])
     if given.parent.is_dir():  # a slip in a path is nobody else's business
         return cached or given
     try:
-        return download(name, files)
+        return download(name, what, files)
     except InputError:
         if cached is None:
             raise
@@ -63,13 +63,13 @@ def cached_folder(name: str) -> Path | None:
     return next((Path(path).parent for path in found if isinstance(path, str)), None)
 
 
-def download(name: str, files: tuple[str, ...]) -> Path:
+def download(name: str, what: str, files: tuple[str, ...]) -> Path:
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     cache = constants.HF_HUB_CACHE
     if not constants.HF_HUB_OFFLINE:
-        Screen().say(f"There is no folder '{name}' here: asking the Hugging Face hub for the model of that name.")
+        Screen().say(f"There is no {what} '{name}' here: asking the Hugging Face hub for the model of that name.")
     try:
         return Path(snapshot_download(name, allow_patterns=list(files)))
     except GatedRepoError as error:
@@ -79,14 +79,14 @@ def download(name: str, files: tuple[str, ...]) -> Path:
         ) from error
     except RepositoryNotFoundError as error:
         raise InputError(
-            f"{not_there(Path(name), 'folder')} The Hugging Face hub has no model '{name}' either.\n"
+            f"{not_there(Path(name), what)} The Hugging Face hub has no model '{name}' either.\n"
             "Give a run folder, a Hugging Face folder or a name as the hub has it."
         ) from error
     except Exception as error:  # of whichever HTTP library the hub's own uses
         why = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
         raise InputError(
-            f"{not_there(Path(name), 'folder')} Nor is the model '{name}' in {cache}, the cache of the Hugging Face "
+            f"{not_there(Path(name), what)} Nor is the model '{name}' in {cache}, the cache of the Hugging Face "
             f"hub, and the hub cannot be asked ({reason}).\n"
             f"Where there is a network, get it by `hf download {name} --local-dir DIR`, and give DIR."
         ) from error

@@ -144,11 +144,16 @@ def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, An
 
 def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, architecture: Any) -> dict[str, Tensor]:
     """Their weights under our names; a network that is not whole, or of other shapes, is refused."""
-    found = from_huggingface(weights, family, architecture)
+    try:
+        found = from_huggingface(weights, family, architecture)
+    except (RuntimeError, IndexError) as error:  # parts of one matrix that cannot lie under each other
+        raise CheckpointError(f"{folder}: weights have shapes that do not fit together: {error}.") from error
     needed = [ours for ours, _ in family.pairs(architecture, frozenset()) if not ours.startswith("model.pooler")]
     if missing := [name for name in needed if name not in found]:
         raise CheckpointError(f"{folder} is not a whole {family.TITLE}: '{missing[0]}' is missing from its weights.")
     table = found["model.embed.tokens.weight"]
+    if table.dim() != 2:
+        raise CheckpointError(f"{folder}: the token table has the shape {list(table.shape)}. Copy the weights again.")
     decoder = weights.get(family.DECODER)
     if decoder is not None and not torch.equal(decoder, table):
         raise InputError(f"{folder}: the decoder is not the token table; only tied weights can be read.")
@@ -174,11 +179,11 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
     if said and said not in family.CLASSES:
         return said
     if config.get("problem_type") == "multi_label_classification":
-        return f"{said or 'classifier'} of several labels for one text"
+        return "several labels for one text"
     placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
     inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
     left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]
-    return next((f"network with a '{root_of(name)}'" for name in left if not name.startswith(inside)), "")
+    return next((root_of(name) for name in left if not name.startswith(inside)), "")
 
 
 def class_in(config: dict[str, Any]) -> str:

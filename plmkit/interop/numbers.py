@@ -11,7 +11,7 @@ from plmkit.errors import InputError
 MOST, MOST_LAYERS = 1_000_000, 1_000  # far beyond any network that could be used here
 COUNTS = (
     "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings", "type_vocab_size",
-    "embedding_size", "n_embd", "n_head", "n_positions", "d_model", "n_head", "d_inner",
+    "embedding_size", "n_embd", "n_head", "n_positions", "d_model", "d_inner",
 )  # fmt: skip
 LAYERS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num", "n_layer")
 OPEN_COUNTS = ("n_inner", "mem_len", "reuse_len")  # may be left to the family by null

@@ -318,7 +318,7 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     if other.schedule.longest > theirs.longest:
         settings += f" --set 'schedule.lengths=[[1.0, {theirs.longest}]]'"
     raise SettingError(
-        f"--from {where} holds a {type(theirs).__name__}, but {recipe.name} trains a "
+        f"--from {where} has the architecture {type(theirs).__name__}, but {recipe.name} trains "
         f"{type(recipe.architecture).__name__}.\nTo continue from it, take the recipe {other.name}"
         + (f" with {settings}." if settings else ".")
     )

@@ -214,3 +214,20 @@ def test_a_config_that_is_not_an_object_is_refused(pretrained, tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="cannot be read"):
         plmkit.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "says"),
+    [
+        ("encoder.layer.0.attention.self.query.weight", (3, 5), "weights have shapes that do not fit together"),
+        ("encoder.layer.0.output.dense.weight", (16, 3), "by config.json it has [16, 24]. The files do not belong"),
+        ("embeddings.word_embeddings.weight", (7,), "the token table has the shape [7]"),
+    ],
+)
+def test_weights_of_other_shapes_are_refused(name, shape, says, pretrained, tmp_path):
+    save("BertModel", tmp_path, pretrained)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file({**weights, name: torch.zeros(shape)}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError) as error:
+        plmkit.load(tmp_path)
+    assert says in str(error.value)

@@ -23,7 +23,7 @@ def test_an_electra_discriminator_is_told_from_the_pair_and_the_advice_works(
     out = tmp_path / "out"
     ran = plm("pretrain", "electra-tiny", tmp_path / "nowhere.txt", "--from", folder, "--out", out, "--steps", 2)
     assert (ran.code, out.exists(), list(own_cache.iterdir())) == (2, False, [])
-    assert f"--from {folder} holds a Encoder, but electra-tiny trains a GeneratorDiscriminator." in ran.err
+    assert f"--from {folder} has the architecture Encoder, but electra-tiny trains GeneratorDiscriminator." in ran.err
     assert "architecture.kind" not in ran.err
     recipe = re.search(r"take the recipe (\S+) with", ran.err)[1]
     settings = re.findall(r"--set '?(\S+?=(?:\[.*\]|[^\s']+?))'?\.?(?=\s|$)", ran.err)

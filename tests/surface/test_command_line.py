@@ -261,7 +261,10 @@ def test_commands_that_are_shown_next_can_be_copied_whole(plm, corpus, tmp_path,
 def test_the_program_prints_errors_to_stderr_and_exits_with_2():
     ran = subprocess.run([PROGRAM, "fill", "nowhere", "a [MASK]"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "plm: There is no folder 'nowhere'. Give a run folder or a Hugging Face folder.\n"
+    assert ran.stderr == (
+        "plm: There is no folder 'nowhere'. Give a run folder, a Hugging Face folder or a name on its hub, "
+        "such as google-bert/bert-base-chinese.\n"
+    )
 
 
 def test_a_reader_that_goes_away_is_no_error():
