@@ -142,3 +142,12 @@ def test_a_gpt2_classifier_frames_texts_as_its_own_tokenizer_does_and_answers_th
     assert [row.tokens.tolist() for row in model.rows(texts)] == theirs_tokens(texts)["input_ids"]
     assert model.rows([""])[0].tokens.tolist() == [theirs_tokens.eos_token_id]
     assert len(model.predict(["", "the cat"])) == 2
+
+
+def test_the_network_below_an_unused_head_is_fine_tuned(pretrained, rows_file, plm, tmp_path):
+    save("BertForTokenClassification", tmp_path / "hub", pretrained, num_labels=7)
+    options = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "tuned", "--epochs", 0.1)
+    ran = plm("finetune", tmp_path / "hub", *options)
+    assert ran.code == 0, ran.err
+    assert "its head (BertForTokenClassification) is not used here" in ran.err
+    assert sorted(plmkit.load(tmp_path / "tuned", device="cpu").classes) == ["bad", "good"]
