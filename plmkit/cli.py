@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,7 +15,9 @@ from plmkit.tasks.kinds import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
 if TYPE_CHECKING:
+    from plmkit.data.reading.columns import Columns
     from plmkit.model import Model
+    from plmkit.run import Settings
     from plmkit.training.progress import Screen
 
 
@@ -56,6 +59,42 @@ ModelDir = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A run folder, a Hugging Face folder, or a name on its hub.")
 ]
 RowsFile = Annotated[Path, typer.Argument(metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        help="Column with the text; without it, one of a usual name: text, sentence, review, content, 文本, 评论, ...",
+    ),
+]
+FirstColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text-a",
+        metavar="COLUMN",
+        help="Of pairs, column with the first text: text_a, sentence1, premise, question, 句子1, ...",
+    ),
+]
+SecondColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text-b",
+        metavar="COLUMN",
+        help="Of pairs, column with the second text: text_b, sentence2, hypothesis, 句子2, ...",
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="COLUMN",
+        help="Column with the label: label, sentiment, category, class, target, score, rating, 标签, 类别, ...",
+    ),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="The first row of .csv or .tsv is a row like any other; columns are 1, 2, 3."),
+]
 
 
 def main() -> None:
@@ -122,6 +161,8 @@ def doctor(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
     recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
     tokenizer: TokenizerFile = None,
+    text: TextColumn = None,
+    no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help="The same seed shows the same examples.")] = 0,
     sets: Sets = None,
     as_json: Json = False,
@@ -133,7 +174,7 @@ def doctor(
     from plmkit.run import settle
     from plmkit.training.prepare import prepare
 
-    settings = settle(find(recipe), sets or [])
+    settings = reading(settle(find(recipe), sets or []), text, no_header)
     material = prepare(settings, corpus, None, seed, screen(), tokenizer=tokenizer)
     diagnosis = diagnose(material, settings.recipe)
     if as_json:
@@ -168,6 +209,8 @@ def pretrain(
         str | None,
         typer.Option(help="A file of held-out text; without it, 1% of the corpus is held out, in whole documents."),
     ] = None,
+    text: TextColumn = None,
+    no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help="Order, masks, starting weights and dropout follow from it.")] = 0,
     extend: Annotated[bool, typer.Option("--extend", help="Go on with a finished run, for the budget given.")] = False,
     sets: Sets = None,
@@ -180,7 +223,7 @@ def pretrain(
     from plmkit.training.pretrain import Order
     from plmkit.training.pretrain import pretrain as train
 
-    settings = settle(find(recipe), sets or [])
+    settings = reading(settle(find(recipe), sets or []), text, no_header)
     order = Order(
         settings=settings,
         corpora=tuple(corpus or ()),
@@ -213,8 +256,8 @@ def finetune(
     train: Annotated[
         Path,
         typer.Option(
-            help="Labelled rows, TSV, CSV, JSONL or Parquet, with columns text and label; of two texts text_a, text_b "
-            "and label; to choose, JSONL with context, question, choices and label."
+            help="Labelled rows, TSV, CSV, JSONL or Parquet, with columns text and label (others: --text, --label); of "
+            "two texts text_a, text_b and label; to choose, JSONL with context, question, choices and label."
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the new run, always needed.")] = None,
@@ -222,6 +265,11 @@ def finetune(
         Path | None, typer.Option(help="Rows that choose the best epoch; without it, the last is kept.")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Rows that are scored once, at the end.")] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
     epochs: Annotated[float | None, typer.Option(help="Times through the training rows; 3 unless told.")] = None,
     seed: Annotated[int, typer.Option(help="Order, head and dropout follow from it.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Train so often, and report mean and spread.")] = 1,
@@ -247,6 +295,7 @@ def finetune(
     order = Order(
         model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=needed(out),
         task=settings, machine=machine, seed=seed, seeds=seeds,
+        columns=columns_of(text, text_a, text_b, label, no_header),
     )  # fmt: skip
     about = train_task(order, screen())
     if as_json:
@@ -259,6 +308,11 @@ def finetune(
 def evaluate(
     model: ModelDir,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled rows; plain text for a model that goes on.")],
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
     stride: Annotated[
         int | None,
         typer.Option(help="Plain text: how far each window lies behind the last; half a window unless told."),
@@ -274,9 +328,14 @@ def evaluate(
     from plmkit.evaluation import can_be_read, evaluate_text
     from plmkit.tasks.use import evaluate_file
 
-    loaded = opened(model)
+    loaded, columns = opened(model), columns_of(text, text_a, text_b, label, no_header)
     if can_be_read(loaded):
-        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory))
+        if given := [name for name in ("text_a", "text_b", "label") if getattr(columns, name) is not None]:
+            option = f"--{given[0].replace('_', '-')}"
+            raise SettingError(
+                f"{model} is not fine-tuned: it is scored on plain text, so {option} would change nothing."
+            )
+        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory, columns=columns, say=screen().say))
         if not scores["comparable"]:
             screen().say(
                 "! The tokenizer drops something of this text (case, accents, or words it does not know), which the "
@@ -285,7 +344,7 @@ def evaluate(
     elif stride is not None or memory is not None:
         raise SettingError(f"--stride and --memory are for plain text; {model} does not say text from left to right.")
     else:
-        scores = evaluate_file(loaded, file, screen())
+        scores = evaluate_file(loaded, file, screen(), columns)
     if as_json:
         print_json(scores)
     else:
@@ -297,12 +356,17 @@ def predict(
     model: ModelDir,
     file: RowsFile,
     out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
     as_json: Json = False,
 ) -> None:
     """Predict classes with probabilities, or numbers, for the rows of a file."""
     from plmkit.tasks.use import predict_file
 
-    predict_file(opened(model), file, out, screen(), as_json=as_json)
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    predict_file(opened(model), file, out, screen(), as_json=as_json, columns=columns)
 
 
 @app.command(epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'))
@@ -373,12 +437,17 @@ def score(
     model: ModelDir,
     file: RowsFile,
     out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
     as_json: Json = False,
 ) -> None:
     """Tell how likely a model finds each text; of a masked model, by its pseudo-likelihood."""
     from plmkit.generation.use import score_file
 
-    score_file(opened(model), file, out, screen(), as_json=as_json)
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    score_file(opened(model), file, out, screen(), as_json=as_json, columns=columns)
 
 
 @app.command(
@@ -397,6 +466,11 @@ def prompt(
     train: Annotated[
         Path | None, typer.Option(help="Rows to take them from; without it, from the task, which then asks the rest.")
     ] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
     kind: Annotated[
         str | None, typer.Option(help="classify, pair, choose, answer, complete, translate or summarise.")
     ] = None,
@@ -424,7 +498,8 @@ def prompt(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
-    asked, shown = read_tasks(task, train, kind, read_labels(labels))
+    columns = columns_of(text, text_a, text_b, label, no_header)
+    asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen().say)
     told = as_told(ask(opened(model).author, asked, shown, prompting))
     if told["shots"] < shots:
         screen().say(f"Only {told['shots']} of {shots} demonstrations fit into the model's context.")
@@ -445,12 +520,17 @@ def embed(
             help="sentence: one vector a row. token: one a token; a .jsonl file beside --out says which is whose."
         ),
     ] = "sentence",
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
     as_json: Json = False,
 ) -> None:
     """Turn texts into vectors."""
     from plmkit.tasks.use import embed_file
 
-    told = embed_file(opened(model), file, needed(out), level, screen())
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    told = embed_file(opened(model), file, needed(out), level, screen(), columns)
     if as_json:
         print_json(told)
 
@@ -529,6 +609,23 @@ def screen() -> "Screen":
     from plmkit.training.progress import Screen
 
     return Screen()
+
+
+def columns_of(
+    text: str | None, text_a: str | None, text_b: str | None, label: str | None, no_header: bool
+) -> "Columns":
+    from plmkit.data.reading.columns import Columns
+
+    return Columns(text=text, text_a=text_a, text_b=text_b, label=label, header=not no_header)
+
+
+def reading(settings: "Settings", text: str | None, no_header: bool) -> "Settings":
+    """The settings with the text column that --text names."""
+    machine = settings.run
+    if text is not None and machine.column not in (None, text):
+        raise SettingError(f"--text {text} and run.column={machine.column} name different columns. Give one of them.")
+    machine = replace(machine, column=text or machine.column, header=machine.header and not no_header)
+    return replace(settings, run=machine)
 
 
 def needed(out: Path | None) -> Path:

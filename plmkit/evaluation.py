@@ -12,6 +12,7 @@ from torch import Tensor
 
 from plmkit.data.batch import Batch
 from plmkit.data.corpus import open_corpus
+from plmkit.data.reading.columns import Columns, Say, ignore
 from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import logs_of
@@ -52,10 +53,11 @@ class TextScore:
 
 
 def evaluate_text(
-    model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, advance: Advance | None = None
-) -> TextScore:
+    model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, advance: Advance | None = None,
+    columns: Columns = Columns(), say: Say = ignore,
+) -> TextScore:  # fmt: skip
     """Every token of the file, given those before it, as many as the model can read."""
-    text = read_text(model.tokenizer, file)
+    text = read_text(model.tokenizer, file, columns, say)
     score, reading = reader_of(model, stride, memory)
     logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
     total, tokens = float(logs.double().sum()), len(logs)
@@ -78,10 +80,13 @@ def can_be_read(model: Model) -> bool:
     return model.kind is None and any(name in model.network.heads for name in HEADS)
 
 
-def read_text(tokenizer: Tokenizer, file: Path) -> Text:
+def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> Text:
     """Documents as they are trained on: sentences with a space between them, and an end behind each document."""
     parts, characters, size, ends, whole = [np.array([tokenizer.vocabulary.end])], 0, 0, 1, True
-    for document in open_corpus([file]).documents():
+    corpus = open_corpus([file], column=columns.text, header=columns.header)
+    for note in corpus.notes:
+        say(note)
+    for document in corpus.documents():
         sentences: list[str] = []
         for paragraph in document.paragraphs:
             sentences += spaced(split_sentences(paragraph), first=not sentences)

@@ -35,6 +35,7 @@ class Machine:
     valid_share: float = 0.01  # of the corpus, held out where --valid names no file
     layout: str = "auto"  # how .txt files are cut into documents
     column: str | None = None  # text column of tables
+    header: bool = True  # False: the columns of .csv and .tsv have no names, but numbers from 1
     weights: tuple[float, ...] = ()  # share of each corpus in the mix, in the order given
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """The user's text files as a stream of documents."""
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,13 +9,14 @@ from pathlib import Path
 from typing import cast
 
 from plmkit.data.reading.blocks import read_blocks
-from plmkit.data.reading.columns import choose_column
+from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.formats import find_layout, read_documents
 from plmkit.data.reading.parquet import parquet_header
 from plmkit.data.reading.remarks import Remarks, name_some
-from plmkit.data.reading.source import Document, Layout, OnBytes, Source
-from plmkit.data.reading.tables import table_header
+from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes, Source
+from plmkit.data.reading.tables import table_heading
+from plmkit.data.reading.text_column import choose_column
 from plmkit.errors import InputError, SettingError, nearest
 
 __all__ = ["Corpus", "Document", "Source", "open_corpus"]
@@ -50,17 +52,18 @@ class Corpus:
             content = hashlib.blake2b(digest_size=16)
             for block in read_blocks(str(source.path), None):
                 content.update(block)
-            reading = (source.format, source.compression, source.layout, source.column)
+            reading = (source.format, source.compression, source.layout, source.column, *([] if source.header else [0]))
             total.update(f"{content.hexdigest()} {reading}\n".encode())
         return total.hexdigest()
 
 
 def open_corpora(
-    paths: Sequence[str | Path], *, valid: str | None = None, layout: str = "auto", column: str | None = None
-) -> list[Corpus]:
+    paths: Sequence[str | Path], *, valid: str | None = None, layout: str = "auto", column: str | None = None,
+    header: bool = True,
+) -> list[Corpus]:  # fmt: skip
     """Each path as a corpus of its own, the held-out one last; a file may be in one of them only."""
     given = [*paths, *([valid] if valid else [])]
-    corpora = [_open([path], layout, column) for path in given]
+    corpora = [_open([path], layout, column, header) for path in given]
     owner: dict[Path, int] = {}
     for number, corpus in enumerate(corpora):
         for source in corpus.sources:
@@ -75,25 +78,27 @@ def open_corpora(
                     f"{source.path} is given twice, by {given[other]} and by {given[number]}.\n"
                     "Give it once; how often a corpus is read is for run.weights to say."
                 )
-    _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column)
+    _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column, header)
     return corpora
 
 
-def open_corpus(paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None) -> Corpus:
+def open_corpus(
+    paths: Sequence[str | Path], *, layout: str = "auto", column: str | None = None, header: bool = True
+) -> Corpus:
     """All paths as one corpus; a file that is named more than once is read once."""
-    corpus = _open(paths, layout, column)
-    _check_settings_are_used(corpus.sources, layout, column)
+    corpus = _open(paths, layout, column, header)
+    _check_settings_are_used(corpus.sources, layout, column, header)
     return corpus
 
 
-def _open(paths: Sequence[str | Path], layout: str, column: str | None) -> Corpus:
+def _open(paths: Sequence[str | Path], layout: str, column: str | None, header: bool) -> Corpus:
     """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
     if layout not in LAYOUTS:
         raise SettingError(f"There is no layout '{layout}'.{nearest(layout, LAYOUTS)} Layouts: {', '.join(LAYOUTS)}.")
     remarks = Remarks()
     sources = []
     for file in _once(find_files(paths), remarks):
-        source = _inspect(file, layout, column)
+        source = _inspect(file, layout, column, header, remarks)
         if source is None or next(read_documents(source), None) is None:
             remarks.add("empty", file)
             continue
@@ -102,8 +107,6 @@ def _open(paths: Sequence[str | Path], layout: str, column: str | None) -> Corpu
             remarks.add("unknown", file)
         if source.format == "txt" and layout == "auto":
             remarks.add(source.layout, file)
-        if source.column not in (None, "text", column):
-            remarks.add(f"column {source.column}", file)
     if not sources:
         raise InputError(f"There is no text in {name_some(remarks.files['empty'])}. Give files with text.")
     return Corpus(sources=tuple(sources), notes=remarks.notes())
@@ -122,30 +125,46 @@ def _once(files: list[File], remarks: Remarks) -> Iterator[File]:
         seen.add(real)
 
 
-def _inspect(file: File, layout: str, column: str | None) -> Source | None:
+def _inspect(file: File, layout: str, column: str | None, header: bool, remarks: Remarks) -> Source | None:
     name = str(file.path)
     format = file.format or "txt"
-    columns = None
+    chosen = None
     if format == "txt":
         divided = find_layout(name, file.compression) if layout == "auto" else cast(Layout, layout)
     else:
         divided = "document-per-row"
-        columns = parquet_header(name) if format == "parquet" else table_header(name, format, file.compression)
-        if columns is None:
+        heading = _heading(file, format, header)
+        if heading is None:
             return None
+        chosen, others = choose_column(heading, column)
+        if heading.dialect and heading.dialect.unusual:
+            remarks.add(heading.dialect.unusual, file)
+        if chosen not in ("text", column):
+            ways = " or ".join(f"--text {shlex.quote(other)}" for other in others)
+            remarks.add(f"column {chosen}" + (f"\n{ways}" if ways else ""), file)
     return Source(
         path=file.path,
         format=format,
         compression=file.compression,
         layout=divided,
         size=file.path.stat().st_size,
-        column=None if columns is None else choose_column(columns, column, name),
+        column=chosen,
+        header=header or format not in CELLS,
     )
 
 
-def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str | None) -> None:
+def _heading(file: File, format: Format, header: bool) -> Heading | None:
+    name = str(file.path)
+    if format == "parquet":
+        return Heading(name=name, columns=parquet_header(name))
+    return table_heading(name, format, file.compression, header=header)
+
+
+def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str | None, header: bool) -> None:
     plain = [source.format == "txt" for source in sources]
     if layout != "auto" and not any(plain):
         raise SettingError(f"layout={layout} is for plain text, but all files are tables. Leave it out.")
     if column is not None and all(plain):
         raise SettingError(f"column={column} is for tables, but no file is one. Leave it out.")
+    if not header and all(source.header for source in sources):
+        raise SettingError("--no-header is for .csv and .tsv, but no file is one. Leave it out.")

@@ -1,67 +1,22 @@
 """Tasks as text: rows of a file, the template that shows them, and a prompt with demonstrations."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plmkit.data.reading.whole import read_table, where
-from plmkit.errors import InputError, SettingError, nearest
+from plmkit.data.reading.cells import is_blank, is_missing, short
+from plmkit.data.reading.columns import Columns, Say, Search, ignore
+from plmkit.data.reading.whole import Table, where
+from plmkit.errors import InputError, SettingError, nearest, several
+from plmkit.generation.kinds import FIELD, LANGUAGE, Kind, find_kind
 from plmkit.generation.spelling import can_spell
-from plmkit.tasks.rows import FIRST, LABEL, SECOND, TEXT
+from plmkit.tasks.columns import open_table
+from plmkit.tasks.rows import choices_in, chosen_of, lines_of
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FIELD = re.compile(r"\{([\w-]+)\}")
-LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,4})?")  # en, deu, zh-cn
+ANSWERED = ("context", "question", "answer")
 LINE_ENDS = ("\n", "|", ";", "/", ".")  # the first that a tokenizer can spell ends an answer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of task: the columns it is known by, how a row is shown, and how its answer is found."""
-
-    name: str
-    columns: tuple[str, ...]
-    template: str  # the answer stands last
-    scores: tuple[str, ...]
-    listed: bool = False  # the answer is one of some, told by likelihood; otherwise it is written
-
-    @property
-    def answer(self) -> str:
-        return FIELD.findall(self.template)[-1]
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name="choose", columns=("question", "choices", "label"), listed=True, scores=("accuracy",),
-            template="{context}\nQuestion: {question}\nAnswer: {answer}",
-        ),
-        Kind(
-            name="pair", columns=("text_a", "text_b", "label"), listed=True, scores=("accuracy", "macro_f1"),
-            template="First: {text_a}\nSecond: {text_b}\nLabel: {label}",
-        ),
-        Kind(
-            name="classify", columns=("text", "label"), listed=True, scores=("accuracy", "macro_f1"),
-            template="Text: {text}\nLabel: {label}",
-        ),
-        Kind(
-            name="answer", columns=("question", "answer"), scores=("exact", "f1"),
-            template="{context}\nQuestion: {question}\nAnswer: {answer}",
-        ),
-        Kind(
-            name="summarise", columns=("text", "summary"), scores=("rouge_l",),
-            template="{text}\nTL;DR: {summary}",  # Radford et al., 2019, 3.6
-        ),
-        Kind(name="complete", columns=("text", "completion"), scores=("exact", "f1"), template="{text}{completion}"),
-        Kind(
-            name="translate", columns=("source", "target"), scores=("bleu", "exact"),
-            template="{source} = {target}",  # Radford et al., 2019, 3.7
-        ),
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +98,12 @@ class Task:
 
 
 def read_tasks(
-    path: Path, train: Path | None, kind_name: str | None, words: Mapping[str, str]
-) -> tuple[Task, Task | None]:
+    path: Path, train: Path | None, kind_name: str | None, words: Mapping[str, str], named: Columns = Columns(),
+    say: Say = ignore,
+) -> tuple[Task, Task | None]:  # fmt: skip
     """The rows to ask and those to show, with words for their labels, every one of which must occur."""
-    asked, shown = read_task(path, kind_name, words), read_task(train, kind_name, words) if train else None
+    asked = read_task(path, kind_name, words, named, say)
+    shown = read_task(train, kind_name, words, named, say) if train else None
     if words and asked.kind.answer != "label":
         raise SettingError(
             f"--labels gives words for classes, but {path} is a task of the kind {asked.kind.name}, which has none. "
@@ -162,65 +119,63 @@ def read_tasks(
     return asked, shown
 
 
-def read_task(path: Path, kind_name: str | None, renamed: Mapping[str, str]) -> Task:
-    """The rows of a file; its columns tell the kind, unless told."""
-    table = read_table(path)
-    names = known_names(table.columns)
-    records = [dict(zip(names, cells, strict=True)) for cells in table.rows]
-    if "qas" in table.columns:
-        records = [answered(record, question) for record in records for question in listed(record["qas"])]
-    columns = tuple(records[0])
-    kind = find_kind(kind_name, columns, path, own=columns if "qas" in table.columns else table.columns)
-    if kind.name == "translate":
-        pair = languages(columns, path)
-        records = [record | {name: record[own] for name, own in pair.items()} for record in records]
-    rows, choices, labels = [], [], set[str]()
-    for number, record in enumerate(records):
-        place = where(path, table.lines[number] if len(records) == len(table.lines) else number + 1)
-        row = {name: str(value) for name, value in record.items() if isinstance(value, str | int | float)}
-        if kind.name == "choose":
-            given = tuple(map(str, listed(record["choices"])))
-            row["answer"] = chosen(given, record["label"], place)
+def read_task(
+    path: Path, kind_name: str | None, renamed: Mapping[str, str], named: Columns = Columns(), say: Say = ignore
+) -> Task:
+    """The rows of a file; its columns tell the kind, where none is named."""
+    table = open_table(path, Search(named=named), say)
+    table = unfolded(table) if "qas" in table.columns else table
+    kind, columns = find_kind(kind_name, table.heading, named, say)
+    pair = languages(columns, path) if kind.name == "translate" else {}
+    needed = {*kind.columns, kind.answer} - {"choices"} if pair or kind.name != "translate" else set[str]()
+    rows, choices, left_out = [], [], []
+    for line, cells in zip(table.lines, table.rows, strict=True):
+        record = dict(zip(columns, cells, strict=True))
+        row, given = row_of(record | {name: record[own] for name, own in pair.items()}, kind, where(path, line))
+        if any(is_blank(row.get(name, "")) for name in needed):
+            left_out.append(line)
+        else:
+            rows.append(row)
             choices.append(given)
-        if (kind.name != "translate" or pair) and not row.get(kind.answer, "").strip():
-            raise InputError(f"{place}: '{kind.answer}' is empty, so there is nothing to compare with.")
-        if kind.answer == "label":
-            labels.add(row["label"])
-            row["label"] = renamed.get(row["label"], row["label"])
-        rows.append(row)
-    if kind.answer == "label":
-        classes = tuple(dict.fromkeys(sorted(row["label"] for row in rows)))
-        choices = [classes] * len(rows)
-    return Task(kind=kind, rows=rows, choices=choices or [()] * len(rows), labels=frozenset(labels), path=path)
+    if not rows:
+        raise InputError(f"{path}: none of its {several(len(left_out), 'row')} has {' and '.join(sorted(needed))}.")
+    if left_out:
+        what = f"{several(len(left_out), 'row')} without {' or '.join(sorted(needed))} left out"
+        say(f"! {path}: {what} ({lines_of(left_out, path)}).")
+    labels = frozenset(row["label"] for row in rows) if kind.answer == "label" else frozenset()
+    if labels:
+        rows = [row | {"label": renamed.get(row["label"], row["label"])} for row in rows]
+        choices = [tuple(sorted({row["label"] for row in rows}))] * len(rows)
+    return Task(kind=kind, rows=rows, choices=choices, labels=labels, path=path)
 
 
-def known_names(columns: Sequence[str]) -> list[str]:
-    """The columns under the names that the kinds have for them; other people's files have others."""
-    names, pair = list(columns), any(name in columns for name in SECOND)
-    aliases = {"text_a": FIRST, "text_b": SECOND} if pair else {"text": (*TEXT, "text_a")}
-    for name, others in {**aliases, "label": LABEL}.items():
-        found = next((other for other in others if other in names), None)
-        if found and name not in names:
-            names[names.index(found)] = name
-    return names
+def row_of(record: Mapping[str, object], kind: Kind, place: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What can be shown of a row, and what may be answered where the row says so."""
+    row = {
+        name: str(value)
+        for name, value in record.items()
+        if isinstance(value, str | int | float) and not is_missing(value)
+    }
+    if isinstance(record.get(kind.answer), list | dict):
+        raise InputError(f"{place}: the {kind.answer} is a list or an object, not text.")
+    if kind.name != "choose" or is_blank(row.get("label", "")):
+        return row, ()
+    given = choices_in(record["choices"], place)
+    return row | {"answer": chosen_of(record["label"], given, place)}, given
 
 
-def find_kind(name: str | None, columns: Sequence[str], path: Path, own: Sequence[str]) -> Kind:
-    """The kind of that name, or the one that the columns fit; messages have the file's own names of them."""
-    if name is not None and name not in KINDS:
-        raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
-    if name == "translate" or (name is None and len(columns) == 2 and all(map(LANGUAGE.fullmatch, columns))):
-        return KINDS["translate"]
-    if name is None:
-        if not (found := fitting(columns)):
-            known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
-            raise InputError(
-                f"{path} has the columns {', '.join(own)}, which are no task.\nTasks have: {known}. Or tell --kind."
-            )
-        return found[0]
-    if missing := [column for column in KINDS[name].columns if column not in columns]:
-        raise InputError(f"{path} has no column {', '.join(missing)}, which '{name}' needs; it has {', '.join(own)}.")
-    return KINDS[name]
+def unfolded(table: Table) -> Table:
+    """A row for each question of SQuAD's layout."""
+    found = [
+        (line, answered(dict(zip(table.columns, cells, strict=True)), question, where(table.path, line)))
+        for line, cells in zip(table.lines, table.rows, strict=True)
+        for question in listed(cells[table.columns.index("qas")])
+    ]
+    if not found:
+        raise InputError(f"{table.path} has no questions: 'qas' is empty in every row.")
+    return replace(
+        table, columns=ANSWERED, rows=[answer for _, answer in found], lines=[line for line, _ in found], dialect=None
+    )
 
 
 def languages(columns: Sequence[str], path: Path) -> dict[str, str]:
@@ -257,29 +212,19 @@ def template_of(task: Task, text: str | None, line_end: str) -> Template:
     return Template(text=text or task.kind.template, answer=answer, line_end=line_end)
 
 
-def fitting(columns: Sequence[str]) -> list[Kind]:
-    return [kind for kind in KINDS.values() if set(kind.columns) <= set(columns)]
-
-
 def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def answered(record: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
-    """A question of SQuAD's layout as a row of its own; one without an answer has none to compare with."""
-    answers = listed(question.get("answers") or question.get("answer") or [])
-    first = answers[0] if answers else ""
-    text = first.get("text", "") if isinstance(first, dict) else first
-    return {"context": record.get("context", ""), "question": question.get("question", ""), "answer": text or "unknown"}
-
-
-def chosen(choices: Sequence[str], label: Any, place: str) -> str:
-    """The label is the number of a choice, from 0, or the choice itself."""
-    if str(label) in choices:
-        return str(label)
-    if str(label).isdigit() and int(label) < len(choices):
-        return choices[int(label)]
-    raise InputError(f"{place}: label '{label}' is none of the {len(choices)} choices; it is a number from 0, or one.")
+def answered(record: Mapping[str, Any], question: Any, place: str) -> tuple[str, str, str]:
+    """Context, question and answer of a question in SQuAD's layout; one without an answer is answered by `unknown`."""
+    if not isinstance(question, dict):
+        raise InputError(f"{place}: 'qas' holds {short(str(question))}, not objects with question and answers.")
+    answer = question.get("answers") or question.get("answer")
+    while isinstance(answer, list | dict):  # {"text": ["Rome"], ...}, [{"text": "Rome"}] or ["Rome"]
+        answer = answer.get("text") if isinstance(answer, dict) else next(iter(answer), None)
+    said = "" if is_missing(answer) else str(answer)
+    return str(record.get("context") or ""), str(question.get("question") or ""), said if said.strip() else "unknown"
 
 
 def read_labels(words: str | None) -> dict[str, str]:

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from plmkit.data.reading.whole import Table, read_table
+from plmkit.data.reading.columns import Columns
+from plmkit.data.reading.whole import read_table
 from plmkit.errors import InputError, SettingError
 from plmkit.files import write_text
 from plmkit.generation.likelihood import text_logs
 from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
 from plmkit.model import Model
-from plmkit.tasks.rows import plain_rows
-from plmkit.tasks.use import beside, check_out, tell_cut
+from plmkit.tasks.columns import open_table
+from plmkit.tasks.rows import Row, plain_rows
+from plmkit.tasks.use import beside, check_out, search_of, tell_cut
 from plmkit.training.progress import Screen
 
 BETWEEN = "\n---\n"  # of several texts
@@ -90,11 +92,14 @@ def of_texts(some: Sequence[Text], texts: Sequence[Text]) -> str:
     return "the text ends" if len(texts) == 1 else f"{len(some)} of {len(texts)} texts end"
 
 
-def score_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool) -> None:
+def score_file(
+    model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
+) -> None:
     """The rows as they were, with how likely each is beside them."""
     check_out(out, file, "scores")
-    table = read_table(file)
-    texts = texts_of(table)
+    search = search_of(model, columns)
+    table = open_table(file, search, screen.say)
+    texts = texts_of(plain_rows(table, search, screen.say))
     left_to_right = getattr(model.architecture, "left_to_right", False)
     found = logs_of(model, texts) if left_to_right else pseudo_logs_of(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
@@ -119,9 +124,9 @@ def score_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as
     screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
 
 
-def texts_of(table: Table) -> list[str]:
-    """One text a row, of a pair both."""
-    return [row.text if row.other is None else f"{row.text} {row.other}" for row in plain_rows(table)]
+def texts_of(rows: Sequence[Row]) -> list[str]:
+    """One text a row, of a pair both; none where a text is missing."""
+    return ["" if row.blank else " ".join(filter(None, (row.text, row.other))) for row in rows]
 
 
 def logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:

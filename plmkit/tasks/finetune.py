@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
@@ -16,11 +17,12 @@ from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
 from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
+from plmkit.tasks.checking import check_files, check_tokens
 from plmkit.tasks.framing import Framed, frame_readings, readings_of
 from plmkit.tasks.going_on import with_task_tokens
 from plmkit.tasks.judging import spreads
 from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows_of
+from plmkit.tasks.rows import Labelled, check_classes, check_trainable, classes_of, read_labelled
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import Exercise, Outcome, Trial
 from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, save_tensors
@@ -49,13 +51,15 @@ class Order:
     machine: Machine
     seed: int = 0
     seeds: int = 1
+    columns: Columns = Columns()  # where to read text and label
 
 
 def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
     parts = with_task_tokens(without_generator(read_parts(order.model)))
     order = replace(order, task=order.task.settled(parts.architecture))
-    train_rows, dev_rows, test_rows = read_files(order)
+    files = read_files(order, screen)
+    train_rows, dev_rows, test_rows = (files[name].rows if name in files else [] for name in FILES)
     classes = () if order.kind.numeric or order.kind.readings == "each" else classes_of(train_rows)
     for rows, path in ((dev_rows, order.dev), (test_rows, order.test)):
         if path and classes:
@@ -65,9 +69,10 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     dtype = keep_dtype(device, order.machine.dtype, (read_run(order.out) or {}).get("dtype"), screen.say)
     asked = [readings_of(row.text, row.other, row.choices, order.kind) for row in train_rows]
     framed = frame_readings(asked, parts.tokenizer, parts.architecture.longest)
+    check_tokens(framed, files["train"], parts.tokenizer.vocabulary, screen.say)
     task = settle_task(order, classes, framed, parts)
     framed = frame_readings(asked, parts.tokenizer, task.length)
-    about = {**describe(order, parts, task), "dtype": name_of(dtype)}
+    about = {**describe(order, parts, task, files["train"].columns), "dtype": name_of(dtype)}
     earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
     if earlier and (order.out / WEIGHTS).is_file():
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
@@ -134,12 +139,18 @@ def load_outcome(folder: Path) -> Outcome | None:
         return None
 
 
-def read_files(order: Order) -> tuple[list[Row], list[Row], list[Row]]:
-    kind = order.kind
-    rows = [read_rows_of(path, kind) if path else [] for path in (order.train, order.dev, order.test)]
-    if kind.readings != "each":
-        check_trainable(rows[0], order.train)
-    return rows[0], rows[1], rows[2]
+def read_files(order: Order, screen: Screen) -> dict[str, Labelled]:
+    """Each file that is given; columns of the training rows are looked for in the others too."""
+    train = read_labelled(order.train, order.kind, Search(named=order.columns), screen.say)
+    search = Search(named=order.columns, learnt=train.columns)
+    paths = {name: getattr(order, name) for name in FILES[1:]}
+    files = {"train": train} | {
+        name: read_labelled(path, order.kind, search, screen.say) for name, path in paths.items() if path
+    }
+    if order.kind.readings != "each":
+        check_trainable(train.rows, order.train)
+    check_files(list(files.values()), order.kind, screen.say)
+    return files
 
 
 def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
@@ -152,6 +163,7 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
     # the machine decides nothing that is learnt; of contents, whether they changed is told, not their checksums
     compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
+    about.setdefault("columns", wanted["columns"])  # an older version did not keep them
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
     changed += rewritten(about, wanted)
     if changed:
@@ -200,7 +212,7 @@ def tell_unknown(framed: Sequence[Framed], vocabulary: Vocabulary, screen: Scree
         )
 
 
-def describe(order: Order, parts: Parts, task: Task) -> dict[str, Any]:
+def describe(order: Order, parts: Parts, task: Task, columns: Columns) -> dict[str, Any]:
     return {
         "model": str(order.model),
         "step": parts.step,
@@ -210,6 +222,7 @@ def describe(order: Order, parts: Parts, task: Task) -> dict[str, Any]:
         "architecture": to_json(parts.architecture.for_task(order.task.dropout)),
         "classes": list(task.classes),
         "length": task.length,
+        "columns": to_json(columns),
         "files": {name: str(path) if (path := getattr(order, name)) else None for name in FILES},
         "contents": {name: checksum(path) if (path := getattr(order, name)) else None for name in FILES},
         "seed": order.seed,

@@ -11,22 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from plmkit.data.reading.whole import Table, read_table
-from plmkit.errors import InputError, SettingError
+from plmkit.data.reading.columns import Columns, Search
+from plmkit.data.reading.whole import Table
+from plmkit.errors import InputError, SettingError, several
 from plmkit.files import explained, unfinished, write_text
 from plmkit.model import Model, Prediction
+from plmkit.tasks.columns import learnt_by, open_table
 from plmkit.tasks.judging import evaluate_rows, pair_of
-from plmkit.tasks.rows import check_classes, plain_rows, read_rows_of, rows_for
+from plmkit.tasks.rows import Row, check_classes, lines_of, plain_rows, read_labelled, rows_for
 from plmkit.training.progress import Screen
 
+EMPTY = Prediction(label="")  # of a row without text
 OUTPUTS = (".tsv", ".csv", ".jsonl")
 
 
-def evaluate_file(model: Model, file: Path, screen: Screen) -> dict[str, Any]:
+def evaluate_file(model: Model, file: Path, screen: Screen, columns: Columns = Columns()) -> dict[str, Any]:
     model.needs("label", "be evaluated")
     kind = model.kind
     assert kind is not None
-    rows = read_rows_of(file, kind)
+    rows = read_labelled(file, kind, search_of(model, columns), screen.say).rows
     if model.classes:
         check_classes(rows, model.classes, file)
     found = evaluate_rows(model, rows)
@@ -34,15 +37,26 @@ def evaluate_file(model: Model, file: Path, screen: Screen) -> dict[str, Any]:
     return {**found, "classes": list(model.classes)} if model.classes else found
 
 
-def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool) -> None:
+def search_of(model: Model, columns: Columns) -> Search:
+    """The columns that are asked for, and those that the model learnt from."""
+    return Search(named=columns, learnt=learnt_by(model.folder))
+
+
+def predict_file(
+    model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
+) -> None:
     """The rows as they were, with the prediction and the probability of each class beside them."""
     model.needs("label", "predict")
     kind = model.kind
     assert kind is not None
     check_out(out, file, "predictions")
-    table = read_table(file)
-    rows = rows_for(table, kind, labelled=False)
-    predictions = model.predict([pair_of(row) for row in rows])
+    search = search_of(model, columns)
+    table = open_table(file, search, screen.say)
+    rows, _ = rows_for(table, kind, search, screen.say, labelled=False)
+    filled = with_text(rows, file, "left without an answer", screen)
+    predictions = [EMPTY] * len(rows)
+    for number, prediction in zip(filled, model.predict([pair_of(rows[number]) for number in filled]), strict=True):
+        predictions[number] = prediction
     tell_cut(model, len(rows), screen)
     if as_json:
         print(json.dumps({"predictions": [vars(prediction) for prediction in predictions]}, ensure_ascii=False))
@@ -52,6 +66,16 @@ def predict_file(model: Model, file: Path, out: Path | None, screen: Screen, *, 
         screen.say(f"{len(rows):,} predictions written to {out}.")
     elif not as_json:
         sys.stdout.write(text)
+
+
+def with_text(rows: Sequence[Row], file: Path, others: str, screen: Screen) -> list[int]:
+    """The numbers of the rows that have text; what the others get is said with their lines."""
+    blank = [row.line for row in rows if row.blank]
+    if len(blank) == len(rows):
+        raise InputError(f"{file} has no text in any of its {several(len(rows), 'row')}.")
+    if blank:
+        screen.say(f"{file}: {several(len(blank), 'row')} without text, {others} ({lines_of(blank, file)}).")
+    return [number for number, row in enumerate(rows) if not row.blank]
 
 
 def check_out(out: Path | None, file: Path, what: str) -> None:
@@ -71,7 +95,8 @@ def rendered(table: Table, predictions: list[Prediction], classes: Sequence[str]
     cells: list[list[Any]] = []
     for prediction in predictions:
         label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
-        cells.append([label, *(round((prediction.probabilities or {})[name], 6) for name in classes)])
+        found = prediction.probabilities or dict.fromkeys(classes)
+        cells.append([label, *(value if (value := found[name]) is None else round(value, 6) for name in classes)])
     return beside(table, ["prediction", *(f"probability:{name}" for name in classes)], cells, suffix)
 
 
@@ -103,7 +128,9 @@ def flat(cell: object) -> str:
     return " ".join(str(cell).split()) if any(c in str(cell) for c in "\t\r\n") else str(cell)
 
 
-def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) -> dict[str, Any]:
+def embed_file(
+    model: Model, file: Path, out: Path, level: str, screen: Screen, columns: Columns = Columns()
+) -> dict[str, Any]:
     """Vectors as .npy: (rows, width), 0 for a blank line; or (tokens, width) with a .jsonl to say which is which."""
     if out.suffix != ".npy":
         raise SettingError(f"--out {out}: vectors are written as .npy. Name such a file.")
@@ -112,11 +139,10 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
     index = out.with_suffix(".jsonl")  # beside the vectors of tokens
     if level == "token":
         check_index(index, file)
-    rows = plain_rows(read_table(file))
+    search = search_of(model, columns)
+    rows = plain_rows(open_table(file, search, screen.say), search, screen.say)
     pairs = [pair_of(row) for row in rows]
-    filled = [number for number, row in enumerate(rows) if row.text.strip()]
-    if not filled:
-        raise InputError(f"{file} has no text to embed.")
+    filled = with_text(rows, file, "whose vectors are 0", screen)
     found = model.embed([pairs[number] for number in filled], level=level)
     width = model.architecture.width
     vectors: Any = [np.zeros(width if level == "sentence" else (0, width), dtype=np.float32) for _ in rows]

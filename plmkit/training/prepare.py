@@ -91,7 +91,7 @@ def prepare(
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
-    opened = open_corpora(paths, valid=valid, layout=machine.layout, column=machine.column)
+    opened = open_corpora(paths, valid=valid, layout=machine.layout, column=machine.column, header=machine.header)
     corpora = opened[: len(paths)] or [embedded(screen)]
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")

@@ -24,7 +24,7 @@ from plmkit.files import alone, explained, flush, sweep, unfinished
 from plmkit.loading import Parts, read_parts, start_from
 from plmkit.network import Network
 from plmkit.recipe import Recipe
-from plmkit.run import PRETRAIN, Settings, claim, differences, read_run, settings_json, write_run
+from plmkit.run import PRETRAIN, Machine, Settings, claim, differences, read_run, settings_json, write_run
 from plmkit.settings import to_json
 from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import (
@@ -49,7 +49,7 @@ FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change wh
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
 WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ")  # about a recipe: a newer version may say it otherwise
-DECIDING = ("layout", "column", "weights", "valid_share")  # the machine's settings that decide what is learnt
+DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +237,8 @@ def earlier(order: Order) -> dict[str, Any] | None:
     compared += [] if about["state"] == "finished" else ["asked"]
     changed = differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
     changed = [line for line in changed if not line.startswith(WORDS)]
-    machine = {k: (about.get("run") or {}).get(k) for k in DECIDING}
-    changed += differences(machine, {k: wanted["run"][k] for k in DECIDING}, "run")
+    machine = to_json(Machine()) | (about.get("run") or {})  # an older run lacks newer settings
+    changed += differences({k: machine[k] for k in DECIDING}, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:
         told = "; ".join(line.removeprefix("recipe.").replace("asked.", "budget.", 1) for line in changed[:3])
         raise FolderError(

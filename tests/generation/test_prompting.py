@@ -8,9 +8,10 @@ from toy import toy
 
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import bleu, exact, f1, rouge_l
+from plmkit.generation.kinds import KINDS
 from plmkit.generation.likelihood import token_logs
 from plmkit.generation.prompting import Prompting, ask
-from plmkit.generation.shots import KINDS, Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
+from plmkit.generation.shots import Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import ClosingUnigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
@@ -224,7 +225,7 @@ def test_files_that_are_no_task_are_refused(tmp_path):
         read_labels("0,1")
 
 
-@pytest.mark.parametrize("columns", [("sentence", "sentiment"), ("context", "ending"), ("English", "German")])
+@pytest.mark.parametrize("columns", [("sentence", "mood"), ("context", "ending"), ("English", "German")])
 def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_path, columns):
     file = written(tmp_path / "a.jsonl", [dict.fromkeys(columns, "x")])
     known = r"\nTasks have: choose: .*; translate: source, target. Or tell"

@@ -1,66 +1,153 @@
-"""Which columns of a table hold its text."""
+"""Which columns of a table are read: those that are named, or those with one of the usual names."""
 
-from collections.abc import Sequence
-from typing import Any
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
-from plmkit.errors import InputError, nearest
+from plmkit.data.reading.cells import folded, found, listed, short
+from plmkit.data.reading.dialect import Dialect
+from plmkit.data.reading.headers import is_data, shaped
+from plmkit.errors import InputError, SettingError, nearest
 
-KNOWN = ("content", "sentence", "document", "body", "article", "passage", "paragraph", "context", "abstract")
+Say = Callable[[str], None]
+
+# For each role the name we ask for, then those of other people's files; where a file has several, the first is read.
+USUAL = {
+    "text": (
+        "text", "text_a", "sentence", "review", "content", "comment", "document", "body", "article", "passage",
+        "paragraph", "context", "abstract", "文本", "内容", "评论", "句子", "正文", "title", "标题",
+    ),
+    "text_a": (
+        "text_a", "sentence1", "premise", "question1", "question", "query", "text1",
+        "文本1", "句子1", "前提", "问题1", "问题",
+    ),
+    "text_b": ("text_b", "sentence2", "hypothesis", "question2", "text2", "文本2", "句子2", "假设", "问题2"),
+    "label": (
+        "label", "sentiment", "category", "class", "target", "gold", "score", "rating", "similarity",
+        "标签", "类别", "情感", "评分", "分数", "相似度",
+    ),
+}  # fmt: skip
+OPTIONS = {role: f"--{role.replace('_', '-')}" for role in USUAL}
 
 
-def choose_column(columns: Sequence[str], wanted: str | None, name: str) -> str:
-    """The wanted column, or the one that is called like text; `a+b` stands for two."""
-    if wanted is None:
-        if guess := _guess(columns):
-            return guess
+def ignore(text: str) -> None:
+    """What callers say who have nobody to say it to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a table by what is read from them; without a header they are called 1, 2, 3."""
+
+    text: str | None = None
+    text_a: str | None = None
+    text_b: str | None = None
+    label: str | None = None
+    header: bool = True
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that are not left open, by role."""
+        return {role: name for role in USUAL if (name := getattr(self, role)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """The columns of a table, and rows below them."""
+
+    name: str  # of the file, as messages have it
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]] = ()
+    header: bool = True  # False: the columns are numbered
+    dialect: Dialect | None = None  # None: not of lines of cells, so that every row names its columns
+
+    def usual(self, role: str) -> list[str]:
+        """The columns that may be meant by a role, best first; one with the name we ask for stands alone."""
+        names = USUAL[role]
+        ours = [column for column in self.columns if column == names[0]]
+        ours = ours or [column for column in self.columns if folded(column) == names[0]]
+        known = [column for column in self.columns if folded(column) in names]
+        return ours or sorted(known, key=lambda column: names.index(folded(column)))
+
+    def guesses(self, roles: Sequence[str], but: Collection[str]) -> dict[str, list[str]]:
+        """For each role the columns that may be meant, by their names or, without a header, by their shape."""
+        if self.header:
+            return {role: [name for name in self.usual(role) if name not in but] for role in roles}
+        shapes = shaped(self.rows, roles, but)
+        return {role: [shapes[role]] if role in shapes else [] for role in roles}
+
+    def exactly(self, name: str, role: str, roles: Sequence[str]) -> str:
+        """The column of that name, or the only one whose name differs in case or width alone."""
+        alike = [column for column in self.columns if folded(column) == folded(name)]
+        if name in self.columns or len(alike) == 1:
+            return name if name in self.columns else alike[0]
         raise InputError(
-            f"{name} has no column 'text'. {found(columns)}\nName the one with the text: --set run.column=NAME."
+            f"{self.name} has no column '{short(name)}'.{nearest(name, self.columns)} {found(self.columns)}\n"
+            + (self.advice(roles) or f"Name one of them: {OPTIONS[role]} COLUMN.")
         )
-    for part in columns_of(wanted, columns):
-        if part not in columns:
-            raise InputError(
-                f"{name} has no column '{part}'.{nearest(part, columns)} {found(columns)}\n"
-                "Name one of them: --set run.column=NAME."
+
+    def lacks(self, role: str, roles: Sequence[str]) -> InputError:
+        """No column is known to be what a role needs."""
+        advice, there = self.advice(roles), found(self.columns)
+        if len(self.columns) == 1 and self.dialect and not advice:
+            there = f"Its only column is '{short(self.columns[0])}'. Is its ending right? Tabs separate .tsv."
+        usual = f"Name the right one: {OPTIONS[role]} COLUMN. Found by themselves: {listed(USUAL[role])}."
+        return InputError(f"{self.name} has no column {role}. {there}\n{advice or usual}")
+
+    def advice(self, roles: Sequence[str] = ()) -> str | None:
+        """What to do about a first row that looks like the rows below it."""
+        if not (self.dialect and self.header and is_data(self.columns, self.rows)):
+            return None
+        options = [f"{OPTIONS[role]} {place}" for role, place in shaped([self.columns, *self.rows], roles).items()]
+        return (
+            "Its first row looks like data, not like names of columns. If it is, add to your command:\n"
+            f"{' '.join(['--no-header', *options])}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """The columns to look for: those that the user names, and those that a model learnt from, where they are there."""
+
+    named: Columns = Columns()
+    learnt: Columns = Columns()
+
+    def within(self, heading: Heading, roles: Sequence[str]) -> tuple[Columns, str | None]:
+        """The column of each role, and what the user should hear about it."""
+        if unused := [role for role in self.named.named if role not in roles]:
+            raise SettingError(
+                f"{OPTIONS[unused[0]]} names a column that is not read here; read are {' and '.join(roles)}.\n"
+                f"Use {' and '.join(OPTIONS[role] for role in roles)}."
             )
-    return wanted
+        taken = {role: heading.exactly(name, role, roles) for role, name in self.named.named.items()}
+        before = {role: name for role, name in self.learnt.named.items() if role in roles and role not in taken}
+        known = {role: [name] for role, name in before.items() if name in heading.columns}
+        used = [*taken.values(), *(name for names in known.values() for name in names)]
+        known |= heading.guesses([role for role in roles if role not in taken and role not in known], but=used)
+        if missing := [role for role in roles if role in known and not known[role]]:
+            raise heading.lacks(missing[0], roles)
+        taken |= {role: names[0] for role, names in known.items()}
+        check(taken, heading)
+        return Columns(**taken, header=heading.header), told(heading, known)
 
 
-def columns_of(column: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a setting names: one, or several joined by `+`."""
-    return [column] if column in columns else column.split("+")
+def check(taken: dict[str, str], heading: Heading) -> None:
+    """No column is read as two things."""
+    for role, column in taken.items():
+        twin = next(other for other in taken if taken[other] == column)
+        if twin != role:
+            raise InputError(
+                f"{heading.name}: column '{short(column)}' cannot be both {twin} and {role}. {found(heading.columns)}\n"
+                f"Name the right ones: {OPTIONS[twin]} COLUMN {OPTIONS[role]} COLUMN."
+            )
 
 
-def _guess(columns: Sequence[str]) -> str | None:
-    folded = {column.casefold(): column for column in reversed(columns)}
-    if "text" in folded:
-        return folded["text"]
-    if "text_a" in folded:
-        return "+".join(folded[name] for name in ("text_a", "text_b") if name in folded)
-    candidates = [folded[name] for name in KNOWN if name in folded]
-    return candidates[0] if len(candidates) == 1 else None
-
-
-def found(columns: Sequence[str]) -> str:
-    """A sentence that lists the columns, shortened where needed."""
-    return f"Columns found: {listed(columns)}."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Up to ten names on one line."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return (", ".join(short(name) for name in names[:10]) or "none") + more
-
-
-def short(name: str) -> str:
-    """A name on one line; a file without a header shows whole texts as names."""
-    line = " ".join(name.split())
-    return line if len(line) <= 40 else line[:39] + "…"
-
-
-def text_of(value: Any, where: str, column: str) -> str:
-    """A cell that must be text; a missing value is an empty one."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise InputError(f"{where}: column '{column}' holds {type(value).__name__}, not text.")
-    return value
+def told(heading: Heading, known: dict[str, list[str]]) -> str | None:
+    """One line on columns that were found under other names than ours, and on how to read others."""
+    foreign = {role: names for role, names in known.items() if names[0] != role}
+    if not foreign:
+        return None
+    read = " and ".join(f"column '{short(names[0])}' as {role}" for role, names in foreign.items())
+    ways = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
+    if not heading.header:
+        ways = [f"{OPTIONS[role]} COLUMN" for role in foreign]
+    return f"{heading.name}: reading {read}." + (f" To read another: {' or '.join(ways)}." if ways else "")

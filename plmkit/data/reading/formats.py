@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from plmkit.data.reading.blocks import BLOCK, cutting_point, read_blocks, read_lines
+from plmkit.data.reading.dialect import Row
 from plmkit.data.reading.encoding import check_start
 from plmkit.data.reading.parquet import parquet_rows
 from plmkit.data.reading.source import LONGEST_DOCUMENT, Compression, Document, Layout, OnBytes, Source
-from plmkit.data.reading.tables import Row, table_rows
+from plmkit.data.reading.tables import table_rows
 
 # a line of text, then only space (U+3000 is the Chinese one), then more text
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]|\xe3\x80\x80)*\n\s*\S")
@@ -23,7 +24,7 @@ def read_documents(source: Source, on_bytes: OnBytes | None = None) -> Iterator[
     if source.format == "parquet":
         return documents_of_rows(parquet_rows(name, source.column or "", on_bytes), name)
     if source.format != "txt":
-        rows = table_rows(name, source.format, source.compression, source.column or "", on_bytes)
+        rows = table_rows(name, source.format, source.compression, source.column or "", on_bytes, header=source.header)
         return documents_of_rows(rows, name)
     blocks = read_blocks(name, source.compression, on_bytes)
     lines = read_lines(blocks, name, longest=LONGEST_DOCUMENT, cut=True)

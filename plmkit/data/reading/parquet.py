@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from plmkit.data.reading.columns import columns_of, text_of
+from plmkit.data.reading.cells import text_of
 from plmkit.data.reading.source import OnBytes
+from plmkit.data.reading.text_column import columns_of
 from plmkit.errors import InputError
 
 ROWS_AT_ONCE = 64  # cells can be long

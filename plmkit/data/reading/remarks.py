@@ -25,6 +25,8 @@ ONE_AND_MANY = {  # what is said of one file, and of several
     "model": ("{} holds a model: skipped.", "{} hold models: skipped."),
     "empty": ("{} has no text: skipped.", "{} have no text: skipped."),
     "twice": ("{} was given more than once: read once.", "{} were given more than once: read once."),
+    "semicolon": ("{} is separated by semicolons.", "{} are separated by semicolons."),
+    "tab": ("{} is separated by tabs.", "{} are separated by tabs."),
 }
 
 
@@ -35,7 +37,7 @@ class Remarks:
         self.files: dict[str, list[str]] = {}
 
     def add(self, kind: str, file: File) -> None:
-        """Remember that a remark holds for a file; `column NAME` is a kind, too."""
+        """Remember that a remark holds for a file; `column NAME` is a kind, too, and may go on with advice."""
         self.files.setdefault(kind, []).append(file.path.name)
 
     def notes(self) -> tuple[str, ...]:
@@ -45,8 +47,9 @@ class Remarks:
 
 def _say(kind: str, names: Sequence[str]) -> str:
     if kind.startswith("column "):
-        column = kind.removeprefix("column ").replace("+", " and ")
-        return f"The text of {name_some(names)} is read from column {column}."
+        column, _, others = kind.removeprefix("column ").partition("\n")
+        advice = f" To read another: {others}." if others else ""
+        return f"The text of {name_some(names)} is read from column {column.replace('+', ' and ')}.{advice}"
     one, many = ONE_AND_MANY[kind]
     return (one if len(names) == 1 else many).format(name_some(names))
 

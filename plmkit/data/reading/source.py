@@ -8,6 +8,7 @@ from typing import Literal
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "zst"]
 Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row"]
+CELLS = ("csv", "tsv")  # formats whose first row names the columns, or is the first of the rows
 OnBytes = Callable[[int], None]
 
 LONGEST_DOCUMENT = 1_000_000  # characters; a longer document is cut, so that memory stays bounded
@@ -32,3 +33,4 @@ class Source:
     layout: Layout
     size: int  # bytes on disk
     column: str | None = None  # text column of a table; `a+b` reads two, as paragraphs
+    header: bool = True  # False: a table whose columns have no names, but numbers

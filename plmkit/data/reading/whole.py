@@ -2,16 +2,19 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plmkit.data.reading.columns import listed, short
+from plmkit.data.reading.cells import listed, short
+from plmkit.data.reading.columns import Heading
+from plmkit.data.reading.dialect import Dialect, Line, dialect_of
 from plmkit.data.reading.files import format_of
+from plmkit.data.reading.headers import numbered
 from plmkit.data.reading.parquet import parquet_header, parquet_values
-from plmkit.data.reading.source import Format
-from plmkit.data.reading.tables import numbered_lines, parse_object, split_rows, under_header
-from plmkit.errors import InputError, nearest
+from plmkit.data.reading.source import CELLS, Format
+from plmkit.data.reading.tables import numbered_lines, parse_object, under_header
+from plmkit.errors import InputError, SettingError, nearest
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".txt")  # .json and .md are texts, not rows
 
@@ -24,23 +27,32 @@ class Table:
     columns: tuple[str, ...]
     rows: list[tuple[object, ...]]  # strings; JSONL and Parquet keep their numbers
     lines: list[int]  # where each row begins in the file, from 1
+    header: bool = True  # False: the columns are numbered
+    dialect: Dialect | None = None  # of .csv and .tsv
+
+    @property
+    def heading(self) -> Heading:
+        return Heading(
+            name=str(self.path), columns=self.columns, rows=self.rows, header=self.header, dialect=self.dialect
+        )
 
 
-def read_table(path: str | Path) -> Table:
-    """All rows of a file with the columns it names."""
+def read_table(path: str | Path, *, header: bool = True) -> Table:
+    """All rows of a file with the columns that its first row names, or with numbered ones."""
     path = Path(path)
     _check_file(path)
-    table = _read(path)
-    if twice := [name for name in table.columns if table.columns.count(name) > 1]:
-        raise InputError(f"{path} has two columns named '{short(twice[0])}'. Rename one.")
+    table = _read(path, header)
     if not table.columns:
         raise InputError(f"{path} is empty.")
+    if twice := [name for name in table.columns if table.columns.count(name) > 1]:
+        raise InputError(f"{path} has two columns named '{short(twice[0])}'. {table.heading.advice() or 'Rename one.'}")
     if not table.rows:
-        raise InputError(f"{path} has no rows, only the columns {listed(table.columns)}.")
+        advice = f"\n{table.heading.advice()}" if table.heading.advice() else ""
+        raise InputError(f"{path} has no rows, only the columns {listed(table.columns)}.{advice}")
     return table
 
 
-def _read(path: Path) -> Table:
+def _read(path: Path, header: bool) -> Table:
     format, compression = format_of(path)
     name = path.name.lower().removesuffix(f".{compression}")
     if format is None or os.path.splitext(name)[1] not in ENDINGS:
@@ -48,12 +60,14 @@ def _read(path: Path) -> Table:
             f"{path} is not a kind of file that holds rows.\nUse .tsv, .csv, .jsonl (these also as .gz or "
             ".zst) or .parquet; for predictions also .txt, one text per line."
         )
+    if not header and format not in CELLS:
+        raise SettingError(f"--no-header is for .csv and .tsv; {path} needs no header. Leave it out.")
     if format == "parquet":
         return _parquet(path)
     lines = _until_last(numbered_lines(str(path), compression))
     if format == "jsonl":
         return _jsonl(path, lines)
-    return _plain(path, lines) if format == "txt" else _with_header(path, format, lines)
+    return _plain(path, lines) if format == "txt" else _cells(path, format, lines, header)
 
 
 def _check_file(path: Path) -> None:
@@ -73,9 +87,9 @@ def _check_file(path: Path) -> None:
     raise InputError(f"There is no file {path}.{nearest(path.name, names)}")
 
 
-def _until_last(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _until_last(lines: Iterator[Line]) -> Iterator[Line]:
     """The lines without the blank ones at the end: those are no rows."""
-    blank: list[tuple[int, str]] = []
+    blank: list[Line] = []
     for number, line in lines:
         if line.rstrip("\r"):
             yield from blank
@@ -85,27 +99,36 @@ def _until_last(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             blank.append((number, line))
 
 
-def _plain(path: Path, lines: Iterator[tuple[int, str]]) -> Table:
+def _plain(path: Path, lines: Iterator[Line]) -> Table:
     texts = {number: line.removesuffix("\r") for number, line in lines}
     return Table(
         path=path, columns=("text",) if texts else (), rows=[(text,) for text in texts.values()], lines=list(texts)
     )
 
 
-def _with_header(path: Path, format: Format, lines: Iterator[tuple[int, str]]) -> Table:
+def _cells(path: Path, format: Format, lines: Iterator[Line], header: bool) -> Table:
+    dialect, lines = dialect_of(lines, format)
+    found = list(dialect.split(lines, str(path)))
+    first = next((place for place, (_, cells) in enumerate(found) if not _blank(cells)), None)
     columns: tuple[str, ...] = ()
-    rows: dict[int, tuple[object, ...]] = {}
-    for number, cells in split_rows(lines, str(path), format):
-        if cells == [""] and len(columns) != 1:  # in a single column, a blank line is an empty text
-            continue
-        if columns:
-            rows[number] = tuple(under_header(cells, columns, where(path, number), format))
-        else:
-            columns = tuple(name.strip() for name in cells)
-    return Table(path=path, columns=columns, rows=list(rows.values()), lines=list(rows))
+    if first is not None:
+        cells = found[first][1]
+        columns = tuple(cell.strip() for cell in cells) if header else numbered(len(cells))
+        found = found[first + 1 :] if header else found
+    rows = []
+    for number, cells in found:
+        if _blank(cells):  # one empty cell or more, however many columns there are
+            cells = [""] * len(columns)
+        rows.append(tuple(under_header(cells, columns, where(path, number), dialect)))
+    numbers = [number for number, _ in found]
+    return Table(path=path, columns=columns, rows=[*rows], lines=numbers, header=header, dialect=dialect)
 
 
-def _jsonl(path: Path, lines: Iterator[tuple[int, str]]) -> Table:
+def _blank(cells: Sequence[str]) -> bool:
+    return not any(cell.strip() for cell in cells)
+
+
+def _jsonl(path: Path, lines: Iterator[Line]) -> Table:
     records = {number: _record(line, path, number) for number, line in lines if line.strip()}
     columns = tuple(dict.fromkeys(name for record in records.values() for name in record))
     rows = [tuple(record.get(name) for name in columns) for record in records.values()]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from plmkit.data.reading.cells import count_of
 from plmkit.data.units.letters import LETTER
 from plmkit.data.units.trie import Trie
 from plmkit.errors import InputError, SettingError, nearest
@@ -66,7 +67,8 @@ def read_dictionary(path: str, setting: str) -> list[Entry]:
 
 def read_entry(fields: list[str], where: str) -> Entry:
     word, *rest = fields
-    frequency = int(rest.pop(0)) if rest and rest[0].isascii() and rest[0].isdigit() else None
+    frequency = count_of(rest[0]) if rest and rest[0].isascii() else None
+    rest = rest if frequency is None else rest[1:]
     tag = rest.pop(0) if rest and rest[0].isascii() and rest[0].isalpha() else None
     if rest or frequency == 0:
         raise InputError(

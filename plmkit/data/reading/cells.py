@@ -1,0 +1,66 @@
+"""What stands in a cell: text, numbers, nothing; and names of columns, shown on one line."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from plmkit.errors import InputError
+
+UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})  # white space, control characters, zero-width marks
+MOST_DIGITS = 18  # of a number that counts something; Python itself refuses to read some thousands
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to see."""
+    return not text.strip() or all(unicodedata.category(letter) in UNSEEN for letter in text)
+
+
+def is_missing(value: object) -> bool:
+    """No value at all, as JSON and Parquet have it."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def folded(name: str) -> str:
+    """A name or a label without differences of case, width and white space."""
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def number_of(text: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        number = float("_" if "_" in text else text)  # Python reads 1_0 as ten
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def count_of(text: str) -> int | None:
+    """A whole number from 0 on that is written in digits, or None."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+
+
+def found(columns: Sequence[str]) -> str:
+    """A sentence that lists the columns, shortened where needed."""
+    return f"Columns found: {listed(columns)}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Up to ten names on one line."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return (", ".join(short(name) for name in names[:10]) or "none") + more
+
+
+def short(name: str) -> str:
+    """A name on one line; a file without a header shows whole texts as names."""
+    line = " ".join(name.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def text_of(value: Any, where: str, column: str) -> str:
+    """A cell that must be text; a missing value is an empty one."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: column '{column}' holds {type(value).__name__}, not text.")
+    return value

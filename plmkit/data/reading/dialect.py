@@ -1,0 +1,103 @@
+"""How lines of .csv and .tsv are cut into cells."""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TypeVar
+
+from plmkit.data.reading.blocks import LONGEST_ROW
+from plmkit.data.reading.source import Format
+from plmkit.errors import InputError
+
+Line = tuple[int, str]  # its number, from 1
+Row = tuple[int, list[str]]  # the number of its first line, cells
+Numbered = TypeVar("Numbered", Line, Row)
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}  # of .csv, the likeliest first
+SAMPLE, SAMPLE_CHARACTERS = 50, 1 << 20  # lines, and what they may come to, that are looked at before reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What stands between cells, and whether a cell may be quoted."""
+
+    separator: str
+    quoted: bool
+
+    @property
+    def unusual(self) -> str | None:
+        """The separator of a .csv file, where it is no comma."""
+        return SEPARATORS[self.separator] if self.quoted and self.separator != "," else None
+
+    @property
+    def advice(self) -> str:
+        """What to do about a row that is wider or narrower than the others."""
+        if not self.quoted:
+            return "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl."
+        return f"Put a text that holds a {SEPARATORS[self.separator]} in double quotes."
+
+    def split(self, lines: Iterable[Line], name: str) -> Iterator[Row]:
+        """All cells of each row; a blank line is a row of one empty cell."""
+        if self.quoted:
+            return split_quoted(lines, name, self.separator)
+        # quotes are text, for many published TSV files hold stray ones
+        return ((number, line.rstrip("\r").split(self.separator)) for number, line in lines)
+
+
+def dialect_of(lines: Iterator[Line], format: Format) -> tuple[Dialect, Iterator[Line]]:
+    """How a file is written, and all its lines."""
+    if format == "tsv":
+        return Dialect(separator="\t", quoted=False), lines
+    sample = list(some(lines))
+    separator = separator_of([line for _, line in sample if line.strip()])
+    return Dialect(separator=separator, quoted=True), chain(sample, lines)
+
+
+def separator_of(lines: Sequence[str]) -> str:
+    """The first that cuts the first row, and more than half of all rows into as many cells; else a comma."""
+    for separator in SEPARATORS:
+        with long_cells():
+            widths = [len(cells) for cells in csv.reader(lines, delimiter=separator)]
+        if widths and widths[0] > 1 and 2 * widths.count(widths[0]) > len(widths):
+            return separator
+    return ","
+
+
+def split_quoted(lines: Iterable[Line], name: str, separator: str) -> Iterator[Row]:
+    """Cells with the quoting of RFC 4180; a row may run over several lines."""
+    reader = csv.reader((line + "\n" for _, line in lines), strict=True, delimiter=separator)
+    while True:
+        first = reader.line_num + 1
+        try:
+            with long_cells():
+                cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{name}, line {first}: the quotes of this row do not match ({error}).\n"
+                'Inside a quoted text write "" for each quote.'
+            ) from None
+        if cells is None:
+            return
+        yield first, cells or [""]
+
+
+@contextmanager
+def long_cells() -> Iterator[None]:
+    """A cell may be as long as a row; the limit is global, so it is raised for a moment only."""
+    usual = csv.field_size_limit(LONGEST_ROW)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
+
+
+def some(items: Iterable[Numbered]) -> Iterator[Numbered]:
+    """As many lines or rows as a first look needs."""
+    size = 0
+    for item in islice(items, SAMPLE):
+        yield item
+        size += sum(map(len, item[1]))
+        if size > SAMPLE_CHARACTERS:
+            return

@@ -1,0 +1,101 @@
+"""Rows that would teach something else than is meant: told, or refused where nothing can be learnt."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from plmkit.data.reading.cells import folded, number_of, short
+from plmkit.data.reading.columns import Say
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import InputError, several
+from plmkit.tasks.framing import Framed
+from plmkit.tasks.kinds import Kind
+from plmkit.tasks.rows import Labelled, Row, lines_of
+
+MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})  # what programs write for no value
+MANY_CLASSES, MANY_NUMBERS = 100, 20  # of which one wonders whether they are classes
+OWN_LABEL = 0.9  # of the rows: from here on, a label is more like a number or a name of its row
+SHOWN = 5  # labels in a message
+RANKED = ("qid", "query_id", "question_id")  # columns that say which rows are to be ranked together
+
+
+def check_files(files: Sequence[Labelled], kind: Kind, say: Say) -> None:
+    """Look at the training rows, which come first, and at those that score."""
+    train, *others = files
+    if not kind.numeric and kind.readings != "each":
+        check_labels(train, say)
+    for number, file in enumerate(others, start=1):
+        for earlier in files[:number]:
+            tell_shared(earlier, file, say)
+    if ranked := next((name for name in train.names if folded(name) in RANKED), None):
+        say(f"! {train.path}: column {ranked} is not used: {kind.name} judges each row by itself and ranks nothing.")
+
+
+def check_labels(file: Labelled, say: Say) -> None:
+    """Labels that become classes against all likelihood."""
+    counts = Counter(str(row.label) for row in file.rows)
+    check_number(counts, file.path, say)
+    alike: dict[str, list[str]] = {}
+    for label in sorted(counts):
+        alike.setdefault(folded(label), []).append(label)
+    if twins := [" and ".join(counted(label, counts) for label in same) for same in alike.values() if len(same) > 1]:
+        say(
+            f"! {file.path}: labels that differ only in case, width or blanks become separate classes: "
+            f"{some_of(twins)}. Write them alike if they mean the same."
+        )
+    if missing := [counted(label, counts) for label in sorted(counts) if folded(label) in MISSING]:
+        say(
+            f"! {file.path}: {some_of(missing)} becomes a class like any other. If it stands for a missing label, "
+            "leave the label empty: such rows are left out."
+        )
+
+
+def check_number(counts: Mapping[str, int], path: Path, say: Say) -> None:
+    """Nearly as many classes as rows cannot be learnt; a hundred may be meant."""
+    rows, numeric = sum(counts.values()), all(number_of(label) is not None for label in counts)
+    advice = "To predict numbers: --task regress." if numeric else "Is it the right column? --label COLUMN names it."
+    if len(counts) > MANY_NUMBERS and len(counts) >= OWN_LABEL * rows:
+        examples = ", ".join(short(label) for label in sorted(counts)[:3])
+        raise InputError(
+            f"{path}: {rows:,} rows have {len(counts):,} different labels ({examples}, ...): "
+            f"nearly every row would be a class of its own.\n{advice}"
+        )
+    if len(counts) > (MANY_NUMBERS if numeric else MANY_CLASSES):
+        say(f"! {path}: {len(counts):,} different labels become {len(counts):,} classes. {advice}")
+
+
+def tell_shared(earlier: Labelled, later: Labelled, say: Say) -> None:
+    """Texts that two files have in common."""
+    known = {said_in(row) for row in earlier.rows}
+    shared = sum(said_in(row) in known for row in later.rows)
+    if shared:
+        count = f"all {len(later.rows):,}" if shared == len(later.rows) else f"{shared:,} of {len(later.rows):,}"
+        same = later.path.exists() and earlier.path.exists() and later.path.samefile(earlier.path)
+        where = "the same file is given twice" if same else f"{count} texts are in {earlier.path} too"
+        say(f"! {later.path}: {where}, so its score says less about new texts.")
+
+
+def said_in(row: Row) -> tuple[object, ...]:
+    return row.text.strip(), row.other and row.other.strip(), row.choices
+
+
+def check_tokens(framed: Sequence[Framed], file: Labelled, vocabulary: Vocabulary, say: Say) -> None:
+    """Texts of which the tokenizer leaves nothing."""
+    texts = 1 if file.rows[0].other is None and not file.rows[0].choices else 2
+    empty = [row for row, made in zip(file.rows, framed, strict=True) if made.longest <= vocabulary.specials(texts)]
+    if len(empty) == len(file.rows):
+        raise InputError(
+            f"{file.path}: the model's tokenizer leaves nothing of the {several(len(empty), 'text')}, which hold "
+            f"'{short(empty[0].text)}' and the like.\nIs it the right column? --text COLUMN names it."
+        )
+    if empty:
+        lines = lines_of([row.line for row in empty], file.path)
+        say(f"! {file.path}: the model's tokenizer leaves nothing of {several(len(empty), 'text')} ({lines}).")
+
+
+def counted(label: str, counts: Mapping[str, int]) -> str:
+    return f"'{short(label)}' ({several(counts[label], 'row')})"
+
+
+def some_of(names: Sequence[str]) -> str:
+    return "; ".join(names[:SHOWN]) + (f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

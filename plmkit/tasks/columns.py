@@ -1,0 +1,92 @@
+"""Which columns of a table a task reads."""
+
+from pathlib import Path
+
+from plmkit.data.reading.cells import folded, listed
+from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search
+from plmkit.data.reading.files import format_of
+from plmkit.data.reading.source import CELLS
+from plmkit.data.reading.tables import table_heading
+from plmkit.data.reading.whole import Table, read_table
+from plmkit.errors import InputError, SettingError
+from plmkit.run import read_run
+from plmkit.settings import from_json
+
+KNOWN = frozenset(name for names in USUAL.values() for name in names)
+
+
+def open_table(path: str | Path, search: Search, say: Say) -> Table:
+    """A file as it is; what is unusual about it is said."""
+    header = search.named.header and (search.learnt.header or names_columns(Path(path), search.named))
+    table = read_table(path, header=header)
+    if search.named.header and not header:
+        say(f"{path} is read without a header, as the rows that the model learnt from.")
+    if table.dialect and table.dialect.unusual:
+        say(f"{path} is separated by {table.dialect.unusual}s.")
+    return table
+
+
+def names_columns(path: Path, named: Columns) -> bool:
+    """Whether a first row has names that are known, where the rows that a model learnt from had no such row."""
+    format, compression = format_of(path)
+    if format not in CELLS or not path.is_file():
+        return True
+    heading = table_heading(str(path), format, compression)
+    return heading is None or any(
+        folded(column) in KNOWN or column in named.named.values() for column in heading.columns
+    )
+
+
+def columns_in(table: Table, search: Search, *, paired: bool | None, labelled: bool, say: Say) -> Columns:
+    """The columns to read: pairs, single texts, or (`paired=None`) whichever there are, and their labels."""
+    heading = table.heading
+    if format_of(table.path)[0] == "txt":
+        check_plain(table, search.named, paired=paired, labelled=labelled)
+    if paired is None:
+        paired = has_pairs(heading, search)
+    if not paired:
+        check_single(heading, search)
+    texts = ("text_a", "text_b") if paired else ("text",)
+    columns, note = search.within(heading, (*texts, *(("label",) if labelled else ())))
+    if note:
+        say(note)
+    return columns
+
+
+def check_plain(table: Table, named: Columns, *, paired: bool | None, labelled: bool) -> None:
+    """Lines of plain text are single texts without labels."""
+    if labelled or paired:
+        raise InputError(
+            f"{table.path} is plain text, one text on each line, without a column {'text_b' if paired else 'label'}.\n"
+            "Use .tsv, .csv, .jsonl or .parquet, with named columns."
+        )
+    if named.named:
+        option = OPTIONS[next(iter(named.named))]
+        raise SettingError(f"{option} names a column, but {table.path} is plain text, which has none. Leave it out.")
+
+
+def has_pairs(heading: Heading, search: Search) -> bool:
+    """Whether a table has a second text, and the user does not ask for single ones."""
+    if search.named.text is not None:
+        return False
+    names = {search.named.text_a, search.named.text_b} - {None}
+    return bool(names or heading.usual("text_b") or search.learnt.text_b in heading.columns)
+
+
+def check_single(heading: Heading, search: Search) -> None:
+    """A second text is not silently left out."""
+    found = heading.usual("text")[:1]
+    if search.named.text or search.learnt.text in heading.columns or [folded(name) for name in found] == ["text"]:
+        return
+    if second := heading.usual("text_b"):
+        raise InputError(
+            f"{heading.name} holds pairs of texts (columns {listed(heading.columns)}), but this task reads single "
+            f"texts.\nUse `--task pair`, leave out the column {second[0]}, or name the one to read: --text COLUMN."
+        )
+
+
+def learnt_by(folder: Path) -> Columns:
+    """The columns that a fine-tuned model learnt from; open ones where its folder does not say."""
+    about = read_run(folder) or {}
+    columns = about.get("columns")
+    return from_json(columns, {"Columns": Columns}) if isinstance(columns, dict) else Columns()
