@@ -157,9 +157,9 @@ def test_a_file_of_an_unknown_kind(refused, here, pretrained):
 
 
 def test_a_label_column_that_is_missing(refused, here, pretrained):
-    (here / "train.tsv").write_text("text\tsentiment\nthe cat\tgood\na dog\tbad\n")
+    (here / "train.tsv").write_text("text\tmood\nthe cat\tgood\na dog\tbad\n")
     said = refused(*tune(pretrained, here))
-    assert "has no column label; columns found: text, sentiment" in said
+    assert "has no column label. Columns found: text, mood.\nName the right one: --label COLUMN." in said
 
 
 def test_a_text_column_that_is_missing(refused, here, pretrained):
@@ -188,9 +188,9 @@ def test_labels_that_are_no_numbers_for_regression(refused, here, pretrained):
     assert "label 'good' is not a number" in refused(*tune(pretrained, here, task="regress"))
 
 
-def test_an_empty_text(refused, here, pretrained):
-    (here / "train.tsv").write_text("text\tlabel\nthe cat\tgood\n\tbad\n")
-    assert "line 3: the text is empty" in refused(*tune(pretrained, here))
+def test_no_row_with_a_text(refused, here, pretrained):
+    (here / "train.tsv").write_text("text\tlabel\n \tgood\n\tbad\n")
+    assert "train.tsv: none of its 2 rows has both text and a label." in refused(*tune(pretrained, here))
 
 
 def test_single_texts_for_a_task_of_pairs(refused, here, pretrained):

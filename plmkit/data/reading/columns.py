@@ -89,7 +89,7 @@ class Heading:
         """No column is known to be what a role needs."""
         advice, there = self.advice(roles), found(self.columns)
         if len(self.columns) == 1 and self.dialect and not advice:
-            there = f"Its only column is '{short(self.columns[0])}'. Is its ending right? Tabs separate .tsv."
+            there = f"Its only column is '{short(self.columns[0])}'. Is the separator right? Tabs separate .tsv."
         usual = f"Name the right one: {OPTIONS[role]} COLUMN. Found by themselves: {listed(USUAL[role])}."
         return InputError(f"{self.name} has no column {role}. {there}\n{advice or usual}")
 
@@ -114,17 +114,15 @@ class Search:
     def within(self, heading: Heading, roles: Sequence[str]) -> tuple[Columns, str | None]:
         """The column of each role, and what the user should hear about it."""
         if unused := [role for role in self.named.named if role not in roles]:
-            raise SettingError(
-                f"{OPTIONS[unused[0]]} names a column that is not read here; read are {' and '.join(roles)}.\n"
-                f"Use {' and '.join(OPTIONS[role] for role in roles)}."
-            )
+            instead = f"Use {' and '.join(OPTIONS[role] for role in roles)}." if roles else "Leave it out."
+            raise SettingError(f"{OPTIONS[unused[0]]} names a column that would not be read for this task. {instead}")
         taken = {role: heading.exactly(name, role, roles) for role, name in self.named.named.items()}
         before = {role: name for role, name in self.learnt.named.items() if role in roles and role not in taken}
         known = {role: [name] for role, name in before.items() if name in heading.columns}
         used = [*taken.values(), *(name for names in known.values() for name in names)]
         known |= heading.guesses([role for role in roles if role not in taken and role not in known], but=used)
         if missing := [role for role in roles if role in known and not known[role]]:
-            raise heading.lacks(missing[0], roles)
+            raise heading.lacks("text_b" if "text_b" in missing else missing[0], roles)  # it is what makes a pair
         taken |= {role: names[0] for role, names in known.items()}
         check(taken, heading)
         return Columns(**taken, header=heading.header), told(heading, known)

@@ -14,6 +14,8 @@ from plmkit.data.reading.source import Compression, Format, OnBytes
 from plmkit.data.reading.text_column import columns_of
 from plmkit.errors import InputError
 
+DEEPEST = 200  # levels of JSON in one row
+
 
 def table_heading(name: str, format: Format, compression: Compression | None, *, header: bool = True) -> Heading | None:
     """The columns of a table and some of its rows; None if it has none."""
@@ -95,9 +97,19 @@ def parse_object(line: str, name: str, number: int) -> dict[str, Any]:
     """One line of JSON, which must be an object."""
     try:
         row = json.loads(line)
+        if line.count("[") + line.count("{") > DEEPEST and is_deeper(row, DEEPEST):
+            raise RecursionError  # what is read must also be written
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", "too long or too deep")
         raise InputError(f"{name}, line {number}: not JSON ({reason}). Each line must be one whole object.") from None
     if not isinstance(row, dict):
         raise InputError(f'{name}, line {number}: not a JSON object. Each line must be like {{"text": "..."}}.')
     return row
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects hold each other in more levels than that."""
+    if not isinstance(value, list | dict):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(is_deeper(part, levels - 1) for part in parts)

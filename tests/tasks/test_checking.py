@@ -1,0 +1,137 @@
+"""Rows that would teach something else than is meant."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plmkit.data.reading.columns import Columns
+from plmkit.errors import InputError
+from plmkit.tasks.checking import check_files, check_tokens
+from plmkit.tasks.framing import Framed
+from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.rows import Labelled, Row
+
+
+def file_of(name: str, *rows: tuple[str, str], names: tuple[str, ...] = ("text", "label")) -> Labelled:
+    made = [Row(text=text, label=label, line=line) for line, (text, label) in enumerate(rows, start=2)]
+    return Labelled(path=Path(name), rows=made, columns=Columns(text="text", label="label"), names=names)
+
+
+def labels(*found: str) -> Labelled:
+    return file_of("train.tsv", *((f"text {number}", label) for number, label in enumerate(found)))
+
+
+def said(*files: Labelled, kind: str = "classify") -> list[str]:
+    out: list[str] = []
+    check_files(files, KINDS[kind], out.append)
+    return out
+
+
+def test_sound_rows_need_no_word():
+    assert said(labels("pos", "neg", "pos"), file_of("dev.tsv", ("new", "pos"))) == []
+
+
+def test_labels_that_differ_in_case_width_or_blanks_are_told():
+    found = said(labels("pos", "POS", "neg", "NEG", "neg", "１", "1", "very good", "verygood", "other"))
+    assert found == [
+        "! train.tsv: labels that differ only in case, width or blanks become separate classes: "
+        "'1' (1 row) and '１' (1 row); 'NEG' (1 row) and 'neg' (2 rows); 'POS' (1 row) and 'pos' (1 row); "
+        "'very good' (1 row) and 'verygood' (1 row). Write them alike if they mean the same."
+    ]
+
+
+@pytest.mark.parametrize("missing", ["NaN", "nan", "None", "null", "N/A"])
+def test_a_missing_value_that_is_a_class_is_told(missing):
+    assert said(labels("pos", "neg", missing, missing)) == [
+        f"! train.tsv: '{missing}' (2 rows) becomes a class like any other. If it stands for a missing label, "
+        "leave the label empty: such rows are left out."
+    ]
+
+
+def test_many_classes_are_told():
+    assert said(labels(*(f"c{number % 300}" for number in range(900)))) == [
+        "! train.tsv: 300 different labels become 300 classes. Is it the right column? --label COLUMN names it."
+    ]
+    assert said(labels(*(f"c{number % 100}" for number in range(900)))) == []
+
+
+def test_many_numbers_are_told_to_be_regressed():
+    assert said(labels(*(str(number % 21 / 2) for number in range(100)))) == [
+        "! train.tsv: 21 different labels become 21 classes. To predict numbers: --task regress."
+    ]
+    assert said(labels(*(str(number) for number in range(100))), kind="regress") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("id {}", "Is it the right column? --label COLUMN names it."), ("{}.5", "To predict numbers: --task regress.")],
+)
+def test_a_label_for_nearly_every_row_is_refused(name, advice):
+    with pytest.raises(InputError) as caught:
+        said(labels(*(name.format(100 + number % 95) for number in range(100))))
+    first = ", ".join(name.format(number) for number in (100, 101, 102))
+    assert str(caught.value) == (
+        f"train.tsv: 100 rows have 95 different labels ({first}, ...): "
+        f"nearly every row would be a class of its own.\n{advice}"
+    )
+
+
+def test_a_few_rows_may_each_have_a_label():
+    assert said(labels("a", "b", "c")) == []
+
+
+def test_texts_in_two_files_are_counted():
+    train = file_of("train.tsv", ("one", "x"), ("two", "y"))
+    dev = file_of("dev.tsv", ("two ", "x"), ("three", "y"))
+    test = file_of("test.tsv", ("three", "y"), ("two", "y"))
+    assert said(train, dev, test) == [
+        "! dev.tsv: 1 of 2 texts are in train.tsv too, so its score says less about new texts.",
+        "! test.tsv: 1 of 2 texts are in train.tsv too, so its score says less about new texts.",
+        "! test.tsv: all 2 texts are in dev.tsv too, so its score says less about new texts.",
+    ]
+
+
+def test_one_file_given_twice_is_told(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("text\tlabel\na\tx\n")
+    os.link(path, tmp_path / "dev.tsv")
+    train, dev = (file_of(str(tmp_path / name), ("a", "x"), ("b", "y")) for name in ("train.tsv", "dev.tsv"))
+    assert said(train, dev) == [
+        f"! {tmp_path / 'dev.tsv'}: the same file is given twice, so its score says less about new texts."
+    ]
+
+
+def test_a_column_for_ranking_is_told_to_be_unused():
+    train = file_of("train.tsv", ("a", "x"), ("b", "y"), names=("label", "QID", "text"))
+    assert said(train) == ["! train.tsv: column QID is not used: classify judges each row by itself and ranks nothing."]
+
+
+# What a tokenizer leaves
+
+
+class Frames:
+    """A vocabulary that puts two tokens around a text."""
+
+    def specials(self, texts: int) -> int:
+        return 1 + texts
+
+
+def framed(*lengths: int) -> list[Framed]:
+    return [Framed(tokens=np.zeros(length, dtype=np.int64), second=length, cut=0) for length in lengths]
+
+
+def test_texts_that_the_tokenizer_drops_are_told_or_refused():
+    out: list[str] = []
+    file = file_of("train.tsv", ("☃", "x"), ("b", "y"))
+    check_tokens(framed(3, 3), file, Frames(), out.append)
+    assert out == []
+    check_tokens(framed(2, 3), file, Frames(), out.append)
+    assert out == ["! train.tsv: the model's tokenizer leaves nothing of 1 text (line 2)."]
+    with pytest.raises(InputError) as caught:
+        check_tokens(framed(2, 2), file, Frames(), out.append)
+    assert str(caught.value) == (
+        "train.tsv: the model's tokenizer leaves nothing of the 2 texts, which hold '☃' and the like.\n"
+        "Is it the right column? --text COLUMN names it."
+    )
