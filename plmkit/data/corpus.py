@@ -165,6 +165,6 @@ def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str
     if layout != "auto" and not any(plain):
         raise SettingError(f"layout={layout} is for plain text, but all files are tables. Leave it out.")
     if column is not None and all(plain):
-        raise SettingError(f"column={column} is for tables, but no file is one. Leave it out.")
+        raise SettingError(f"--text {column} names a column of a table, but no file is one. Leave it out.")
     if not header and all(source.header for source in sources):
         raise SettingError("--no-header is for .csv and .tsv, but no file is one. Leave it out.")

@@ -128,7 +128,7 @@ def test_an_unknown_layout_is_refused_with_the_nearest(write: Write) -> None:
 def test_settings_that_would_be_ignored_are_refused(write: Write) -> None:
     plain, table = write("a.txt", "x"), write("a.csv", "text\nhello\n")
     assert refused(table, layout="document-per-line").startswith("layout=document-per-line is for plain text")
-    assert refused(plain, column="body").startswith("column=body is for tables")
+    assert refused(plain, column="body").startswith("--text body names a column of a table")
 
 
 def test_zero_width_and_control_characters_stay(write: Write) -> None:
@@ -347,6 +347,54 @@ def test_labelled_pairs_are_documents_of_two_paragraphs_and_this_is_said(write: 
 )
 def test_the_text_column_is_found_by_its_name(write: Write, header: str, column: str) -> None:
     assert open_corpus([write("a.csv", header + "\nhello,hello\n")]).sources[0].column == column
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "note"),
+    [
+        ("id,评论", "评论", "The text of a.csv is read from column 评论."),
+        ("Review,title", "Review", "The text of a.csv is read from column Review. To read another: --text title."),
+        ("body,content", "content", "The text of a.csv is read from column content. To read another: --text body."),
+        ("premise,hypothesis", "premise+hypothesis", "The text of a.csv is read from column premise and hypothesis."),
+    ],
+)
+def test_the_usual_names_are_found_and_said(write: Write, header: str, column: str, note: str) -> None:
+    corpus = open_corpus([write("a.csv", header + "\nhello,hello\n")])
+    assert (corpus.sources[0].column, corpus.notes) == (column, (note,))
+
+
+def test_semicolons_are_noticed_and_said(write: Write) -> None:
+    corpus = open_corpus([write("a.csv", "text;label\nhello, you;1\n"), write("b.csv", "text;id\nbye;2\n")])
+    assert texts(corpus) == [("hello, you",), ("bye",)]
+    assert corpus.notes == ("a.csv and b.csv are separated by semicolons.",)
+
+
+def test_a_table_without_a_header_can_be_read(write: Write) -> None:
+    path = write("a.tsv", "1\tGood film.\n0\tBad film, and long.\n")
+    assert refused(path) == (
+        f"{path} has no column text. Columns found: 1, Good film.\n"
+        "Its first row looks like data, not like names of columns. If it is, add to your command:\n--no-header --text 2"
+    )
+    corpus = open_corpus([path], header=False)
+    assert [(document.line, document.paragraphs) for document in corpus.documents()] == [
+        (1, ("Good film.",)),
+        (2, ("Bad film, and long.",)),
+    ]
+    assert corpus.notes == ("The text of a.tsv is read from column 2.",)
+    assert texts(open_corpus([path], column="1", header=False)) == [("1",), ("0",)]
+    first = open_corpus([write("b.tsv", "1\t2\na\tb\n")], column="2")
+    assert first.fingerprint() != open_corpus([first.sources[0].path], column="2", header=False).fingerprint()
+    assert "--no-header is for .csv and .tsv" in refused(write("a.txt", "a"), header=False)
+
+
+def test_two_columns_of_one_name_are_refused(write: Write, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    both = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"])], names=["text", "text"])
+    pyarrow.parquet.write_table(both, path)
+    assert refused(path) == f"{path} has two columns named 'text'. Rename one."
+    table = write("a.csv", "text,text,id\na,b,c\n")
+    assert refused(table) == f"{table} has two columns named 'text'. Rename one."
+    assert texts(open_corpus([table], column="id")) == [("c",)]
 
 
 def test_the_column_can_be_set_also_to_several(write: Write) -> None:

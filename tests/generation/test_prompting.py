@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from toy import toy
 
+from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import bleu, exact, f1, rouge_l
 from plmkit.generation.kinds import KINDS
@@ -263,6 +264,96 @@ def test_a_column_beside_two_languages_is_no_language(tmp_path):
 def test_a_translation_needs_two_columns(tmp_path):
     with pytest.raises(InputError, match="has the column en only; a translation needs two languages"):
         read_task(written(tmp_path / "a.jsonl", [{"en": "a cat"}]), "translate", {})
+
+
+def test_columns_are_found_by_usual_names_and_said(tmp_path):
+    said = []
+    file = written(tmp_path / "a.jsonl", [{"Review": "fine", "标签": "good", "title": "t"}])
+    task = read_task(file, None, {}, say=said.append)
+    assert (task.kind.name, task.rows) == ("classify", [{"text": "fine", "label": "good", "title": "t"}])
+    assert said == [
+        f"{file}: reading column 'Review' as text and column '标签' as label. To read another: --text title."
+    ]
+
+
+def test_columns_can_be_named(tmp_path):
+    said = []
+    file = written(tmp_path / "a.jsonl", [{"text": "old", "new": "fine", "mood": "good"}])
+    task = read_task(file, None, {}, Columns(text="new", label="mood"), said.append)
+    assert task.rows == [{"other text": "old", "text": "fine", "label": "good"}]
+    assert said == []
+    with pytest.raises(SettingError, match="No kind of task reads --text and --text-b"):
+        read_task(file, None, {}, Columns(text="new", text_b="mood"))
+    with pytest.raises(InputError, match=r"has no column 'moood'\. Did you mean 'mood'"):
+        read_task(file, None, {}, Columns(text="new", label="moood"))
+
+
+def test_our_own_names_of_another_kind_come_before_usual_ones(tmp_path):
+    row = {"source": "a cat", "target": "eine Katze", "title": "t"}
+    assert read_task(written(tmp_path / "a.jsonl", [row]), None, {}).kind.name == "translate"
+
+
+def test_a_task_without_a_header_is_told_how_to_be_read(tmp_path):
+    file = tmp_path / "a.tsv"
+    file.write_text("good\ta fine film\nbad\tno\ngood\tyes\n")
+    with pytest.raises(InputError, match=r"which are no task.\n.*\n--no-header --text 2 --label 1$"):
+        read_task(file, None, {})
+    task = read_task(file, None, {}, Columns(text="2", label="1", header=False))
+    assert [row["text"] for row in task.rows] == ["a fine film", "no", "yes"]
+
+
+def test_rows_without_text_or_answer_are_left_out_and_said(tmp_path):
+    said = []
+    rows = [
+        {"text": "a", "label": 1},
+        {"text": " ", "label": 0},
+        {"text": "b", "label": None},
+        {"text": "c", "label": 0},
+    ]
+    file = written(tmp_path / "a.jsonl", rows)
+    task = read_task(file, None, {}, say=said.append)
+    assert [row["text"] for row in task.rows] == ["a", "c"]
+    assert task.choices == [("0", "1")] * 2
+    assert said == [f"! {file}: 2 rows without label or text left out (lines 2 and 3)."]
+    with pytest.raises(InputError, match=r"none of its 1 row has label and text\.$"):
+        read_task(written(tmp_path / "b.jsonl", rows[1:2]), None, {})
+
+
+@pytest.mark.parametrize("label", ["²", "1" * 5000, "x", 2])
+def test_a_label_that_is_no_choice_is_a_sentence(tmp_path, label):
+    row = {"question": "q", "choices": ["a", "b"], "label": label}
+    with pytest.raises(InputError, match=r"label '.{1,40}' is none of the 2 choices, nor a number from 0 to 1\."):
+        read_task(written(tmp_path / "a.jsonl", [row]), None, {})
+
+
+@pytest.mark.parametrize(
+    ("answers", "answer"),
+    [
+        ([{"text": "Rome"}], "Rome"), (["Rome", "Roma"], "Rome"), ("Rome", "Rome"), ({"text": ["Rome"]}, "Rome"),
+        (1861, "1861"), ([], "unknown"), ([[]], "unknown"), (None, "unknown"), ({"text": []}, "unknown"),
+        ([{"text": None}], "unknown"), ([True], "True"),
+    ],
+)  # fmt: skip
+def test_answers_of_any_type_are_read(tmp_path, answers, answer):
+    row = {"context": "c", "qas": [{"question": "q?", "answers": answers}]}
+    task = read_task(written(tmp_path / "a.jsonl", [row]), None, {})
+    assert task.rows == [{"context": "c", "question": "q?", "answer": answer}]
+
+
+@pytest.mark.parametrize("questions", ["q?", [None], [["q?"]], 5])
+def test_questions_of_an_odd_type_are_a_sentence(tmp_path, questions):
+    row = {"context": "c", "qas": questions}
+    with pytest.raises(InputError, match=r"a.jsonl, line 1: 'qas' holds .*, not objects with question and answers\."):
+        read_task(written(tmp_path / "a.jsonl", [row]), None, {})
+
+
+def test_odd_answers_and_choices_are_sentences(tmp_path):
+    with pytest.raises(InputError, match=r"a.jsonl has no questions: 'qas' is empty in every row\."):
+        read_task(written(tmp_path / "a.jsonl", [{"context": "c", "qas": []}]), None, {})
+    with pytest.raises(InputError, match=r"line 1: the answer is a list or an object, not text\."):
+        read_task(written(tmp_path / "a.jsonl", [{"question": "q", "answer": ["a"]}]), None, {})
+    with pytest.raises(InputError, match=r"line 1: choices must be a list of two texts or more; found None\."):
+        read_task(written(tmp_path / "a.jsonl", [{"question": "q", "choices": None, "label": 0}]), None, {})
 
 
 def test_labels_get_words(tmp_path):

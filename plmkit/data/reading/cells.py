@@ -42,7 +42,7 @@ def count_of(text: str) -> int | None:
 
 def found(columns: Sequence[str]) -> str:
     """A sentence that lists the columns, shortened where needed."""
-    return f"Columns found: {listed(columns)}."
+    return f"Columns found: {listed(columns).removesuffix('.')}."
 
 
 def listed(names: Sequence[str]) -> str:

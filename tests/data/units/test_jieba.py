@@ -135,6 +135,8 @@ def test_units_never_overlap():
     [
         ("语言 12 n\n模型 12 n extra\n".encode(), "words.txt, line 2: '模型 12 n extra' is not a dictionary entry."),
         ("语言 1.5\n".encode(), "words.txt, line 1: '语言 1.5' is not a dictionary entry."),
+        ("语言 ²\n".encode(), "words.txt, line 1: '语言 ²' is not a dictionary entry."),
+        (f"语言 {'1' * 5000}\n".encode(), f"words.txt, line 1: '语言 {'1' * 57}' is not a dictionary entry."),
         ("语言\n\n模型 0\n".encode(), "words.txt, line 3: '模型 0' is not a dictionary entry."),
         ("语言\n模型\n".encode("gb18030"), "words.txt, line 1: not valid UTF-8."),
         ("语言\n".encode() + b"\xff\n", "words.txt, line 2: not valid UTF-8."),
