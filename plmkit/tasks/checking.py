@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from plmkit.data.reading.cells import folded, number_of, short
 from plmkit.data.reading.columns import Say
@@ -10,20 +9,19 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, several
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import Labelled, Row, lines_of
+from plmkit.tasks.rows import FEW, Labelled, Row, lines_of, too_many
 
 MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})  # what programs write for no value
-MANY_CLASSES, MANY_NUMBERS = 100, 20  # of which one wonders whether they are classes
-OWN_LABEL = 0.9  # of the rows: from here on, a label is more like a number or a name of its row
+MANY = 100  # labels; one wonders whether more are meant as classes
 SHOWN = 5  # labels in a message
 RANKED = ("qid", "query_id", "question_id")  # columns that say which rows are to be ranked together
 
 
-def check_files(files: Sequence[Labelled], kind: Kind, say: Say) -> None:
+def tell_files(files: Sequence[Labelled], kind: Kind, say: Say) -> None:
     """Look at the training rows, which come first, and at those that score."""
     train, *others = files
     if not kind.numeric and kind.readings != "each":
-        check_labels(train, say)
+        tell_labels(train, say)
     for number, file in enumerate(others, start=1):
         for earlier in files[:number]:
             tell_shared(earlier, file, say)
@@ -31,10 +29,12 @@ def check_files(files: Sequence[Labelled], kind: Kind, say: Say) -> None:
         say(f"! {train.path}: column {ranked} is not used: {kind.name} judges each row by itself and ranks nothing.")
 
 
-def check_labels(file: Labelled, say: Say) -> None:
+def tell_labels(file: Labelled, say: Say) -> None:
     """Labels that become classes against all likelihood."""
     counts = Counter(str(row.label) for row in file.rows)
-    check_number(counts, file.path, say)
+    numeric = all(number_of(label) is not None for label in counts)
+    if len(counts) > (FEW if numeric else MANY):
+        say(f"! {file.path}: {len(counts):,} different labels become {len(counts):,} classes. {too_many([*counts])}")
     alike: dict[str, list[str]] = {}
     for label in sorted(counts):
         alike.setdefault(folded(label), []).append(label)
@@ -48,20 +48,6 @@ def check_labels(file: Labelled, say: Say) -> None:
             f"! {file.path}: {some_of(missing)} becomes a class like any other. If it stands for a missing label, "
             "leave the label empty: such rows are left out."
         )
-
-
-def check_number(counts: Mapping[str, int], path: Path, say: Say) -> None:
-    """Nearly as many classes as rows cannot be learnt; a hundred may be meant."""
-    rows, numeric = sum(counts.values()), all(number_of(label) is not None for label in counts)
-    advice = "To predict numbers: --task regress." if numeric else "Is it the right column? --label COLUMN names it."
-    if len(counts) > MANY_NUMBERS and len(counts) >= OWN_LABEL * rows:
-        examples = ", ".join(short(label) for label in sorted(counts)[:3])
-        raise InputError(
-            f"{path}: {rows:,} rows have {len(counts):,} different labels ({examples}, ...): "
-            f"nearly every row would be a class of its own.\n{advice}"
-        )
-    if len(counts) > (MANY_NUMBERS if numeric else MANY_CLASSES):
-        say(f"! {path}: {len(counts):,} different labels become {len(counts):,} classes. {advice}")
 
 
 def tell_shared(earlier: Labelled, later: Labelled, say: Say) -> None:

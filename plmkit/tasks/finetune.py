@@ -17,7 +17,7 @@ from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
 from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
 from plmkit.settings import to_json
-from plmkit.tasks.checking import check_files, check_tokens
+from plmkit.tasks.checking import check_tokens, tell_files
 from plmkit.tasks.framing import Framed, frame_readings, readings_of
 from plmkit.tasks.going_on import with_task_tokens
 from plmkit.tasks.judging import spreads
@@ -69,7 +69,6 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     dtype = keep_dtype(device, order.machine.dtype, (read_run(order.out) or {}).get("dtype"), screen.say)
     asked = [readings_of(row.text, row.other, row.choices, order.kind) for row in train_rows]
     framed = frame_readings(asked, parts.tokenizer, parts.architecture.longest)
-    check_tokens(framed, files["train"], parts.tokenizer.vocabulary, screen.say)
     task = settle_task(order, classes, framed, parts)
     framed = frame_readings(asked, parts.tokenizer, task.length)
     about = {**describe(order, parts, task, files["train"].columns), "dtype": name_of(dtype)}
@@ -80,6 +79,8 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     if earlier:
         screen.say(f"{order.out} holds this fine-tuning, but {WEIGHTS} is missing: it is done again.")
     screen.say(computing(device, dtype))
+    tell_files(list(files.values()), order.kind, screen.say)
+    check_tokens(framed, files["train"], parts.tokenizer.vocabulary, screen.say)
     tell_cut(framed, task.length, screen)
     tell_unknown(framed, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(
@@ -149,7 +150,6 @@ def read_files(order: Order, screen: Screen) -> dict[str, Labelled]:
     }
     if order.kind.readings != "each":
         check_trainable(train.rows, order.train)
-    check_files(list(files.values()), order.kind, screen.say)
     return files
 
 

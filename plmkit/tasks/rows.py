@@ -12,6 +12,8 @@ from plmkit.tasks.columns import columns_in, open_table
 from plmkit.tasks.kinds import Kind
 
 SHOWN = 5  # places of rows in a message
+FEW = 20  # labels that are no surprise, however few the rows are
+OWN_LABEL = 0.9  # of the rows: from here on, a label is a name or a number of its row, not a class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +185,7 @@ def check_classes(rows: Sequence[Row], classes: Sequence[str], path: str | Path)
 
 
 def check_trainable(rows: Sequence[Row], path: str | Path) -> None:
-    """Refuse rows that all have the same label: there is nothing to tell apart."""
+    """Refuse rows that all have the same label, or nearly all another: there is nothing to tell apart."""
     labels = {row.label for row in rows}
     if len(labels) == 1:
         label = labels.pop()
@@ -191,6 +193,20 @@ def check_trainable(rows: Sequence[Row], path: str | Path) -> None:
         raise InputError(
             f"Training needs at least two {kinds}; all {len(rows)} rows of {path} have label '{short(str(label))}'."
         )
+    names = classes_of([row for row in rows if isinstance(row.label, str)])
+    if len(names) > FEW and len(names) >= OWN_LABEL * len(rows):
+        raise InputError(
+            f"{path}: {len(rows):,} rows have {len(names):,} different labels "
+            f"({', '.join(map(short, names[:3]))}, ...), so nearly every row would be a class of its own.\n"
+            f"{too_many(names)}"
+        )
+
+
+def too_many(labels: Sequence[str]) -> str:
+    """What to do about more labels than there can be classes."""
+    if all(number_of(label) is not None for label in labels):
+        return "To predict numbers: --task regress."
+    return "Is it the right column? --label COLUMN names it."
 
 
 def _label(cell: object, place: str) -> str | None:

@@ -53,7 +53,7 @@ def predict_file(
     search = search_of(model, columns)
     table = open_table(file, search, screen.say)
     rows, _ = rows_for(table, kind, search, screen.say, labelled=False)
-    filled = with_text(rows, file, "left without an answer", screen)
+    filled = with_text(rows, file, "judge", "left without an answer", screen)
     predictions = [EMPTY] * len(rows)
     for number, prediction in zip(filled, model.predict([pair_of(rows[number]) for number in filled]), strict=True):
         predictions[number] = prediction
@@ -68,11 +68,11 @@ def predict_file(
         sys.stdout.write(text)
 
 
-def with_text(rows: Sequence[Row], file: Path, others: str, screen: Screen) -> list[int]:
+def with_text(rows: Sequence[Row], file: Path, verb: str, others: str, screen: Screen) -> list[int]:
     """The numbers of the rows that have text; what the others get is said with their lines."""
     blank = [row.line for row in rows if row.blank]
     if len(blank) == len(rows):
-        raise InputError(f"{file} has no text in any of its {several(len(rows), 'row')}.")
+        raise InputError(f"{file} has no text to {verb}.")
     if blank:
         screen.say(f"{file}: {several(len(blank), 'row')} without text, {others} ({lines_of(blank, file)}).")
     return [number for number, row in enumerate(rows) if not row.blank]
@@ -142,7 +142,7 @@ def embed_file(
     search = search_of(model, columns)
     rows = plain_rows(open_table(file, search, screen.say), search, screen.say)
     pairs = [pair_of(row) for row in rows]
-    filled = with_text(rows, file, "whose vectors are 0", screen)
+    filled = with_text(rows, file, "embed", "whose vectors are 0", screen)
     found = model.embed([pairs[number] for number in filled], level=level)
     width = model.architecture.width
     vectors: Any = [np.zeros(width if level == "sentence" else (0, width), dtype=np.float32) for _ in rows]

@@ -8,10 +8,10 @@ import pytest
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError
-from plmkit.tasks.checking import check_files, check_tokens
+from plmkit.tasks.checking import check_tokens, tell_files
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.kinds import KINDS
-from plmkit.tasks.rows import Labelled, Row
+from plmkit.tasks.rows import Labelled, Row, check_trainable
 
 
 def file_of(name: str, *rows: tuple[str, str], names: tuple[str, ...] = ("text", "label")) -> Labelled:
@@ -25,7 +25,7 @@ def labels(*found: str) -> Labelled:
 
 def said(*files: Labelled, kind: str = "classify") -> list[str]:
     out: list[str] = []
-    check_files(files, KINDS[kind], out.append)
+    tell_files(files, KINDS[kind], out.append)
     return out
 
 
@@ -70,16 +70,19 @@ def test_many_numbers_are_told_to_be_regressed():
 )
 def test_a_label_for_nearly_every_row_is_refused(name, advice):
     with pytest.raises(InputError) as caught:
-        said(labels(*(name.format(100 + number % 95) for number in range(100))))
+        check_trainable(labels(*(name.format(100 + number % 95) for number in range(100))).rows, "train.tsv")
     first = ", ".join(name.format(number) for number in (100, 101, 102))
     assert str(caught.value) == (
-        f"train.tsv: 100 rows have 95 different labels ({first}, ...): "
+        f"train.tsv: 100 rows have 95 different labels ({first}, ...), so "
         f"nearly every row would be a class of its own.\n{advice}"
     )
 
 
 def test_a_few_rows_may_each_have_a_label():
-    assert said(labels("a", "b", "c")) == []
+    check_trainable(labels(*"abcdefghijklmnopqrst").rows, "train.tsv")
+    check_trainable(labels(*(f"c{number % 89}" for number in range(100))).rows, "train.tsv")
+    numbers = [Row(text="a", label=float(number), line=number) for number in range(100)]
+    check_trainable(numbers, "train.tsv")
 
 
 def test_texts_in_two_files_are_counted():
