@@ -146,6 +146,6 @@ def told(heading: Heading, known: dict[str, list[str]]) -> str | None:
         return None
     read = " and ".join(f"column '{short(names[0])}' as {role}" for role, names in foreign.items())
     ways = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
-    if not heading.header and len(heading.columns) > len(foreign):
+    if not heading.header and len(heading.columns) > 1:
         ways = [f"{OPTIONS[role]} COLUMN" for role in foreign]
     return f"{heading.name}: reading {read}." + (f" To read another: {' or '.join(ways)}." if ways else "")
