@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from plmkit.data.reading.cells import folded, short
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, told
+from plmkit.data.reading.headers import shaped
 from plmkit.errors import InputError, SettingError, nearest
 
 FIELD = re.compile(r"\{([\w-]+)\}")
+ROLES = ("text", "label")
 LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,4})?")  # en, deu, zh-cn
 
 
@@ -99,10 +101,13 @@ def renamed(columns: list[str], fields: Mapping[str, str]) -> list[str]:
 def no_kind(name: str | None, heading: Heading) -> InputError:
     """The columns are not those of a task."""
     own = ", ".join(map(short, heading.columns))
-    advice = heading.advice(("text", "label"))
+    advice = heading.advice(ROLES)
+    if not heading.header:  # no names could tell the kind
+        options = [f"{OPTIONS[role]} {column}" for role, column in shaped(heading.rows, ROLES).items()]
+        advice = f"Say which is which, as in: {' '.join(options)}"
     if name is None:
         known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
-        advice = advice or f"Tasks have: {known}. Or tell --kind."
+        advice = advice or f"Tasks have: {known}. Or tell --kind, or the columns by --text and --label."
         return InputError(f"{heading.name} has the columns {own}, which are no task.\n{advice}")
     missing = [role for role in KINDS[name].columns if not options_of(role, heading, {}, usual=True)]
     more = f"\n{advice}" if advice else ""

@@ -298,6 +298,10 @@ def test_a_task_without_a_header_is_told_how_to_be_read(tmp_path):
     file.write_text("good\ta fine film\nbad\tno\ngood\tyes\n")
     with pytest.raises(InputError, match=r"which are no task.\n.*\n--no-header --text 2 --label 1$"):
         read_task(file, None, {})
+    with pytest.raises(
+        InputError, match=r"has the columns 1, 2, which .*\nSay which is which, as in: --text 2 --label 1$"
+    ):
+        read_task(file, None, {}, Columns(header=False))
     task = read_task(file, None, {}, Columns(text="2", label="1", header=False))
     assert [row["text"] for row in task.rows] == ["a fine film", "no", "yes"]
 
