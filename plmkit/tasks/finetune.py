@@ -143,7 +143,7 @@ def load_outcome(folder: Path) -> Outcome | None:
 def read_files(order: Order, screen: Screen) -> dict[str, Labelled]:
     """Each file that is given; columns of the training rows are looked for in the others too."""
     train = read_labelled(order.train, order.kind, Search(named=order.columns), screen.say)
-    search = Search(named=order.columns, learnt=train.columns)
+    search = Search(named=order.columns, learnt=train.columns, said=True)
     paths = {name: getattr(order, name) for name in FILES[1:]}
     files = {"train": train} | {
         name: read_labelled(path, order.kind, search, screen.say) for name, path in paths.items() if path

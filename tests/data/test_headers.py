@@ -122,6 +122,8 @@ def test_columns_that_were_learnt_from_come_before_the_usual_ones():
     columns, note = Search(learnt=learnt).within(heading, ("text", "label"))
     assert columns == Columns(text="title", label="class")
     assert note == "a.csv: reading column 'title' as text and column 'class' as label."
+    _, note = Search(learnt=learnt, said=True).within(heading, ("text", "label"))
+    assert note == "a.csv: reading column 'class' as label."
 
 
 def test_a_column_is_not_read_twice():

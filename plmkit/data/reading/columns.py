@@ -110,6 +110,7 @@ class Search:
 
     named: Columns = Columns()
     learnt: Columns = Columns()
+    said: bool = False  # the user has heard which columns were learnt from
 
     def within(self, heading: Heading, roles: Sequence[str]) -> tuple[Columns, str | None]:
         """The column of each role, and what the user should hear about it."""
@@ -125,7 +126,8 @@ class Search:
             raise heading.lacks("text_b" if "text_b" in missing else missing[0], roles)  # it is what makes a pair
         taken |= {role: names[0] for role, names in known.items()}
         check(taken, heading)
-        return Columns(**taken, header=heading.header), told(heading, known)
+        news = {role: names for role, names in known.items() if not (self.said and names[0] == before.get(role))}
+        return Columns(**taken, header=heading.header), told(heading, news)
 
 
 def check(taken: dict[str, str], heading: Heading) -> None:
