@@ -115,6 +115,22 @@ def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
     assert guesses.grad.abs().max() > 1e-4
 
 
+def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_the_corpus():
+    made = network(GeneratorLM(frequency_bias=True), AdversarialGenerator(), ReplacedToken()).train()
+    counts = np.zeros(30, dtype=np.int64)
+    counts[[7, 9, 14, 18, 21, 24, 26]] = 5
+    made.start(counts)
+    given = batch()
+    states = made.model(given)
+    assert states.guesses.shape == (3, 7) and states.sampled.max() > 6
+    scores = made.model.vocabulary(made.model.generator(given).hidden[given.asked])  # of all tokens
+    logs = scores[:, counts > 0].logsumexp(-1) - scores[torch.arange(3), states.sampled]
+    rewards = made.heads["adversarial_generator"].rewards(states, given.asked)
+    others = (rewards.sum() - rewards) / 2
+    found = made.heads["adversarial_generator"](states, given)
+    torch.testing.assert_close(found, ((rewards - others) * logs).mean(), atol=1e-6, rtol=1e-5)
+
+
 def test_the_adversarial_loss_teaches_the_discriminator_nothing():
     made, given = network(AdversarialGenerator(), ReplacedToken()), batch()
     made(given)["adversarial_generator"].backward()
