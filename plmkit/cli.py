@@ -267,6 +267,10 @@ def evaluate(
         int | None,
         typer.Option(help="Plain text: steps that a Transformer-XL keeps, or an XLNet before its own length."),
     ] = None,
+    clamp: Annotated[
+        int | None,
+        typer.Option(help="Plain text: the longest distance that a Transformer-XL tells apart; its own by default."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
@@ -276,14 +280,16 @@ def evaluate(
 
     loaded = opened(model)
     if can_be_read(loaded):
-        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory))
+        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory, clamp=clamp))
         if not scores["comparable"]:
             screen().say(
                 "! The tokenizer drops something of this text (case, accents, or words it does not know), which the "
                 "model need not say.\n  Compare its bits a character and a byte only with models that drop the same."
             )
-    elif stride is not None or memory is not None:
-        raise SettingError(f"--stride and --memory are for plain text; {model} does not say text from left to right.")
+    elif any(option is not None for option in (stride, memory, clamp)):
+        raise SettingError(
+            f"--stride, --memory and --clamp are for plain text; {model} does not say text from left to right."
+        )
     else:
         scores = evaluate_file(loaded, file, screen())
     if as_json:

@@ -72,6 +72,7 @@ COUNTS = {
     "transformer-xl-text8-large": (277_050_368, 277_050_395),
     "transformer-xl-wt103": (150_838_570, 151_107_538),
     "transformer-xl-wt103-large": (283_851_120, 285_170_506),
+    "transformer-xl-lm1b": (355_622_896, 357_812_082),
     "char-transformer-tiny": (462_080, 593_152),
     "char-transformer-mini": (3_355_648, 3_879_936),
     "char-transformer-12l": (41_105_408, 44_251_136),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,10 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
     with pytest.raises(SettingError, match="--memory is how many steps"):
         evaluate_text(remembering, tmp_path / "text.txt", memory=0)
+    with pytest.raises(SettingError, match=r"^model has no distances that --clamp could limit\. Leave it out\.$"):
+        evaluate_text(windowed, tmp_path / "text.txt", clamp=6)
+    with pytest.raises(SettingError, match=r"^--clamp is the longest distance that is told apart, 1 or more; found 0"):
+        evaluate_text(remembering, tmp_path / "text.txt", clamp=0)
     with pytest.raises(InputError):
         evaluate_text(windowed, tmp_path / "empty.txt")
 
@@ -178,6 +183,19 @@ def test_a_longer_memory_can_be_asked_for(tmp_path):
     assert short.loss != long.loss
     assert np.isfinite(long.loss)
     assert evaluate_text(model, tmp_path / "text.txt") == short  # the model is as it was
+
+
+def test_distances_can_be_clamped_for_a_text(tmp_path):
+    (tmp_path / "text.txt").write_text("abc xyz " * 5)
+    model, clamped = model_of(XL, AdaptiveLM()), model_of(replace(XL, clamp=3), AdaptiveLM())
+    plain = evaluate_text(model, tmp_path / "text.txt")
+    found = evaluate_text(model, tmp_path / "text.txt", clamp=3)
+    assert found.loss == pytest.approx(evaluate_text(clamped, tmp_path / "text.txt").loss, abs=1e-6)
+    assert abs(found.loss - plain.loss) > 1e-4
+    assert found.reading == "memory of 6 steps, distances beyond 3 read as 3"
+    long = evaluate_text(model, tmp_path / "text.txt", memory=20, clamp=3)
+    assert long.reading == "memory of 20 steps, distances beyond 3 read as 3"
+    assert evaluate_text(model, tmp_path / "text.txt") == plain  # the model is as it was
 
 
 def test_one_word_is_a_text(tmp_path):
@@ -213,3 +231,7 @@ def test_a_masked_model_is_not_read_from_left_to_right(plm, pretrained, tmp_path
     ran = plm("evaluate", pretrained, tmp_path / "text.txt", "--stride", 2)
     assert ran.code == 2
     assert "does not say text from left to right" in ran.err
+    ran = plm("evaluate", pretrained, tmp_path / "text.txt", "--clamp", 2)
+    assert ran.code == 2
+    said = f"--stride, --memory and --clamp are for plain text; {pretrained} does not say text from left to right."
+    assert ran.err == f"plm: {said}\n"

@@ -227,6 +227,36 @@ def test_clusters_of_rare_tokens_give_probabilities_that_sum_to_one():
         torch.testing.assert_close(head.loss(hidden, targets), -logs[torch.arange(5), targets].mean())
 
 
+def by_hand(head, model: SegmentRecurrenceModel, state: Tensor, token: int) -> Tensor:
+    """The log-probability of a token of three clusters from 0, 4 and 7 on, each half as wide as the one before."""
+    tables, clusters = [table.weight for table in model.embed.tables], head.clusters
+    first = [tables[0][n] @ (head.projection.T @ state) + head.bias[n] for n in range(4)]
+    first += [clusters[n] @ (head.projection.T @ state) + head.cluster_bias[n] for n in range(2)]
+    first = torch.stack(first).log_softmax(0)
+    if token < 4:
+        return first[token]
+    number = 1 if token < 7 else 2
+    begin, end = (4, 7) if number == 1 else (7, 11)
+    projection = head.projections[number - 1] if len(head.projections) else model.embed.projections[number]
+    inside = [tables[number][n - begin] @ (projection.T @ state) + head.bias[n] for n in range(begin, end)]
+    return first[3 + number] + torch.stack(inside).log_softmax(0)[token - begin]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_where_the_width_shrinks_the_head_is_projected_by_its_own_matrix_and_the_clusters_by_the_inputs_or_theirs(
+    shared,
+):
+    model = model_of(replace(TINY, cutoffs=(4, 7), shrink=2))
+    head = AdaptiveLM(shared_projections=shared).build(model).vocabulary.double()
+    assert [tuple(part.shape) for part in head.projections] == ([] if shared else [(8, 4), (8, 2)])
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, std=LARGE)
+    hidden = torch.randn(3, 8, dtype=torch.float64)
+    expected = torch.stack([torch.stack([by_hand(head, model, state, n) for n in range(11)]) for state in hidden])
+    torch.testing.assert_close(head(hidden), expected)
+    torch.testing.assert_close(head.loss(hidden, torch.tensor([1, 5, 9])), -expected[[0, 1, 2], [1, 5, 9]].mean())
+
+
 def test_without_clusters_the_output_is_a_softmax_by_the_input_table():
     model = model_of()
     head = AdaptiveLM().build(model).vocabulary.double()

@@ -129,6 +129,17 @@ def test_transformer_xl_keeps_the_settings_of_the_released_scripts(name):
     assert large.architecture.shrink == (4 if words else 1)
 
 
+def test_transformer_xl_of_the_billion_words_keeps_the_settings_of_the_released_script():
+    recipe = find("transformer-xl-lm1b")
+    schedule, shape = recipe.schedule, recipe.architecture
+    assert (shape.layers, shape.width, shape.heads, shape.inner, shape.shrink) == (18, 1024, 8, 4096, 4)
+    assert shape.cutoffs == (60_000, 100_000, 640_000)
+    assert shape.dropout == shape.attention_dropout == 0.0
+    assert (schedule.batch, schedule.longest, shape.memory, shape.longest) == (224, 32, 32, 32)
+    assert (schedule.steps, schedule.warmup * schedule.steps) == (500_000, pytest.approx(20_000))
+    assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
+
+
 @pytest.mark.parametrize("vocabulary", [50, 204])
 def test_transformer_xls_parameters_follow_the_closed_form(vocabulary):
     from plmkit.counting import parameters

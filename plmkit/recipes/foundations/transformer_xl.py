@@ -110,6 +110,31 @@ def transformer_xl_wt103_large() -> Recipe:
     )
 
 
+def transformer_xl_lm1b() -> Recipe:
+    """The One Billion Word benchmark: sentences out of context, and clusters with projections of their own."""
+    base = transformer_xl_wt103()
+    return replace(
+        base,
+        name="transformer-xl-lm1b",
+        notes="A sentence ends with one mark; the released code marks its beginning too.",
+        vocabulary=793_471,
+        tokenizer=Words(size=793_471, punctuation=False),
+        architecture=SegmentRecurrence(
+            layers=18,
+            heads=8,
+            width=1024,
+            inner=4096,
+            memory=32,
+            longest=32,
+            cutoffs=(60_000, 100_000, 640_000),
+            shrink=4,
+            dropout=0.0,
+        ),
+        objectives=(AdaptiveLM(shared_projections=False),),
+        schedule=replace(base.schedule, steps=500_000, batch=224, lengths=((1.0, 32),), warmup=0.04),
+    )
+
+
 def transformer_xl_mini() -> Recipe:
     """The network of Dai et al., 2019, at the size of bert-mini, with settings for minutes."""
     return replace(
