@@ -4,6 +4,7 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
+from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
@@ -58,7 +59,7 @@ HIDINGS = (
 )  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, Recurrent, CharacterDecoder, TwoStream,
+    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,

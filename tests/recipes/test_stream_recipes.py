@@ -65,6 +65,18 @@ def test_rare_words_in_narrow_clusters_are_trained_saved_and_loaded(plm, mixed_c
     assert [len(table.weight) for table in model.network.model.embed.tables] == [20, 20, size - 40]
 
 
+def test_absolute_positions_are_chosen_trained_read_on_and_know_no_distances(plm, mixed_corpus, tmp_path):
+    chosen = options(*COMMON, *SMALL["transformer-xl-tiny"], "tokenizer.size=300", "architecture=AbsoluteRecurrence")
+    ran = plm("pretrain", "transformer-xl-tiny", mixed_corpus, "--out", tmp_path / "run", "--steps", 3, *chosen)
+    assert ran.code == 0, ran.err
+    (tmp_path / "text.txt").write_text("the cat sees a house.\n" * 9)
+    ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--memory", 20, "--json")
+    assert ran.json["reading"] == "memory of 20 steps"
+    ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--clamp", 5)
+    assert ran.code == 2
+    assert ran.err == f"plm: {tmp_path / 'run'} has no distances that --clamp could limit. Leave it out.\n"
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     (tmp_path / "short.txt").write_text("the cat sees a house.\n")
