@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from plmkit.architectures.character_decoder import CharacterDecoder
-from plmkit.architectures.decoder import Decoder
+from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import Batch
@@ -101,6 +101,20 @@ def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
             for place in range(done, end):
                 said = told(model, tokens[begin : place + 1])
                 assert float(found[place]) == pytest.approx(-float(said[tokens[place + 1]]), abs=1e-5)
+
+
+@pytest.mark.parametrize("architecture", [CharacterDecoder, Decoder, PostNormDecoder])
+def test_a_score_depends_on_the_tokens_of_its_window_and_on_no_older_one(architecture):
+    """The model knows nothing before its row: to score a text, rows slide over it."""
+    objective = AuxiliaryLM() if architecture is CharacterDecoder else CausalLM()
+    model, tokens = model_of(architecture(**SHAPE, longest=5), objective), tokens_of(13)
+    plain = by_windows(model, tokens, 1, lambda count: None)
+    for place in range(12):
+        other = tokens.clone()
+        other[place] = 2 + (other[place] - 1) % (len(LETTERS.vocabulary) - 2)
+        differs = (by_windows(model, other, 1, lambda count: None) != plain).nonzero().flatten().tolist()
+        scored = [place - 1] if place else []  # number n is the score of token n + 1, which reads n and four before
+        assert differs == [*scored, *range(place, min(place + 5, 12))]
 
 
 def test_with_a_stride_of_one_every_token_has_a_full_window():
