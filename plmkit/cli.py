@@ -414,11 +414,15 @@ def prompt(
         bool, typer.Option("--calibrated", help="Weigh an answer against how likely it is without a question.")
     ] = False,
     tokens: Annotated[
-        int | None, typer.Option(help="Of a written answer, at most; its first line counts. 50 unless told.")
+        int | None,
+        typer.Option(
+            help="Of a written answer, at most. Default 50, of which the first line counts; of a summary 100, "
+            "of which three sentences do."
+        ),
     ] = None,
     beams: Annotated[int | None, typer.Option(help="Search for written answers, so many at a time.")] = None,
     limit: Annotated[int | None, typer.Option(help="Ask so many rows at most.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws the demonstrations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Draws the demonstrations, and summaries.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
