@@ -6,15 +6,25 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.stream import ParallelStreams
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
 BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, vocabulary, size and starting weights are set for minutes on a small "
-    "machine, not the paper's. The network and what it learns by are the paper's."
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "clipping",
+    "dropout",
+    "length",
+    "memory",
+    "vocabulary",
+    "starting weights",
 )
 ADAM = AdamW(decay=0.0)
 

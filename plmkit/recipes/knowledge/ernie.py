@@ -10,11 +10,16 @@ from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.wordpiece import WordPiece
 
 PHRASES_AND_ENTITIES = Jieba(level="entity")
+
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "dropout", "length", "masking", "vocabulary", "starting weights"
+)
 
 
 def ernie() -> Recipe:
@@ -51,7 +56,7 @@ def ernie_mini() -> Recipe:
     return replace(
         ernie(),
         name="ernie-mini",
-        notes=mini.notes,
+        notes=FOR_MINUTES,
         tokenizer=mini.tokenizer,
         corruption=(SentencePairs(short=0.1), UnitMasking(rate=0.4, segmenter=PHRASES_AND_ENTITIES)),
         architecture=replace(mini.architecture, activation="relu", epsilon=1e-5),
