@@ -16,6 +16,7 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.mixed_pairs import MixedPairs
 from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.permutation import PermutedSpans
@@ -51,7 +52,7 @@ from plmkit.tokenizers.wordpiece import WordPiece
 
 TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
-    SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
+    SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
 HIDINGS = (

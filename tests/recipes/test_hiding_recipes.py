@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from plmkit.catalogue import find
+from plmkit.corruption.mixed_pairs import MixedPairs
 from plmkit.corruption.span import NOWHERE, SpanMasking
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
@@ -104,6 +105,7 @@ def test_the_papers_numbers_are_in_the_recipes():
     assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, masked=0.8, swapped=0.1)
     word = find("bert-wwm-base").corruption[1]
     assert word == WordMasking(rate=0.15, masked=0.8, swapped=0.1, most=80, copies=10)
+    assert [type(find(name).corruption[0]) for name in ("ernie-1.0", "ernie-mini")] == [MixedPairs, MixedPairs]
     unit = find("ernie-1.0").corruption[1]
     assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, masked=0.8, swapped=0.1)
     ernie = find("ernie-1.0").architecture
