@@ -32,7 +32,7 @@ READ, SLID = 1024, 2  # characters that each side reads in a round
 
 
 def run(options: Options) -> list[Line]:
-    lengths = [16, 32] if options.quick else list(PAPER)
+    lengths = [16, 64, 256, 1024] if options.quick else list(PAPER)
     tokenizer = StreamByteBPE(size=257).train(["text"])
     return [measure(length, tokenizer, options) for length in lengths]
 

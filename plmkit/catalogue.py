@@ -71,6 +71,7 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "transformer-xl-text8-large": transformer_xl.transformer_xl_text8_large,
     "transformer-xl-wt103": transformer_xl.transformer_xl_wt103,
     "transformer-xl-wt103-large": transformer_xl.transformer_xl_wt103_large,
+    "transformer-xl-lm1b": transformer_xl.transformer_xl_lm1b,
     "char-transformer-tiny": char_transformer.char_transformer_tiny,
     "char-transformer-mini": char_transformer.char_transformer_mini,
     "char-transformer-12l": char_transformer.char_transformer_12l,

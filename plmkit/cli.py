@@ -321,6 +321,10 @@ def evaluate(
         int | None,
         typer.Option(help="Plain text: steps that a Transformer-XL keeps, or an XLNet before its own length."),
     ] = None,
+    clamp: Annotated[
+        int | None,
+        typer.Option(help="Plain text: the longest distance that a Transformer-XL tells apart; its own by default."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
@@ -335,14 +339,18 @@ def evaluate(
             raise SettingError(
                 f"{model} is not fine-tuned: it is scored on plain text, so {option} would change nothing."
             )
-        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory, columns=columns, say=screen().say))
+        scores = vars(
+            evaluate_text(loaded, file, stride=stride, memory=memory, clamp=clamp, columns=columns, say=screen().say)
+        )
         if not scores["comparable"]:
             screen().say(
                 "! The tokenizer drops something of this text (case, accents, or words it does not know), which the "
                 "model need not say.\n  Compare its bits a character and a byte only with models that drop the same."
             )
-    elif stride is not None or memory is not None:
-        raise SettingError(f"--stride and --memory are for plain text; {model} does not say text from left to right.")
+    elif any(option is not None for option in (stride, memory, clamp)):
+        raise SettingError(
+            f"--stride, --memory and --clamp are for plain text; {model} does not say text from left to right."
+        )
     else:
         scores = evaluate_file(loaded, file, screen(), columns)
     if as_json:
@@ -482,11 +490,15 @@ def prompt(
         bool, typer.Option("--calibrated", help="Weigh an answer against how likely it is without a question.")
     ] = False,
     tokens: Annotated[
-        int | None, typer.Option(help="Of a written answer, at most; its first line counts. 50 unless told.")
+        int | None,
+        typer.Option(
+            help="Of a written answer, at most. Default 50, of which the first line counts; of a summary 100, "
+            "of which three sentences do."
+        ),
     ] = None,
     beams: Annotated[int | None, typer.Option(help="Search for written answers, so many at a time.")] = None,
     limit: Annotated[int | None, typer.Option(help="Ask so many rows at most.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws the demonstrations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Draws the demonstrations, and summaries.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""

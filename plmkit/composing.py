@@ -64,7 +64,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
             f"{recipe.name}: a {type(recipe.architecture).__name__} makes no vector of a row as a whole, so there is "
             "no sentence_task to set."
         )
-    if judge or arrangement.writes:  # rows without a label suit no task as they are
+    if (judge or arrangement.writes) and not isinstance(arrangement, rows):  # rows without a label suit no task
         arrangement = take_over(rows, arrangement)
     judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
     others = [objective for objective in recipe.objectives if not isinstance(objective, JUDGES)]
@@ -84,8 +84,9 @@ def sentence_task(recipe: Recipe) -> str | None:
         return None
     if not judges:
         return "none"
-    found = (type(recipe.corruption[0]), *judges)
-    return next((task for task, parts in SENTENCE_TASKS.items() if parts == found), None)
+    arrangement = recipe.corruption[0]
+    named = ((task, rows) for task, (rows, judge) in SENTENCE_TASKS.items() if judges == {judge})
+    return next((task for task, rows in named if isinstance(arrangement, rows)), None)
 
 
 def chosen_by_names(old: Any, axis: str, text: str) -> Any:

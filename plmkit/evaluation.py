@@ -53,12 +53,12 @@ class TextScore:
 
 
 def evaluate_text(
-    model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, advance: Advance | None = None,
-    columns: Columns = Columns(), say: Say = ignore,
+    model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, clamp: int | None = None,
+    advance: Advance | None = None, columns: Columns = Columns(), say: Say = ignore,
 ) -> TextScore:  # fmt: skip
     """Every token of the file, given those before it, as many as the model can read."""
     text = read_text(model.tokenizer, file, columns, say)
-    score, reading = reader_of(model, stride, memory)
+    score, reading = reader_of(model, stride, memory, clamp)
     logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
     total, tokens = float(logs.double().sum()), len(logs)
     return TextScore(
@@ -108,7 +108,9 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
-def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
+def reader_of(
+    model: Model, stride: int | None, memory: int | None, clamp: int | None
+) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
     """How the model reads a long text, as a function and in words."""
     settings = model.architecture
     if memory is not None:
@@ -120,6 +122,14 @@ def reader_of(model: Model, stride: int | None, memory: int | None) -> tuple[Cal
                 f"found {memory} for {model.folder}."
             )
         settings = replace(settings, memory=memory)
+    if clamp is not None:
+        if not hasattr(settings, "clamp"):
+            raise SettingError(f"{model.folder} has no distances that --clamp could limit. Leave it out.")
+        if clamp < 1:
+            raise SettingError(
+                f"--clamp is the longest distance that is told apart, 1 or more; found {clamp} for {model.folder}."
+            )
+        settings = replace(settings, clamp=clamp)
     if getattr(settings, "bounded", False) or (getattr(settings, "permuted", False) and not settings.memory):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
@@ -138,7 +148,9 @@ def remembered(settings: Any) -> str:
     if not hasattr(settings, "memory"):
         return "state of all tokens before"
     more = f" before the last {settings.longest}" if settings.reach > settings.memory > 0 else ""
-    return f"memory of {settings.memory or settings.reach} steps{more}"
+    clamp = getattr(settings, "clamp", None)
+    clamped = "" if clamp is None else f", distances beyond {clamp} read as {clamp}"
+    return f"memory of {settings.memory or settings.reach} steps{more}{clamped}"
 
 
 @torch.inference_mode()

@@ -4,6 +4,7 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
+from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
@@ -15,6 +16,7 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.alternate import DialogueAndText
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.mixed_pairs import MixedPairs
 from plmkit.corruption.ngram import NgramMasking
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.permutation import PermutedSpans
@@ -50,7 +52,7 @@ from plmkit.tokenizers.wordpiece import WordPiece
 
 TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
 ARRANGEMENTS = (
-    SentencePairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
+    SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
 HIDINGS = (
@@ -58,7 +60,7 @@ HIDINGS = (
 )  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, Recurrent, CharacterDecoder, TwoStream,
+    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
 OBJECTIVES = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,

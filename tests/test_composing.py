@@ -327,3 +327,10 @@ def test_a_detector_has_no_vector_for_the_row_and_so_no_sentence_task():
         settle(find("electra-tiny"), ["sentence_task=sop"])
     assert sentence_task(find("electra-tiny")) is None
     assert sentence_task(find("roberta-tiny")) == "none"
+
+
+def test_ernies_pairs_are_next_sentence_pairs_and_stay_as_they_are():
+    recipe = find("ernie-mini")
+    assert sentence_task(recipe) == "nsp"
+    assert settle(recipe, ("sentence_task=nsp",)).recipe == recipe
+    assert type(settle(recipe, ("corruption=[SentencePairs,UnitMasking]",)).recipe.corruption[0]) is SentencePairs

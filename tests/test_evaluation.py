@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from plmkit.architectures.character_decoder import CharacterDecoder
-from plmkit.architectures.decoder import Decoder
+from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import Batch
@@ -102,6 +103,20 @@ def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
                 assert float(found[place]) == pytest.approx(-float(said[tokens[place + 1]]), abs=1e-5)
 
 
+@pytest.mark.parametrize("architecture", [CharacterDecoder, Decoder, PostNormDecoder])
+def test_a_score_depends_on_the_tokens_of_its_window_and_on_no_older_one(architecture):
+    """The model knows nothing before its row: to score a text, rows slide over it."""
+    objective = AuxiliaryLM() if architecture is CharacterDecoder else CausalLM()
+    model, tokens = model_of(architecture(**SHAPE, longest=5), objective), tokens_of(13)
+    plain = by_windows(model, tokens, 1, lambda count: None)
+    for place in range(12):
+        other = tokens.clone()
+        other[place] = 2 + (other[place] - 1) % (len(LETTERS.vocabulary) - 2)
+        differs = (by_windows(model, other, 1, lambda count: None) != plain).nonzero().flatten().tolist()
+        scored = [place - 1] if place else []  # number n is the score of token n + 1, which reads n and four before
+        assert differs == [*scored, *range(place, min(place + 5, 12))]
+
+
 def test_with_a_stride_of_one_every_token_has_a_full_window():
     flat = [window for group in windows(12, 5, 1) for window in group]
     assert flat == [(0, 5, 0), *((end - 5, end, end - 1) for end in range(6, 13))]
@@ -165,6 +180,10 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
     with pytest.raises(SettingError, match="--memory is how many steps"):
         evaluate_text(remembering, tmp_path / "text.txt", memory=0)
+    with pytest.raises(SettingError, match=r"^model has no distances that --clamp could limit\. Leave it out\.$"):
+        evaluate_text(windowed, tmp_path / "text.txt", clamp=6)
+    with pytest.raises(SettingError, match=r"^--clamp is the longest distance that is told apart, 1 or more; found 0"):
+        evaluate_text(remembering, tmp_path / "text.txt", clamp=0)
     with pytest.raises(InputError):
         evaluate_text(windowed, tmp_path / "empty.txt")
 
@@ -178,6 +197,19 @@ def test_a_longer_memory_can_be_asked_for(tmp_path):
     assert short.loss != long.loss
     assert np.isfinite(long.loss)
     assert evaluate_text(model, tmp_path / "text.txt") == short  # the model is as it was
+
+
+def test_distances_can_be_clamped_for_a_text(tmp_path):
+    (tmp_path / "text.txt").write_text("abc xyz " * 5)
+    model, clamped = model_of(XL, AdaptiveLM()), model_of(replace(XL, clamp=3), AdaptiveLM())
+    plain = evaluate_text(model, tmp_path / "text.txt")
+    found = evaluate_text(model, tmp_path / "text.txt", clamp=3)
+    assert found.loss == pytest.approx(evaluate_text(clamped, tmp_path / "text.txt").loss, abs=1e-6)
+    assert abs(found.loss - plain.loss) > 1e-4
+    assert found.reading == "memory of 6 steps, distances beyond 3 read as 3"
+    long = evaluate_text(model, tmp_path / "text.txt", memory=20, clamp=3)
+    assert long.reading == "memory of 20 steps, distances beyond 3 read as 3"
+    assert evaluate_text(model, tmp_path / "text.txt") == plain  # the model is as it was
 
 
 def test_one_word_is_a_text(tmp_path):
@@ -213,3 +245,7 @@ def test_a_masked_model_is_not_read_from_left_to_right(plm, pretrained, tmp_path
     ran = plm("evaluate", pretrained, tmp_path / "text.txt", "--stride", 2)
     assert ran.code == 2
     assert "does not say text from left to right" in ran.err
+    ran = plm("evaluate", pretrained, tmp_path / "text.txt", "--clamp", 2)
+    assert ran.code == 2
+    said = f"--stride, --memory and --clamp are for plain text; {pretrained} does not say text from left to right."
+    assert ran.err == f"plm: {said}\n"

@@ -1,16 +1,19 @@
 """What is said of GPT, checked in the small."""
 
 import random
-from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from conftest import OBJECTS, SUBJECTS, VERBS, sentence
+from stores import store_of
 
 import plmkit
-from plmkit.architectures.decoder import Decoder
+from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.catalogue import find
+from plmkit.corruption.stream import Stream
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.run import settle
 from plmkit.training.loop import Budget
@@ -94,14 +97,37 @@ def test_dropout_changes_training_and_leaves_use_alone():
     assert torch.equal(model(batch).hidden, model(batch).hidden)
 
 
-def test_nothing_before_the_window_is_read():
-    """A row is all that there is: the loss of a row is the same whatever row stands beside it."""
-    model, head = network(0.0)
-    tokens = torch.randint(30, (2, 8))
-    alone = rows(tokens[:1], 8)
-    other = rows(torch.cat([tokens[:1], (tokens[1:] + 1) % 30]), 8)
-    only = replace(other, targets=other.targets.masked_fill(torch.tensor([[False], [True]]), IGNORE))
-    assert head(model(alone), alone).item() == pytest.approx(head(model(only), only).item(), abs=1e-6)
+WINDOW = 6
+LETTERS = Vocabulary.from_tokens([*"abcdefghijklmnopqrs", "<|endoftext|>"], needed=("end",))
+
+
+def text_in_windows() -> Batch:
+    """The letters from a to s and an end, in rows of six: the rows of GPT-1's pretraining."""
+    store, step = store_of([19]), Stream()
+    plan = step.plan(store, np.array([0]), WINDOW, np.random.default_rng(0))
+    rows = step.fill(plan, np.arange(len(plan)), LETTERS)
+    given = {name: torch.from_numpy(getattr(rows, name)) for name in ("tokens", "segments", "visible", "targets")}
+    return Batch(**given)
+
+
+@pytest.mark.parametrize("kind", [PostNormDecoder, Decoder])
+def test_a_token_is_told_by_those_of_its_window_and_by_none_that_is_older(kind):
+    """L1 of Radford et al., 2018, 3.1: the log-likelihood of each token given at most k before it."""
+    torch.manual_seed(0)
+    shape = {"layers": 2, "heads": 2, "width": 16, "inner": 64, "dropout": 0.0, "attention_dropout": 0.0}
+    model = kind(**shape, longest=WINDOW).build(LETTERS)
+    head, batch, vectors = CausalLM().build(model), text_in_windows(), []
+    model.embed.register_forward_hook(lambda part, given, made: vectors.append(made))
+    states = model(batch)
+    logs = (states.hidden[batch.visible] @ model.embed.tokens.weight.T).log_softmax(-1)
+    told = torch.stack([logs[place - 1, place] for place in range(1, 20)])  # token n stands at place n of the text
+    torch.testing.assert_close(head(states, batch), -told.mean())
+    for place in range(1, 20):
+        (gradient,) = torch.autograd.grad(told[place - 1], vectors[0], retain_graph=True)
+        reached = gradient.abs().amax(1).nonzero().flatten().tolist()
+        begins = (place - 1) // WINDOW * WINDOW
+        assert reached == list(range(begins, place))
+        assert place - reached[0] <= WINDOW
 
 
 def test_the_summary_tells_depth_and_direction(plm):

@@ -36,6 +36,7 @@ class GeneratorDiscriminator:
     epsilon: float = 1e-12
     tied: bool = True  # one table of tokens, positions and segments for both
     neighbours: bool = False  # as in Encoder
+    disallow_correct: bool = False  # never put in the token that stood there; an option of the released code
     writes: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced"})
 
     def __post_init__(self) -> None:
@@ -122,11 +123,17 @@ class GeneratorDiscriminatorModel(nn.Module):
             return self.discriminator(batch)
         asked = batch.asked  # only these are projected to the vocabulary
         guesses = self.vocabulary.weighed(self.generator(replace(batch, wanted=asked)).hidden[asked])  # (N, tokens)
-        sampled = self.vocabulary.named(self.sample(guesses.detach()))
+        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[asked])))
         original = batch.targets.where(asked, batch.tokens)
         read = original.masked_scatter(asked, sampled)
         states = self.discriminator(replace(batch, tokens=read))
         return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
+
+    def allowed(self, guesses: Tensor, right: Tensor) -> Tensor:
+        """(N, tokens) scores of what may be put in, where (N,) would be right."""
+        if not self.settings.disallow_correct:
+            return guesses
+        return guesses.scatter(1, self.vocabulary.placed(right)[:, None], -torch.inf)
 
     def sample(self, guesses: Tensor) -> Tensor:
         """One token for each row of scores; outside training always the same, drawn from a generator of its own."""
@@ -138,4 +145,7 @@ def sample_tokens(scores: Tensor, generator: torch.Generator | None = None) -> T
     """From softmax(scores), as the largest of scores plus Gumbel noise is, but with one random number a row."""
     heights = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # (N, vocabulary) rising
     draws = torch.rand(len(scores), 1, device=scores.device, generator=generator)
-    return torch.searchsorted(heights, draws * heights[:, -1:], right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
+    below = torch.nextafter(
+        heights[:, -1:], torch.zeros_like(draws)
+    )  # rounded up, a draw would choose what has no share
+    return torch.searchsorted(heights, torch.minimum(draws * heights[:, -1:], below), right=True).squeeze(1)

@@ -22,8 +22,8 @@ SHARPNESS = 4.0  # puts most of a head's attention on its own distance
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentRecurrence:
-    """Decoder with relative positions that reads what its layers made of the segments before (Dai et al., 2019)."""
+class SegmentSettings:
+    """The numbers that segment recurrence has whatever its positions are."""
 
     layers: int
     heads: int
@@ -31,8 +31,6 @@ class SegmentRecurrence:
     inner: int  # width inside the feed-forward sublayer
     memory: int  # steps before the segment that are kept; 0: none
     longest: int = 512  # tokens read at once; the memory reaches further back
-    clamp: int | None = None  # distances beyond this count as this
-    neighbours: bool = False  # begin with heads that read the tokens just before; for runs of minutes
     same_length: bool = False  # every token reads exactly `memory` steps, itself among them
     cutoffs: tuple[int, ...] = ()  # where the vocabulary, by frequency, is cut into clusters
     shrink: int = 1  # how much narrower each cluster's vectors are than those of the one before
@@ -47,11 +45,8 @@ class SegmentRecurrence:
         for name in ("layers", "heads", "width", "inner", "longest", "shrink"):
             if getattr(self, name) < 1:
                 raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
-        if self.memory < 0 or (self.clamp is not None and self.clamp < 1):
-            raise SettingError(
-                "architecture.memory is 0 or more steps, architecture.clamp 1 or more or none; "
-                f"found {self.memory} and {self.clamp}."
-            )
+        if self.memory < 0:
+            raise SettingError(f"architecture.memory is 0 or more steps; found {self.memory}.")
         if self.width % self.heads or self.width % 2:
             raise SettingError(
                 f"architecture.width={self.width} must be even, and a multiple of architecture.heads={self.heads}."
@@ -76,8 +71,24 @@ class SegmentRecurrence:
         """The network that is fine-tuned."""
         return replace(self, dropout=dropout, attention_dropout=dropout)
 
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentRecurrence(SegmentSettings):
+    """Decoder with relative positions that reads what its layers made of the segments before (Dai et al., 2019)."""
+
+    clamp: int | None = None  # distances beyond this count as this
+    neighbours: bool = False  # begin with heads that read the tokens just before; for runs of minutes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clamp is not None and self.clamp < 1:
+            raise SettingError(f"architecture.clamp is a distance, 1 or more, or none; found {self.clamp}.")
+
     def build(self, vocabulary: Sized) -> "SegmentRecurrenceModel":
-        return SegmentRecurrenceModel(self, len(vocabulary))
+        model = SegmentRecurrenceModel(self, len(vocabulary))
+        if self.neighbours:
+            model.start_near()
+        return model
 
 
 class SegmentAttention(RelativeAttention):
@@ -140,15 +151,17 @@ class Sight:
 
 
 class SegmentRecurrenceModel(nn.Module):
-    def __init__(self, settings: SegmentRecurrence, vocabulary_size: int) -> None:
+    attention: ClassVar[type[SegmentAttention]] = SegmentAttention
+
+    def __init__(self, settings: SegmentSettings, vocabulary_size: int) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: Any = settings
         self.embed = AdaptiveEmbedding(vocabulary_size, settings.width, settings.cutoffs, settings.shrink)
         self.content_bias = nn.Parameter(torch.empty(settings.heads, settings.width // settings.heads))
         self.position_bias = nn.Parameter(torch.empty(settings.heads, settings.width // settings.heads))
         self.blocks = nn.ModuleList(
             PostNormBlock(
-                SegmentAttention(settings.width, settings.heads, settings.attention_dropout),
+                self.attention(settings.width, settings.heads, settings.attention_dropout),
                 FeedForward(settings.width, settings.inner, settings.activation, settings.dropout),
                 width=settings.width,
                 dropout=settings.dropout,
@@ -158,8 +171,6 @@ class SegmentRecurrenceModel(nn.Module):
         )
         self.dropout = Dropout(settings.dropout)
         self.start()
-        if settings.neighbours:
-            self.start_near()
 
     def start(self, deviation: float = 0.02) -> None:
         """Everything from a normal, norms around 1 (kimiyoung/transformer-xl)."""
@@ -190,7 +201,7 @@ class SegmentRecurrenceModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         memory = batch.memory  # (B, layers, M, width)
-        hidden = self.dropout(self.embed(batch.tokens))  # (B, L, width)
+        hidden = self.dropout(self.read(batch.tokens))  # (B, L, width)
         queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
         window = self.settings.memory if self.settings.same_length else keys
         sight = self.sight(out_of_sight(queries, keys, window, hidden.device))
@@ -206,6 +217,10 @@ class SegmentRecurrenceModel(nn.Module):
             memory=self.remember(memory, inputs),
         )
 
+    def read(self, tokens: Tensor, before: int = 0) -> Tensor:
+        """(B, n) tokens, behind so many of a text that is read on, to (B, n, width)."""
+        return self.embed(tokens)
+
     def begin(self, rows: int, longest: int) -> Recollection:
         """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
         attentions = [cast(Any, block).attention for block in self.blocks]
@@ -217,7 +232,7 @@ class SegmentRecurrenceModel(nn.Module):
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
     def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
-        hidden, sight = self.embed(tokens), self.sight(None)
+        hidden, sight = self.read(tokens, cache.length), self.sight(None)
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, recollected(cache, number), sight)
         return hidden

@@ -21,7 +21,10 @@ NOWHERE = -1
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMasking:
-    """Hide spans of one to ten words; all of a span is treated alike (Joshi et al., 2020, 3.1)."""
+    """Hide spans of one to ten words; all of a span is treated alike (Joshi et al., 2020, 3.1).
+
+    A swapped token is drawn as often as it occurs in the corpus, as in the released code.
+    """
 
     rate: float = 0.15
     geometric: float = 0.2  # the chance that a span ends after each word
@@ -44,8 +47,7 @@ class SpanMasking:
 
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
         length = rows.tokens.shape[1]
-        # the released code swaps in tokens as often as they occur; a corruption does not know that, so all alike
-        draw, other = draws.uniform(length), ordinary_token(draws.uniform(length), vocabulary)
+        draw, other = draws.uniform(length), occurring_token(draws.uniform(length), rows, vocabulary)
         spans = runs_of(self.choose(rows, vocabulary, draws))
         draw = np.take_along_axis(draw, spans.first, axis=1)  # one for a span, that of its first token
         treated = treat(rows, spans.text, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
@@ -67,6 +69,13 @@ class SpanMasking:
         """How many words a span has, for each draw: geometric, cut at the longest and renormalised."""
         shares = (1 - self.geometric) ** np.arange(self.longest)
         return 1 + np.searchsorted(np.cumsum(shares)[:-1] / shares.sum(), draw, side="right")
+
+
+def occurring_token(draw: np.ndarray, rows: Rows, vocabulary: Vocabulary) -> np.ndarray:
+    """For each draw the token at some place of the corpus; any ordinary one where the corpus is not known."""
+    if rows.corpus is None:
+        return ordinary_token(draw, vocabulary)
+    return rows.corpus[(draw * len(rows.corpus)).astype(np.int64)].astype(np.int64)
 
 
 def hide(

@@ -74,6 +74,7 @@ class Rows:
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
     follows: np.ndarray | None = None  # (B,)
+    corpus: np.ndarray | None = None  # (T,) all tokens of the text, to draw some as often as they occur
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1

@@ -179,6 +179,7 @@ def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabula
         at = stop + 1
     return Rows(
         tokens=tokens,
+        corpus=store.tokens,
         units=units,
         segments=segments,
         visible=np.arange(longest) < lengths[:, None],

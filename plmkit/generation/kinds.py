@@ -23,6 +23,9 @@ class Kind:
     template: str  # the answer stands last
     scores: tuple[str, ...]
     listed: bool = False  # the answer is one of some, told by likelihood; otherwise it is written
+    tokens: int = 50  # of a written answer, at most
+    top_k: int | None = None  # draw a written answer from so many of the likeliest tokens; None: take the likeliest
+    sentences: int | None = None  # keep so many of a written answer; None: its first line
 
     @property
     def answer(self) -> str:
@@ -50,7 +53,7 @@ KINDS = {
         ),
         Kind(
             name="summarise", columns=("text", "summary"), scores=("rouge_l",),
-            template="{text}\nTL;DR: {summary}",  # Radford et al., 2019, 3.6
+            template="{text}\nTL;DR: {summary}", tokens=100, top_k=2, sentences=3,  # Radford et al., 2019, 3.6
         ),
         Kind(name="complete", columns=("text", "completion"), scores=("exact", "f1"), template="{text}{completion}"),
         Kind(

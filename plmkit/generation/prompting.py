@@ -1,12 +1,13 @@
 """A task by prompt: nothing is trained, the model reads some demonstrations and answers (Brown et al., 2020)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from plmkit.data.randomness import generator
+from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import MEASURES
 from plmkit.generation.author import Author
@@ -14,8 +15,7 @@ from plmkit.generation.likelihood import token_logs
 from plmkit.generation.shots import Kind, Task, Template, check_answers, line_end_of, prompt_of, template_of
 from plmkit.generation.writing import Writing, at_least
 from plmkit.tasks.scores import class_scores
-
-TOKENS = 50  # of a written answer
+from plmkit.tokenizers.tokenizer import spaced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Prompting:
     shots: int = 0
     template: str | None = None
     calibrated: bool = False  # an answer is weighed against how likely it is without a question
-    tokens: int | None = None  # of a written answer, 50 unless told
+    tokens: int | None = None  # of a written answer; by default those of the task's kind
     beams: int | None = None  # of a written answer
     limit: int | None = None  # of rows
     seed: int = 0
@@ -81,7 +81,7 @@ def ask(author: Author, task: Task, shown: Task | None, prompting: Prompting) ->
     if task.kind.listed:
         said = likeliest(author, template, prompts, choices, prompting.calibrated)
     else:
-        said = written(author, prompts, prompting, line_end)
+        said = written(author, prompts, task.kind, prompting, line_end)
     wanted = [row[template.answer] for row in rows]
     return Answers(
         kind=task.kind.name,
@@ -129,7 +129,7 @@ def fitting(
         return shots
     sizes = author.tokenizer.encode_many([template.question(row) for row in rows])[1]
     longest = rows[int(np.argmax(sizes))]
-    room = prompting.tokens or TOKENS
+    room = prompting.tokens or task.kind.tokens
     if task.kind.listed:
         room = int(max(author.tokenizer.encode_many([template.said(a) for some in task.choices for a in some])[1]))
     for count in range(len(shots), -1, -1):
@@ -174,12 +174,25 @@ def answer_logs(author: Author, pairs: Sequence[tuple[str, str]]) -> list[np.nda
     return [logs[first - 1 :] for logs, first in zip(token_logs(author, rows), firsts, strict=True)]
 
 
-def written(author: Author, prompts: Sequence[str], prompting: Prompting, line_end: str) -> list[str]:
-    """The first line that the model writes, by the likeliest tokens or beams."""
-    temperature = 0.0 if prompting.beams is None else None
-    tokens = prompting.tokens or TOKENS
-    writing = Writing(tokens=tokens, temperature=temperature, beams=prompting.beams, stop=(line_end,))
-    return [text.text.strip() for text in author.generate(prompts, writing)]
+def written(author: Author, prompts: Sequence[str], kind: Kind, prompting: Prompting, line_end: str) -> list[str]:
+    """What the model writes, as the kind of task has it: by the likeliest tokens, drawn, or searched for by beams."""
+    whole = kind.sentences is not None and not prompting.shots  # nothing but demonstrations needs lines to end it
+    writing = Writing(tokens=prompting.tokens or kind.tokens, stop=() if whole else (line_end,))
+    if prompting.beams is not None:
+        writing = replace(writing, beams=prompting.beams)
+    elif kind.top_k is None:
+        writing = replace(writing, temperature=0.0)
+    else:
+        writing = replace(writing, temperature=1.0, top_k=kind.top_k, seed=prompting.seed)
+    return [kept(text.text, kind) for text in author.generate(prompts, writing)]
+
+
+def kept(text: str, kind: Kind) -> str:
+    """The first sentences of an answer, or all of it."""
+    if kind.sentences is None:
+        return text.strip()
+    sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
+    return "".join(spaced(sentences[: kind.sentences], first=True))
 
 
 def scores_of(task: Task, said: Sequence[str], wanted: Sequence[str]) -> dict[str, float]:

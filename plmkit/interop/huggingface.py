@@ -28,6 +28,7 @@ FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
 REASONS = {
     "Recurrent": "transformers has no LSTM",
     "SegmentRecurrence": "transformers has no Transformer-XL any more",
+    "AbsoluteRecurrence": "transformers has no Transformer-XL any more",
     "CharacterDecoder": "transformers has no decoder with positions at every layer",
     "GeneratorDiscriminator": "ELECTRA's heads have gelu",
     "Encoder": "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width",

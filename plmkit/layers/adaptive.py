@@ -53,10 +53,10 @@ class AdaptiveEmbedding(nn.Module):
 class AdaptiveSoftmax(nn.Module):
     """Log-probabilities by the input's own tables: of a frequent token, or of a cluster and of a token in it.
 
-    The first projection is free, the others are the input's (kimiyoung/transformer-xl, wt103).
+    The first projection is free, the others are the input's (kimiyoung/transformer-xl, wt103) or free too (lm1b).
     """
 
-    def __init__(self, embedding: AdaptiveEmbedding) -> None:
+    def __init__(self, embedding: AdaptiveEmbedding, shared_projections: bool = True) -> None:
         super().__init__()
         self._embedding = (embedding,)  # in a tuple, so that the tables stay the model's and are saved once
         self.borders = embedding.borders
@@ -65,8 +65,11 @@ class AdaptiveSoftmax(nn.Module):
         self.clusters = nn.Parameter(torch.zeros(clusters, embedding.width)) if clusters else None
         self.cluster_bias = nn.Parameter(torch.zeros(clusters)) if clusters else None
         self.projection = nn.Parameter(torch.empty(embedding.width, embedding.width)) if embedding.tables else None
-        if self.projection is not None:
-            nn.init.normal_(self.projection, std=0.01)
+        rare = [] if shared_projections else list(embedding.projections)[1:]
+        self.projections = nn.ParameterList(torch.empty_like(part) for part in rare)
+        for projection in [self.projection, *self.projections]:
+            if projection is not None:
+                nn.init.normal_(projection, std=0.01)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) to (..., vocabulary) log-probabilities."""
@@ -94,7 +97,8 @@ class AdaptiveSoftmax(nn.Module):
     def tail_parts(self, hidden: Tensor, cluster: int) -> tuple[Tensor, Tensor, Tensor]:
         embedding, (first, end) = self._embedding[0], self.borders[cluster : cluster + 2]
         if embedding.tables:
-            hidden = hidden @ embedding.projections[cluster]
+            own = len(self.projections) > 0
+            hidden = hidden @ (self.projections[cluster - 1] if own else embedding.projections[cluster])
         return hidden, embedding.table(cluster), self.bias[first:end]
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:

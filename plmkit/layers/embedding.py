@@ -7,7 +7,7 @@ from plmkit.layers.dropout import Dropout
 
 
 class InputEmbedding(nn.Module):
-    """Sum of token, position and segment vectors, normalised (Devlin et al., 2018, 3)."""
+    """Sum of token, segment and position vectors, normalised (Devlin et al., 2018, 3)."""
 
     def __init__(
         self, *, vocabulary: int, longest: int, segments: int, width: int, dropout: float, epsilon: float
@@ -23,7 +23,8 @@ class InputEmbedding(nn.Module):
     def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
         if self.segments.num_embeddings == 1:  # RoBERTa's: both texts of a pair lie in the only one
             segments = torch.zeros_like(segments)
-        return self.tokens(tokens) + self.positions(positions) + self.segments(segments)
+        # in the order of transformers and google-research/bert: in another, the last bits differ
+        return self.tokens(tokens) + self.segments(segments) + self.positions(positions)
 
     def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
         return self.dropout(self.norm(self.total(tokens, segments, positions)))

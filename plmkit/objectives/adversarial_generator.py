@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
+from plmkit.layers.vocabulary_head import VocabularyHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,15 +21,16 @@ class AdversarialGenerator:
     reads: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced", "targets", "verdicts"})
 
     def build(self, model: Any) -> "AdversarialGeneratorHead":
-        return AdversarialGeneratorHead(model.settings.temperature)
+        return AdversarialGeneratorHead(model.vocabulary, model.settings.temperature)
 
 
 class AdversarialGeneratorHead(nn.Module):
     """REINFORCE; a sample's baseline is the mean reward of all the others, where the paper learns one."""
 
-    def __init__(self, temperature: float) -> None:
+    def __init__(self, vocabulary: VocabularyHead, temperature: float) -> None:
         super().__init__()
         self.temperature = temperature
+        self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
         self._judge: tuple[Any, ...] = ()
 
     def meet(self, heads: Mapping[str, nn.Module]) -> None:
@@ -41,7 +43,8 @@ class AdversarialGeneratorHead(nn.Module):
         advantage = self.rewards(states, batch.asked)  # (N,)
         if len(advantage) > 1:
             advantage = (advantage - advantage.mean()) * (len(advantage) / (len(advantage) - 1))
-        surprise = F.cross_entropy(states.guesses / self.temperature, states.sampled, reduction="none")
+        sampled = self._vocabulary[0].placed(states.sampled)
+        surprise = F.cross_entropy(states.guesses / self.temperature, sampled, reduction="none")
         return (advantage * surprise).mean()
 
     @torch.no_grad()

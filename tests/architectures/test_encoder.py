@@ -122,7 +122,7 @@ def test_the_input_before_its_norm_is_the_sum_of_three_rows():
     embed = model().embed
     tokens, segments, positions = torch.tensor([7, 9]), torch.tensor([0, 1]), torch.tensor([0, 5])
     total = embed.total(tokens, segments, positions)
-    assert torch.equal(total[1], embed.tokens.weight[9] + embed.positions.weight[5] + embed.segments.weight[1])
+    assert torch.equal(total[1], embed.tokens.weight[9] + embed.segments.weight[1] + embed.positions.weight[5])
     assert torch.equal(embed(tokens, segments, positions), embed.norm(total))
 
 

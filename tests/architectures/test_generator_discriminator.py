@@ -59,6 +59,18 @@ def gradients(made: Network, loss: str, given: Batch) -> dict[str, torch.Tensor]
 # Shapes
 
 
+def test_a_token_without_a_share_is_never_drawn():
+    """Not even by the highest draw there is, which a product in single precision rounds up to the whole."""
+    scores = torch.full((1, 3), -torch.inf)
+    scores[0, 1] = 0.3
+    with pytest.MonkeyPatch.context() as patch:
+        for draw in (0.0, 0.5, 1 - 2**-24):
+            patch.setattr(torch, "rand", lambda *size, draw=draw, **options: torch.full(size, draw))
+            assert sample_tokens(scores).tolist() == [1]
+            patch.setattr(torch, "rand", lambda *size, **options: torch.ones(size))  # as if rounded up
+            assert sample_tokens(scores).tolist() == [1]
+
+
 def test_the_generator_is_as_deep_and_a_fraction_as_wide():
     shape = GeneratorDiscriminator(layers=12, heads=12, width=768, inner=3072, generator=1 / 3).generator_encoder
     assert (shape.layers, shape.width, shape.heads, shape.inner, shape.embedding) == (12, 256, 4, 1024, 768)

@@ -1,18 +1,21 @@
 """Transformer-XL: what it computes, what it remembers, and what it cannot see."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.segment_recurrence import SegmentRecurrence, SegmentRecurrenceModel
 from plmkit.data.batch import Batch
 from plmkit.errors import SettingError
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 
 TINY = SegmentRecurrence(layers=3, heads=2, width=8, inner=12, memory=64, dropout=0.0)
+SHARED = {field.name: getattr(TINY, field.name) for field in fields(AbsoluteRecurrence)}
+ABSOLUTE = AbsoluteRecurrence(**SHARED)
 LARGE = 0.4  # deviation of weights in tests: those of a fresh network hardly tell positions apart
 
 
@@ -182,27 +185,35 @@ def test_context_grows_with_memory_and_ends_where_it_must(segments):
         assert torch.equal(moved, last) == (back > reach)
 
 
-def test_memory_is_read_in_its_order():
-    """Relative positions: to swap two segments of memory changes what is read."""
-    model, tokens = model_of(), random_tokens(1, 4)
-    memory = torch.randn(1, 3, 8, 8, dtype=torch.float64)
-    swapped = torch.cat([memory[:, :, 4:], memory[:, :, :4]], dim=2)
-    first, second = model(batch_of(tokens, memory)).hidden, model(batch_of(tokens, swapped)).hidden
-    assert not torch.allclose(first, second, atol=1e-3)
+def swapped(memory: Tensor) -> Tensor:
+    """Two segments of memory, the later one first."""
+    first, second = memory.chunk(2, dim=2)
+    return torch.cat([second, first], dim=2)
 
 
-def test_with_absolute_positions_two_segments_of_memory_are_told_apart_by_nothing():
+@pytest.mark.parametrize("kind", [SegmentRecurrence, AbsoluteRecurrence])
+def test_only_with_relative_positions_is_memory_read_in_its_order(kind):
     """What the paper argues against (3.3): each segment numbers its places alike, so their order is lost."""
-    torch.manual_seed(0)
-    waves = torch.randn(4, 8, dtype=torch.float64)
-    first, second, own = (torch.randn(4, 8, dtype=torch.float64) + waves for _ in range(3))
-    matrix = torch.randn(8, 8, dtype=torch.float64)
+    model, tokens = model_of(kind(**SHARED)), random_tokens(1, 12)
+    memory = None
+    for segment in tokens[:, :8].split(4, dim=1):
+        memory = model(batch_of(segment, memory)).memory
+    found, turned = (model(batch_of(tokens[:, 8:], given)).hidden for given in (memory, swapped(memory)))
+    inside = memory[:, :, [1, 0, 2, 3, 4, 5, 6, 7]]  # two steps of one segment: the same, since values say the place
+    assert torch.allclose(found, turned, atol=1e-10) == (kind is AbsoluteRecurrence)
+    if kind is AbsoluteRecurrence:
+        torch.testing.assert_close(model(batch_of(tokens[:, 8:], inside)).hidden, found, atol=1e-10, rtol=0)
 
-    def read(*memory: Tensor) -> Tensor:
-        context = torch.cat([*memory, own])
-        return (own @ matrix @ context.T).softmax(-1) @ context
 
-    torch.testing.assert_close(read(first, second), read(second, first), atol=1e-12, rtol=0)
+@pytest.mark.parametrize("kind", [SegmentRecurrence, AbsoluteRecurrence])
+def test_only_with_relative_positions_does_a_text_tell_the_order_of_the_segments_before(kind):
+    """One layer remembers the tokens with their places and nothing else."""
+    model, tokens = model_of(kind(**{**SHARED, "layers": 1})), random_tokens(1, 12)
+    turned = torch.cat([tokens[:, 4:8], tokens[:, :4], tokens[:, 8:]], dim=1)
+    mixed = torch.cat([tokens[:, [1, 0, 2, 3]], tokens[:, 4:]], dim=1)  # inside a segment places are told apart
+    found, other, inside = (by_segments(model, text, 4)[:, 8:] for text in (tokens, turned, mixed))
+    assert torch.allclose(found, other, atol=1e-10) == (kind is AbsoluteRecurrence)
+    assert not torch.allclose(found, inside, atol=1e-3)
 
 
 def test_the_place_of_a_text_changes_nothing():
@@ -225,6 +236,36 @@ def test_clusters_of_rare_tokens_give_probabilities_that_sum_to_one():
         torch.testing.assert_close(logs.exp().sum(-1), torch.ones(5, dtype=torch.float64))
         targets = torch.tensor([0, 3, 4, 8, 10])
         torch.testing.assert_close(head.loss(hidden, targets), -logs[torch.arange(5), targets].mean())
+
+
+def by_hand(head, model: SegmentRecurrenceModel, state: Tensor, token: int) -> Tensor:
+    """The log-probability of a token of three clusters from 0, 4 and 7 on, each half as wide as the one before."""
+    tables, clusters = [table.weight for table in model.embed.tables], head.clusters
+    first = [tables[0][n] @ (head.projection.T @ state) + head.bias[n] for n in range(4)]
+    first += [clusters[n] @ (head.projection.T @ state) + head.cluster_bias[n] for n in range(2)]
+    first = torch.stack(first).log_softmax(0)
+    if token < 4:
+        return first[token]
+    number = 1 if token < 7 else 2
+    begin, end = (4, 7) if number == 1 else (7, 11)
+    projection = head.projections[number - 1] if len(head.projections) else model.embed.projections[number]
+    inside = [tables[number][n - begin] @ (projection.T @ state) + head.bias[n] for n in range(begin, end)]
+    return first[3 + number] + torch.stack(inside).log_softmax(0)[token - begin]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_where_the_width_shrinks_the_head_is_projected_by_its_own_matrix_and_the_clusters_by_the_inputs_or_theirs(
+    shared,
+):
+    model = model_of(replace(TINY, cutoffs=(4, 7), shrink=2))
+    head = AdaptiveLM(shared_projections=shared).build(model).vocabulary.double()
+    assert [tuple(part.shape) for part in head.projections] == ([] if shared else [(8, 4), (8, 2)])
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, std=LARGE)
+    hidden = torch.randn(3, 8, dtype=torch.float64)
+    expected = torch.stack([torch.stack([by_hand(head, model, state, n) for n in range(11)]) for state in hidden])
+    torch.testing.assert_close(head(hidden), expected)
+    torch.testing.assert_close(head.loss(hidden, torch.tensor([1, 5, 9])), -expected[[0, 1, 2], [1, 5, 9]].mean())
 
 
 def test_without_clusters_the_output_is_a_softmax_by_the_input_table():
@@ -251,7 +292,7 @@ def test_narrow_tables_are_projected_to_the_width_and_all_are_scaled():
     [
         ({"width": 9}, "architecture.width=9 must be even, and a multiple of architecture.heads=2"),
         ({"memory": -1}, "architecture.memory is 0 or more steps"),
-        ({"clamp": 0}, "architecture.clamp 1 or more or none"),
+        ({"clamp": 0}, "architecture.clamp is a distance, 1 or more, or none; found 0"),
         ({"cutoffs": (5, 3)}, r"architecture.cutoffs must rise from above 0; found \[5, 3\]"),
         ({"cutoffs": (2, 4), "shrink": 4}, "leaves the last of 3 clusters no width"),
         ({"memory": 0, "same_length": True}, "architecture.memory is 0"),
@@ -326,3 +367,33 @@ def test_for_runs_of_minutes_head_h_begins_by_reading_h_steps_back():
         assert by_distance.argmax(1).tolist() == [0, 1, 2, 3]
     plain = replace(settings, neighbours=False).build(range(11))
     assert {name: p.shape for name, p in plain.named_parameters()} == {n: p.shape for n, p in model.named_parameters()}
+
+
+def test_with_absolute_positions_it_is_plain_attention_over_memory_and_segment():
+    model, tokens = model_of(replace(ABSOLUTE, layers=1, heads=1)), random_tokens(1, 7)
+    before, own = tokens[0, :4], tokens[0, 4:]
+    waves = torch.tensor(
+        [[f(place / 10_000 ** (2 * k / 8)) for f in (math.sin, math.cos) for k in range(4)] for place in range(4)],
+        dtype=torch.float64,
+    )
+    table = model.embed.tokens.weight * math.sqrt(8)
+    context, segment = torch.cat([table[before] + waves, table[own] + waves[:3]]), table[own] + waves[:3]
+    block, attention = model.blocks[0], model.blocks[0].attention
+    query, key, value = attention.query_key_value.weight.split(8)
+    scores = (segment @ query.T) @ (context @ key.T).T / math.sqrt(8)
+    scores = scores.masked_fill(torch.ones(3, 7).triu(5).bool(), -torch.inf)
+    state = block.attention_norm(segment + scores.softmax(-1) @ (context @ value.T) @ attention.output.weight.T)
+    expected = block.feed_forward_norm(state + block.feed_forward(state))
+    memory = model(batch_of(tokens[:, :4])).memory
+    torch.testing.assert_close(model(batch_of(tokens[:, 4:], memory)).hidden[0], expected, atol=1e-6, rtol=0)
+    assert not {"content_bias", "position_bias"} & model.state_dict().keys()
+    assert not any("distance" in name for name in model.state_dict())
+
+
+@pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
+def test_absolute_positions_begin_again_with_every_segment_of_a_text_that_is_read_on(steps):
+    settings = replace(ABSOLUTE, memory=6, longest=5)
+    model, tokens = model_of(settings), random_tokens(2, 20)
+    alike = replace(settings, same_length=True).build(range(11)).double().eval()
+    alike.load_state_dict(model.state_dict())
+    torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 5), atol=1e-6, rtol=0)

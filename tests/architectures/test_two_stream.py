@@ -3,16 +3,22 @@
 from dataclasses import replace
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.two_stream import TwoStream, TwoStreamModel
+from plmkit.corruption.permutation import PermutedSpans
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.randomness import Draws
+from plmkit.data.rows import Rows
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 from plmkit.objectives.permuted_lm import PermutedLM
 
 VOCABULARY, WIDTH = 23, 16
+WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(VOCABULARY - 5))))
 SMALL = TwoStream(layers=3, heads=2, width=WIDTH, inner=24, longest=16, memory=6, dropout=0.0, attention_dropout=0.0)
 
 
@@ -76,14 +82,19 @@ def test_the_first_of_an_order_reads_nothing_and_is_a_number_all_the_same():
 
 
 def test_an_answer_knows_its_place_where_a_plain_prefix_does_not():
-    """After 2 1 3, the positions 4 and 5 are told apart; from the state of the last token alone they are not."""
+    """After 2 1 3, the positions 4 and 5 are told apart; from what the last token made of the prefix they are not."""
     model = model_of()
-    fourth = model(batch_of(TEXT, (2, 1, 3, 4, 5), asked={4, 5})).hidden[0, 3]
-    fifth = model(batch_of(TEXT, (2, 1, 3, 5, 4), asked={4, 5})).hidden[0, 4]
-    assert (fourth - fifth).abs().max() > 1e-3
-    prefixes = [batch_of(TEXT[:3], None, memory=None) for _ in ("for 4", "for 5")]
-    naive = [model(prefix).hidden[0, -1] for prefix in prefixes]  # h of the prefix: nothing in it says which is asked
-    assert torch.equal(*naive)
+    head = PermutedLM().build(model).double()
+    said, naive = [], []
+    for order, place in (((2, 1, 3, 4, 5), 4), ((2, 1, 3, 5, 4), 5)):
+        given = batch_of(TEXT, order)
+        said.append(head.vocabulary(model(given).hidden[0, place - 1]).softmax(-1))
+        content = model(replace(given, targets=None)).hidden[0]  # each position reads itself and those before it
+        naive.append(head.vocabulary(content[3 - 1]).softmax(-1))
+    assert (said[0] - said[1]).abs().max() > 1e-3
+    torch.testing.assert_close(naive[0], naive[1], atol=1e-12, rtol=0)
+    other = model(replace(batch_of(TEXT, (2, 3, 1, 4, 5)), targets=None)).hidden[0]  # another prefix tells itself
+    assert (head.vocabulary(other[3 - 1]).softmax(-1) - naive[0]).abs().max() > 1e-3
 
 
 def test_content_reads_its_own_token_and_everything_that_is_visible():
@@ -182,18 +193,41 @@ def test_padding_before_a_row_changes_nothing():
     torch.testing.assert_close(model(given).hidden[:, 3:], model(batch_of(TEXT)).hidden, atol=1e-6, rtol=1e-6)
 
 
-def test_one_sampled_order_a_step_is_the_mean_over_all_orders():
-    """All 4! orders of four tokens: the mean of sampled losses comes to the exact mean."""
+def in_every_order(text: list[int]) -> Batch:
+    """Row for row, all orders of a text of three tokens and a [SEP], which is not asked for and reads itself."""
+    orders = torch.tensor(list(permutations(range(4))))  # (24, 4): when each position comes
+    reading = torch.stack([orders, orders + torch.tensor([0, 0, 0, 1])], dim=-1)
+    tokens = torch.tensor([text]).expand(24, -1)
+    targets = tokens.masked_fill(torch.tensor([False, False, False, True]), IGNORE)
+    rows = Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens, dtype=torch.bool))
+    return replace(rows, reading=reading, targets=targets)
+
+
+def sampled_orders(text: list[int], rows: int, epoch: int = 0) -> Batch:
+    """As many rows of the same text, all asked for, each in the order that the corruption draws for it."""
+    tokens = np.array([text] * rows)
+    plain = Rows(tokens=tokens, segments=np.zeros_like(tokens), visible=np.ones_like(tokens, dtype=bool))
+    made = PermutedSpans(rate=0.75, reuse=0.0)(plain, WORDS, Draws(3, epoch, np.arange(rows)))
+    assert ((made.targets == IGNORE) == (tokens == WORDS.sep)).all()
+    given = {name: torch.from_numpy(getattr(made, name)) for name in ("tokens", "segments", "visible", "targets")}
+    return Batch(**given, reading=torch.from_numpy(made.reading))
+
+
+def test_one_sampled_order_for_each_row_is_the_mean_over_all_orders():
+    """All 4! orders of four positions: each comes as often as the others, and losses come to the exact mean."""
+    text = [5, 8, 11, WORDS.sep]
+    every, sampled = in_every_order(text), sampled_orders(text, rows=2400)
     model = model_of(replace(SMALL, memory=0))
     head = PermutedLM().build(model).double()
-    text = TEXT[:4]
     with torch.no_grad():
-        every = torch.stack(
-            [head(model(b), b) for b in (batch_of(text, order) for order in permutations((1, 2, 3, 4)))]
-        )
-    sampled = every[torch.randint(24, (4000,), generator=torch.Generator().manual_seed(0))]
-    assert every.std() > 0.05 * every.mean()
-    assert float(sampled.mean()) == pytest.approx(float(every.mean()), rel=0.02)
+        exact = [float(head(model(batch), batch)) for batch in map(every.rows, ([row] for row in range(24)))]
+        mean = float(head(model(sampled), sampled))
+    assert mean == pytest.approx(sum(exact) / 24, rel=0.02)
+    assert exact[0] > 1.1 * mean  # from left to right alone it would be another
+    orders = sampled.reading[:, :, 0] - 1
+    counts = (orders[:, None] == every.reading[:, :, 0]).all(-1).sum(0)  # (24,)
+    assert int(counts.sum()) == 2400
+    assert float(((counts - 100.0) ** 2 / 100).sum()) < 49.7  # chi-square of 23 degrees of freedom: p > 0.001
 
 
 def test_the_order_of_the_text_is_an_autoregressive_model():

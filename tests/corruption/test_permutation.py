@@ -8,6 +8,7 @@ from plmkit.corruption.permutation import PermutedSpans, reading_order
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
+from plmkit.data.vocabulary import SPECIAL_TOKENS
 
 
 def hidden_by(order: np.ndarray) -> np.ndarray:
@@ -106,11 +107,30 @@ def test_no_token_is_changed_and_no_mask_is_shown():
 
 
 def test_an_order_is_new_in_every_epoch_and_one_for_each_row():
+    """All text is asked for, so that nothing differs but the order."""
+    step = PermutedSpans(rate=0.97, reuse=0.0)
     rows = many(20, 64)
-    first, second = run(PermutedSpans(), rows)[0].reading, run(PermutedSpans(), rows, epoch=1)[0].reading
+    text = rows.tokens >= len(SPECIAL_TOKENS)
+    made = [run(step, rows, epoch) for epoch in (0, 1)]
+    assert all((asked == text).all() for _, asked in made)
+    first, second = (out.reading for out, _ in made)
     assert first.shape == (20, 64, 2)
+    for order in first[:, :, 0]:
+        assert sorted(order) == list(range(1, 65))  # an order of all positions
     assert (first != second).any(axis=(1, 2)).all()
     assert len({row.tobytes() for row in first}) == 20
+    assert np.array_equal(run(step, rows)[0].reading, first)
+
+
+@pytest.mark.parametrize(("reuse", "parts"), [(0.0, [slice(0, 32)]), (0.5, [slice(0, 16), slice(16, 32)])])
+def test_any_position_comes_at_any_time_in_the_order_of_its_part(reuse, parts):
+    out, _ = run(PermutedSpans(rate=0.97, reuse=reuse), many(2000, 32))  # all text is asked for
+    for part in parts:
+        numbers = out.reading[:, part, 0]
+        ranks = np.argsort(np.argsort(numbers, axis=1), axis=1)
+        size = ranks.shape[1]
+        near = 4 * size / np.sqrt(12 * 2000)  # four deviations of a mean of 2,000 uniform ranks
+        assert ranks.mean(axis=0) == pytest.approx(np.full(size, (size - 1) / 2), abs=near)
 
 
 def test_no_target_ever_reads_itself_and_no_other_text_reads_a_target():

@@ -10,6 +10,7 @@ import torch
 
 from plmkit.corruption.arrange import OrderedPairs, SentencePairs
 from plmkit.corruption.dialogue import Dialogue
+from plmkit.corruption.mixed_pairs import MixedPairs
 from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.segments import ContiguousSegments
 from plmkit.corruption.token import TokenMasking
@@ -346,7 +347,15 @@ def share_in_rows(samples: Samples, source: int, epochs: int = 3, length: int = 
     return float(counts[source] / counts.sum())
 
 
-ARRANGED = [SentencePairs(), OrderedPairs(), FullSentences(), DocSentences(), SingleSegment(), ContiguousSegments()]
+ARRANGED = [
+    SentencePairs(),
+    MixedPairs(),
+    OrderedPairs(),
+    FullSentences(),
+    DocSentences(),
+    SingleSegment(),
+    ContiguousSegments(),
+]
 
 
 @pytest.mark.parametrize("arrangement", ARRANGED, ids=lambda arrangement: type(arrangement).__name__)

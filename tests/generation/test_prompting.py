@@ -9,10 +9,13 @@ from toy import toy
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import bleu, exact, f1, rouge_l
+from plmkit.generation.author import Author
 from plmkit.generation.kinds import KINDS
 from plmkit.generation.likelihood import token_logs
 from plmkit.generation.prompting import Prompting, ask
+from plmkit.generation.row import Text
 from plmkit.generation.shots import Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
+from plmkit.generation.writing import Writing
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import ClosingUnigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
@@ -124,6 +127,63 @@ def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
     found = ask(toy(), task, None, Prompting(tokens=20))
     assert all("\n" not in said for said in found.said)
     assert set(found.scores) == {"exact", "f1"}
+
+
+class Scribe(Author):
+    """Says what it was told to, and keeps how it was asked."""
+
+    def generate(self, prompts, writing):
+        self.asked = writing
+        return [Text(prompt=prompt, text=self.says, tokens=9, ended="length") for prompt in prompts]
+
+
+def scribe(says: str, longest: int | None = None) -> Scribe:
+    own = toy(longest=longest)
+    made = Scribe(own.writer, own.tokenizer, own.longest)
+    made.says = says
+    return made
+
+
+SUMMARY = " It rained. Mr. Li stayed at home.\nHe read a book. Then he slept. And"
+
+
+@pytest.mark.parametrize(
+    ("shots", "stop", "kept"),
+    [
+        (0, (), "It rained. Mr. Li stayed at home. He read a book."),
+        (1, ("\n",), "It rained. Mr. Li stayed at home. He read a book."),
+    ],
+)
+def test_a_summary_is_three_sentences_of_a_hundred_tokens_drawn_from_the_two_likeliest(tmp_path, shots, stop, kept):
+    """Radford et al., 2019, 3.6: no line ends it, unless demonstrations are shown, which lines part."""
+    task = read_task(written(tmp_path / "task.jsonl", [{"text": "t", "summary": "s"}] * 3), None, {})
+    author = scribe(SUMMARY)
+    assert ask(author, task, None, Prompting(shots=shots, seed=5)).said == [kept] * (3 - shots)
+    assert author.asked == Writing(tokens=100, temperature=1.0, top_k=2, stop=stop, seed=5)
+    author = scribe("下雨了。他在家。他看书。他睡了。")
+    assert ask(author, task, None, Prompting(beams=4, tokens=30)).said[0] == "下雨了。他在家。他看书。"
+    assert author.asked == Writing(tokens=30, beams=4)
+
+
+def test_a_summary_is_drawn_by_the_seed(tmp_path):
+    task = read_task(written(tmp_path / "task.jsonl", [{"text": "the cat", "summary": "s"}] * 2), None, {})
+    first, again, other = (ask(toy(), task, None, Prompting(seed=seed)).said for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_room_is_left_for_a_hundred_tokens_of_summary_and_fifty_of_an_answer(tmp_path):
+    summary = read_task(written(tmp_path / "a.jsonl", [{"text": "t", "summary": "s"}]), None, {})
+    answer = read_task(written(tmp_path / "b.jsonl", [{"question": "t", "answer": "s"}]), None, {})
+    assert ask(scribe("It rained.", longest=80), answer, None, Prompting()).said == ["It rained."]
+    with pytest.raises(InputError, match=r"a\.jsonl: a row with its answer has 1\d\d tokens, but this model reads 80"):
+        ask(scribe("It rained.", longest=80), summary, None, Prompting())
+
+
+def test_other_answers_are_the_likeliest_first_line_of_fifty_tokens(tmp_path):
+    task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}]), None, {})
+    author = scribe(" One. Two. Three. Four. ")
+    assert ask(author, task, None, Prompting()).said == ["One. Two. Three. Four."]
+    assert author.asked == Writing(tokens=50, temperature=0.0, stop=("\n",))
 
 
 def test_where_the_tokenizer_has_no_line_breaks_a_mark_parts_demonstrations_and_ends_answers(tmp_path):

@@ -1,47 +1,60 @@
-"""Two hidden words that depend on each other: a masked model mixes them up, an ordered one does not."""
+"""Two hidden words that depend on each other: a masked model mixes them up, an ordered one does not.
+
+And a word that tells them from the right: a left-to-right model misses it, the others do not.
+"""
 
 import pytest
 import torch
 
+from plmkit.architectures.decoder import Decoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
 
 MASK, A, CITY = 0, 1, 6  # a place is told by its distances to two words; one would not do
 PAIRS = torch.tensor([[2, 3], [4, 5]])  # "new york" and "los angeles", each as often: the words never mix
+CUES = torch.tensor([[7], [8]])  # "east" and "west", say: each stands behind its own pair
 SHAPE = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "dropout": 0.0, "attention_dropout": 0.0}
-STEPS = 400
+STEPS = 120
 
 
 def rows_of(tokens: torch.Tensor) -> Batch:
     return Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens, dtype=torch.bool))
 
 
-def text(pairs: torch.Tensor) -> torch.Tensor:
-    """`new york a city`, say."""
-    return torch.cat([pairs, torch.tensor([[A, CITY]]).expand(len(pairs), -1)], dim=1)
+def text(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> torch.Tensor:
+    """`new york a city`, say, or `new york a east`."""
+    cues = torch.tensor([[CITY]]).expand(len(pairs), -1) if cues is None else cues
+    return torch.cat([pairs, torch.full((len(pairs), 1), A), cues], dim=1)
 
 
-def masked(pairs: torch.Tensor) -> Batch:
-    shown = text(torch.full_like(pairs, MASK))
+def left_to_right(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
+    """`a new york a city`, at each place of which the next is asked for."""
+    tokens = torch.cat([torch.full((len(pairs), 1), A), text(pairs, cues)], dim=1)
+    return Batch(**{**vars(rows_of(tokens[:, :-1])), "targets": tokens[:, 1:]})
+
+
+def masked(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
+    shown = text(torch.full_like(pairs, MASK), cues)
     targets = torch.cat([pairs, torch.full((len(pairs), 2), IGNORE)], dim=1)
     return Batch(**{**vars(rows_of(shown)), "targets": targets})
 
 
-def ordered(pairs: torch.Tensor, first: torch.Tensor) -> Batch:
+def ordered(pairs: torch.Tensor, first: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
     """Both words are asked for; `first` says which comes first in the order."""
     nothing = torch.zeros_like(first)
     rank = torch.stack([first, 1 - first, nothing, nothing], dim=1)
     read = torch.where(torch.tensor([True, True, False, False]), rank, -1)
     reading = torch.stack([read, rank], dim=-1)
     targets = torch.cat([pairs, torch.full((len(pairs), 2), IGNORE)], dim=1)
-    return Batch(**{**vars(rows_of(text(pairs))), "targets": targets, "reading": reading})
+    return Batch(**{**vars(rows_of(text(pairs, cues))), "targets": targets, "reading": reading})
 
 
 def learn(model, head, batch: Batch) -> None:
-    optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=3e-3)
+    optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=1e-2)
     for _ in range(STEPS):
         head(model(batch), batch).backward()
         optimizer.step()
@@ -53,7 +66,7 @@ EVERY = PAIRS.repeat(2, 1), torch.tensor([0, 0, 1, 1])  # both pairs in both ord
 
 def test_a_masked_model_gives_half_of_the_mass_to_pairs_that_never_occur():
     torch.manual_seed(0)
-    model = Encoder(**SHAPE, pooler=False).build(range(7))
+    model = Encoder(**SHAPE, pooler=False).build(range(9))
     head = MaskedLM().build(model)
     learn(model, head, masked(EVERY[0]))
     with torch.no_grad():
@@ -66,7 +79,7 @@ def test_a_masked_model_gives_half_of_the_mass_to_pairs_that_never_occur():
 
 def test_in_either_order_the_second_word_knows_the_first():
     torch.manual_seed(0)
-    model = TwoStream(**SHAPE, memory=0).build(range(7))
+    model = TwoStream(**SHAPE, memory=0).build(range(9))
     head = PermutedLM().build(model)
     learn(model, head, ordered(*EVERY))
     for first in (0, 1):
@@ -82,3 +95,53 @@ def test_in_either_order_the_second_word_knows_the_first():
             assert float(beginning[word]) == pytest.approx(0.5, abs=0.05)
             wrong += float(beginning[word] * (1 - second[right]))
         assert wrong < 0.02
+
+
+def test_a_left_to_right_model_tells_the_second_word_from_the_first():
+    torch.manual_seed(0)
+    model = Decoder(**SHAPE).build(range(9))
+    head = CausalLM().build(model)
+    learn(model, head, left_to_right(PAIRS))
+    wrong = 0.0
+    for first, second in PAIRS.tolist():
+        with torch.no_grad():
+            shares = head.vocabulary(model(left_to_right(torch.tensor([[first, MASK]]))).hidden[0]).softmax(-1)
+        assert float(shares[0, first]) == pytest.approx(0.5, abs=0.05)
+        wrong += float(shares[0, first] * (1 - shares[1, second]))
+    assert wrong < 0.02
+
+
+def test_what_stands_on_the_right_is_no_help_to_a_left_to_right_model():
+    torch.manual_seed(0)
+    model = Decoder(**SHAPE).build(range(9))
+    head = CausalLM().build(model)
+    learn(model, head, left_to_right(PAIRS, CUES))
+    for pair, cue in zip(PAIRS, CUES, strict=True):
+        with torch.no_grad():
+            shares = head.vocabulary(model(left_to_right(pair[None], cue[None])).hidden[0, 0]).softmax(-1)
+        assert shares[PAIRS[:, 0]].tolist() == pytest.approx([0.5, 0.5], abs=0.05)
+
+
+def test_a_masked_model_reads_it_on_the_right_but_reads_masks_that_no_other_text_has():
+    torch.manual_seed(0)
+    model = Encoder(**SHAPE, pooler=False).build(range(9))
+    head = MaskedLM().build(model)
+    learn(model, head, masked(PAIRS, CUES))
+    batch = masked(PAIRS, CUES)
+    with torch.no_grad():
+        shares = head.vocabulary(model(batch).hidden[:, :2]).softmax(-1)
+    assert (shares.gather(-1, PAIRS[:, :, None]) > 0.95).all()
+    assert (batch.tokens[:, :2] == MASK).all()
+    assert not (left_to_right(PAIRS, CUES).tokens == MASK).any()
+    assert not (ordered(PAIRS, torch.tensor([0, 1]), CUES).tokens == MASK).any()
+
+
+def test_in_either_order_what_stands_on_the_right_is_read():
+    torch.manual_seed(0)
+    model = TwoStream(**SHAPE, memory=0).build(range(9))
+    head = PermutedLM().build(model)
+    pairs, first, cues = *EVERY, CUES.repeat(2, 1)
+    learn(model, head, ordered(pairs, first, cues))
+    with torch.no_grad():
+        shares = head.vocabulary(model(ordered(pairs, first, cues)).hidden[:, :2]).softmax(-1)
+    assert (shares.gather(-1, pairs[:, :, None]) > 0.95).all()  # of the first in the order, too

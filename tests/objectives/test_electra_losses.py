@@ -24,9 +24,10 @@ SMALL = GeneratorDiscriminator(
 )
 
 
-def network(*objectives):
+def network(*objectives, **settings):
     torch.manual_seed(0)
-    made = replace(find("electra-tiny"), architecture=SMALL, objectives=objectives).build(VOCABULARY)
+    recipe = replace(find("electra-tiny"), architecture=replace(SMALL, **settings), objectives=objectives)
+    made = recipe.build(VOCABULARY)
     with torch.no_grad():
         for name, weight in made.named_parameters():
             if "norm" not in name and "variance" not in name:
@@ -96,6 +97,28 @@ def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus(
     assert made.eval().model(given).guesses.shape == (3, 30)
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_the_right_token_may_be_kept_from_being_put_in(few):
+    counts = np.zeros(30, dtype=np.int64)
+    counts[[14, 18, 24, 26]] = 5
+    given, right = batch(), torch.tensor([14, 18, 24])
+    for disallowed in (False, True):
+        made = network(GeneratorLM(frequency_bias=True), ReplacedToken(), disallow_correct=disallowed).train()
+        if few:
+            made.start(counts)
+        drawn = [made.model(given) for _ in range(100)]
+        hits = torch.stack([states.sampled == right for states in drawn]).any()
+        assert bool(hits) != disallowed
+        if disallowed:
+            assert all(states.replaced[given.asked].all() for states in drawn)
+            assert {token for states in drawn for token in states.sampled[:1].tolist()} >= {18, 24, 26}
+            logs = drawn[0].guesses.log_softmax(-1)  # the generator itself learns all the same
+            place = made.model.vocabulary.placed(right)
+            torch.testing.assert_close(
+                made(given)["generator_lm"], -logs.gather(1, place[:, None]).mean(), atol=1e-6, rtol=1e-5
+            )
+
+
 # The generator that wants to fool
 
 
@@ -113,6 +136,22 @@ def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
     wanted = [-(rewards[i] - others[i]).item() * (chosen[i] - guesses[i].softmax(-1)).detach() / 3 for i in range(3)]
     torch.testing.assert_close(guesses.grad, torch.stack(wanted), atol=1e-6, rtol=1e-5)
     assert guesses.grad.abs().max() > 1e-4
+
+
+def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_the_corpus():
+    made = network(GeneratorLM(frequency_bias=True), AdversarialGenerator(), ReplacedToken()).train()
+    counts = np.zeros(30, dtype=np.int64)
+    counts[[7, 9, 14, 18, 21, 24, 26]] = 5
+    made.start(counts)
+    given = batch()
+    states = made.model(given)
+    assert states.guesses.shape == (3, 7) and states.sampled.max() > 6
+    scores = made.model.vocabulary(made.model.generator(given).hidden[given.asked])  # of all tokens
+    logs = scores[:, counts > 0].logsumexp(-1) - scores[torch.arange(3), states.sampled]
+    rewards = made.heads["adversarial_generator"].rewards(states, given.asked)
+    others = (rewards.sum() - rewards) / 2
+    found = made.heads["adversarial_generator"](states, given)
+    torch.testing.assert_close(found, ((rewards - others) * logs).mean(), atol=1e-6, rtol=1e-5)
 
 
 def test_the_adversarial_loss_teaches_the_discriminator_nothing():

@@ -83,20 +83,34 @@ def test_only_hidden_positions_are_projected(monkeypatch):
     assert seen == [(3, 8)]
 
 
-def test_other_targets_at_unselected_places_change_nothing():
-    """A label that is not asked for cannot be read: only IGNORE marks it, whatever the true token was."""
+def gradient_of(made: Network, loss: torch.Tensor) -> torch.Tensor:
+    made.zero_grad()
+    loss.backward()
+    return made.model.embed.tokens.weight.grad.clone()
+
+
+@pytest.mark.parametrize("label", [0, 7, 19])
+def test_labels_at_unselected_places_could_be_anything(label):
+    """As google-research/bert has it: a label everywhere, and a weight of 0 where none is asked for."""
+    made, given = network(), batch()
+    weights = (given.targets != IGNORE).float()
+    labels = given.targets.where(given.targets != IGNORE, torch.tensor(label))
+    each = -logits_by_hand(made, given).log_softmax(-1).gather(-1, labels[:, :, None]).squeeze(-1)
+    wanted, found = (each * weights).sum() / weights.sum(), made(given)["masked_lm"]
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(gradient_of(made, found), gradient_of(made, wanted), atol=1e-6, rtol=1e-5)
+
+
+def test_tokens_in_the_padding_change_nothing_and_tokens_that_are_shown_do():
     made, given = network(), batch()
     before = made(given)["masked_lm"]
-    before.backward()
-    gradient = made.model.embed.tokens.weight.grad.clone()
-    made.zero_grad()
-    unseen = given.tokens.clone()
-    unseen[0, 2] = 4  # the token shown at a hidden place is input, so it stays; the padding is not
-    unseen[1, 5:] = 19
+    gradient = gradient_of(made, before)
+    unseen, seen = given.tokens.clone(), given.tokens.clone()
+    unseen[1, 5:], seen[1, 3] = 19, 19
     after = made(replace(given, tokens=unseen))["masked_lm"]
-    after.backward()
     assert torch.equal(before, after)
-    assert torch.equal(made.model.embed.tokens.weight.grad, gradient)
+    assert torch.equal(gradient_of(made, after), gradient)
+    assert abs(float(made(replace(given, tokens=seen))["masked_lm"].detach() - before.detach())) > 1e-4
 
 
 def test_the_total_is_the_plain_sum_of_both_losses():

@@ -1,15 +1,15 @@
 """Whole words, SpanBERT and ERNIE from text to weights, at a tiny size."""
 
 import json
+import math
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
-import torch
 
 from plmkit.catalogue import find
-from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.mixed_pairs import MixedPairs
+from plmkit.corruption.span import NOWHERE, SpanMasking
 from plmkit.corruption.unit import UnitMasking
 from plmkit.corruption.word import WordMasking
 from plmkit.data.batch import IGNORE
@@ -31,10 +31,10 @@ LOSSES = {
 }
 
 
-def tiny(name: str):
+def tiny(name: str, length: int = 32):
     """The recipe with a network of width 32 on rows of 32 tokens, stages as they are."""
     recipe = find(name)
-    lengths = json.dumps([[share, 32] for share, _ in recipe.schedule.lengths])
+    lengths = json.dumps([[share, length] for share, _ in recipe.schedule.lengths])
     return settle(
         recipe,
         (
@@ -73,13 +73,22 @@ def test_a_boundary_head_of_another_size_is_read_as_it_was_written(corpus, tmp_p
 
 
 def test_held_out_text_has_spans_with_edges(corpus):
-    settings = tiny("spanbert-mini")
+    settings = tiny("spanbert-mini", length=30)
     material = prepare(settings, (str(corpus),), None, 0, Screen())
+    counts = set()
     for batch in material.valid_batches(settings.recipe, 0):
-        hidden = batch.targets != IGNORE
-        assert (batch.edges[hidden] >= 0).all()
-        text = batch.visible.sum(1) - 2 - (batch.segments.any(1)).long()
-        assert torch.equal(hidden.sum(1), torch.from_numpy(np.ceil(0.15 * text.numpy() - 1e-9)).long())
+        for hidden, edges, visible in zip(batch.targets != IGNORE, batch.edges, batch.visible, strict=True):
+            length, places = int(visible.sum()), hidden.nonzero().flatten().tolist()
+            counts.add((length, len(places)))
+            for place in range(len(hidden)):
+                if place not in places:
+                    assert edges[place].tolist() == [NOWHERE, NOWHERE]
+                    continue
+                before = next(n for n in range(place, -1, -1) if n not in places)  # [CLS] and [SEP] are never hidden
+                after = next(n for n in range(place, length) if n not in places)
+                assert edges[place].tolist() == [before, after]
+    assert all(count == max(1, round(0.15 * length)) for length, count in counts)  # as BERT counts, not as spans do
+    assert any(count != math.ceil(0.15 * (length - 2)) for length, count in counts)
 
 
 def test_spanbert_has_no_sentence_task_and_says_so_in_its_objectives():
@@ -96,6 +105,7 @@ def test_the_papers_numbers_are_in_the_recipes():
     assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, masked=0.8, swapped=0.1)
     word = find("bert-wwm-base").corruption[1]
     assert word == WordMasking(rate=0.15, masked=0.8, swapped=0.1, most=80, copies=10)
+    assert [type(find(name).corruption[0]) for name in ("ernie-1.0", "ernie-mini")] == [MixedPairs, MixedPairs]
     unit = find("ernie-1.0").corruption[1]
     assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, masked=0.8, swapped=0.1)
     ernie = find("ernie-1.0").architecture

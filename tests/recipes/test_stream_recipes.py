@@ -65,6 +65,18 @@ def test_rare_words_in_narrow_clusters_are_trained_saved_and_loaded(plm, mixed_c
     assert [len(table.weight) for table in model.network.model.embed.tables] == [20, 20, size - 40]
 
 
+def test_absolute_positions_are_chosen_trained_read_on_and_know_no_distances(plm, mixed_corpus, tmp_path):
+    chosen = options(*COMMON, *SMALL["transformer-xl-tiny"], "tokenizer.size=300", "architecture=AbsoluteRecurrence")
+    ran = plm("pretrain", "transformer-xl-tiny", mixed_corpus, "--out", tmp_path / "run", "--steps", 3, *chosen)
+    assert ran.code == 0, ran.err
+    (tmp_path / "text.txt").write_text("the cat sees a house.\n" * 9)
+    ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--memory", 20, "--json")
+    assert ran.json["reading"] == "memory of 20 steps"
+    ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--clamp", 5)
+    assert ran.code == 2
+    assert ran.err == f"plm: {tmp_path / 'run'} has no distances that --clamp could limit. Leave it out.\n"
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     (tmp_path / "short.txt").write_text("the cat sees a house.\n")
@@ -127,6 +139,17 @@ def test_transformer_xl_keeps_the_settings_of_the_released_scripts(name):
     )
     assert large.schedule.warmup * large.schedule.steps == pytest.approx(16_000 if words else 4_000)
     assert large.architecture.shrink == (4 if words else 1)
+
+
+def test_transformer_xl_of_the_billion_words_keeps_the_settings_of_the_released_script():
+    recipe = find("transformer-xl-lm1b")
+    schedule, shape = recipe.schedule, recipe.architecture
+    assert (shape.layers, shape.width, shape.heads, shape.inner, shape.shrink) == (18, 1024, 8, 4096, 4)
+    assert shape.cutoffs == (60_000, 100_000, 640_000)
+    assert shape.dropout == shape.attention_dropout == 0.0
+    assert (schedule.batch, schedule.longest, shape.memory, shape.longest) == (224, 32, 32, 32)
+    assert (schedule.steps, schedule.warmup * schedule.steps) == (500_000, pytest.approx(20_000))
+    assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
 
 
 @pytest.mark.parametrize("vocabulary", [50, 204])

@@ -34,7 +34,13 @@ DATE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Jieba:
-    """Chinese words from jieba's dictionary and model; larger units from its tags, 《titles》, dates and a lexicon."""
+    """Chinese words from jieba's dictionary and model; larger units from its tags, 《titles》, dates and a lexicon.
+
+    Words of Chinese characters alone are jieba's own. A run of letters and digits is never cut, be it with accents or
+    of full width, nor is a number with its points and commas: a word of the dictionary may hold such a run whole (T恤),
+    but not begin inside it. jieba finds T恤 in AT恤 too, and takes é, Ａ and 1,000 apart. Of running text this concerns
+    one word in two thousand, all beside letters or digits.
+    """
 
     dictionary: str | None = None  # a file of more words, `word [frequency] [tag]` a line
     lexicon: str | None = None  # a file of entities, one a line; the longest found in a place counts

@@ -8,13 +8,22 @@ from plmkit.corruption.token import TokenMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.wordpiece import WordPiece
 
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, masking, vocabulary and starting weights are set for minutes on a small "
-    "machine, not the paper's: see benchmarks/README.md. The network and what it learns by are the paper's."
+FOR_MINUTES = for_minutes(
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "dropout",
+    "activation",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
 )
 
 

@@ -6,7 +6,7 @@ from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.corruption.stream import Stream
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
@@ -14,6 +14,10 @@ from plmkit.tokenizers.byte_bpe import StreamByteBPE
 UNRELEASED = (
     "No code was released: layers, widths, losses and their schedule are the paper's; the number of heads, the "
     "optimizer and dropout could not be checked. Tokens are the 256 bytes and the end of a text."
+)
+
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "clipping", "dropout", "length"
 )
 
 

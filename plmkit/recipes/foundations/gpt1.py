@@ -7,15 +7,13 @@ from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.gpt2 import gpt2_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 
 STEPS = 3_000_000  # about 100 epochs of BooksCorpus in batches of 64 rows of 512
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, vocabulary and size are set for minutes on a small machine, not the "
-    "paper's. Rows, network and what it learns by are the paper's otherwise."
-)
+FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "dropout", "length", "vocabulary")
 
 
 def gpt1() -> Recipe:

@@ -6,6 +6,7 @@ from plmkit.architectures.decoder import Decoder
 from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
@@ -14,10 +15,7 @@ UNPUBLISHED = (
     "Batch, rows, network and vocabulary are the paper's. Rate, warm-up, decay and steps were never published: "
     "these are the ones of GPT-3's network of the same size (Brown et al., 2020, B)."
 )
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, vocabulary and size are set for minutes on a small machine, not the "
-    "paper's. Rows, network and what it learns by are the paper's otherwise."
-)
+FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "length", "vocabulary")
 
 
 def gpt2_small() -> Recipe:

@@ -6,7 +6,7 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.corruption.stream import ParallelStreams
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.gpt2 import FOR_MINUTES
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
@@ -15,6 +15,10 @@ from plmkit.tokenizers.counted import Words
 TIED = (
     "The output table is the input's (Press and Wolf, 2017), and the rate falls along a cosine; in the paper the "
     "tables are apart, and the rate is cut after every epoch from the seventh on."
+)
+
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "optimizer", "clipping", "dropout", "length", "vocabulary"
 )
 
 

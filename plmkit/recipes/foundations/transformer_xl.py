@@ -6,15 +6,25 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.stream import ParallelStreams
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
 BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, vocabulary, size and starting weights are set for minutes on a small "
-    "machine, not the paper's. The network and what it learns by are the paper's."
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "clipping",
+    "dropout",
+    "length",
+    "memory",
+    "vocabulary",
+    "starting weights",
 )
 ADAM = AdamW(decay=0.0)
 
@@ -107,6 +117,31 @@ def transformer_xl_wt103_large() -> Recipe:
             attention_dropout=0.2,
         ),
         schedule=replace(base.schedule, steps=4_000_000, batch=128, lengths=((1.0, 384),), warmup=0.004),
+    )
+
+
+def transformer_xl_lm1b() -> Recipe:
+    """The One Billion Word benchmark: sentences out of context, and clusters with projections of their own."""
+    base = transformer_xl_wt103()
+    return replace(
+        base,
+        name="transformer-xl-lm1b",
+        notes="A sentence ends with one mark; the released code marks its beginning too.",
+        vocabulary=793_471,
+        tokenizer=Words(size=793_471, punctuation=False),
+        architecture=SegmentRecurrence(
+            layers=18,
+            heads=8,
+            width=1024,
+            inner=4096,
+            memory=32,
+            longest=32,
+            cutoffs=(60_000, 100_000, 640_000),
+            shrink=4,
+            dropout=0.0,
+        ),
+        objectives=(AdaptiveLM(shared_projections=False),),
+        schedule=replace(base.schedule, steps=500_000, batch=224, lengths=((1.0, 32),), warmup=0.04),
     )
 
 

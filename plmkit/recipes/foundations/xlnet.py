@@ -7,13 +7,23 @@ from plmkit.corruption.permutation import PermutedSpans
 from plmkit.corruption.reuse import ReusedText
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.unigram import ClosingUnigram
 
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, memory, vocabulary, size and starting weights are set for minutes on a "
-    "small machine, not the paper's. Rows, orders, both streams and what is learnt are the paper's."
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "dropout",
+    "length",
+    "memory",
+    "share of predicted tokens",
+    "vocabulary",
+    "starting weights",
 )
 
 

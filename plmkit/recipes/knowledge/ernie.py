@@ -3,18 +3,23 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.arrange import SentencePairs
+from plmkit.corruption.mixed_pairs import MixedPairs
 from plmkit.corruption.unit import UnitMasking
 from plmkit.data.units.chinese import Jieba
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.wordpiece import WordPiece
 
 PHRASES_AND_ENTITIES = Jieba(level="entity")
+
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "dropout", "length", "masking", "vocabulary", "starting weights"
+)
 
 
 def ernie() -> Recipe:
@@ -29,7 +34,7 @@ def ernie() -> Recipe:
         ),
         vocabulary=18_000,
         tokenizer=WordPiece(size=18_000, lowercase=True),
-        corruption=(SentencePairs(short=0.1), UnitMasking(rate=0.15, segmenter=PHRASES_AND_ENTITIES)),  # 3.2
+        corruption=(MixedPairs(short=0.1), UnitMasking(rate=0.15, segmenter=PHRASES_AND_ENTITIES)),  # 3.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072, longest=513, activation="relu", epsilon=1e-5
         ),  # 3.1
@@ -51,9 +56,9 @@ def ernie_mini() -> Recipe:
     return replace(
         ernie(),
         name="ernie-mini",
-        notes=mini.notes,
+        notes=FOR_MINUTES,
         tokenizer=mini.tokenizer,
-        corruption=(SentencePairs(short=0.1), UnitMasking(rate=0.4, segmenter=PHRASES_AND_ENTITIES)),
+        corruption=(MixedPairs(short=0.1), UnitMasking(rate=0.4, segmenter=PHRASES_AND_ENTITIES)),
         architecture=replace(mini.architecture, activation="relu", epsilon=1e-5),
         objectives=mini.objectives,
         schedule=replace(mini.schedule, lengths=((1 / 3, 128), (2 / 3, 128), (1.0, 128))),

@@ -10,10 +10,23 @@ from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.bert import FOR_MINUTES
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.wordpiece import WordPiece
+
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "dropout",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
+)
 
 
 def electra_base() -> Recipe:
@@ -119,6 +132,7 @@ def electra_tiny_adversarial() -> Recipe:
     return replace(
         electra_tiny(),
         name="electra-tiny-adversarial",
+        notes=f"{FOR_MINUTES} The generator learns as in its appendix F.",
         objectives=(AdversarialGenerator(), ReplacedToken(weight=50)),  # F
     )
 
@@ -128,6 +142,7 @@ def electra_tiny_weighted() -> Recipe:
     return replace(
         electra_tiny(),
         name="electra-tiny-weighted",
+        notes=f"{FOR_MINUTES} The learnt weights are not.",
         objectives=(
             LearnedWeight(objective=GeneratorLM(frequency_bias=True)),
             LearnedWeight(objective=ReplacedToken(weight=50)),

@@ -7,13 +7,24 @@ from plmkit.corruption.packing import FullSentences
 from plmkit.corruption.token import DynamicMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import ByteBPE
 
-FOR_MINUTES = (
-    "Batch, rate, warm-up, optimizer, dropout, length, masking, vocabulary, starting weights and size are set for "
-    "minutes on a small machine, not the paper's. Rows, masks and network are the paper's otherwise."
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "schedule",
+    "optimizer",
+    "clipping",
+    "dropout",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
 )
 
 

@@ -9,8 +9,22 @@ from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "schedule",
+    "dropout",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
+)
 
 
 def spanbert_base() -> Recipe:
@@ -49,7 +63,7 @@ def spanbert_mini() -> Recipe:
     return replace(
         spanbert_base(),
         name="spanbert-mini",
-        notes=mini.notes,
+        notes=FOR_MINUTES,
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
         corruption=(SingleSegment(), SpanMasking(rate=0.4)),

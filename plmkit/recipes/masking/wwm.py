@@ -7,10 +7,25 @@ from plmkit.corruption.word import WordMasking
 from plmkit.data.units.chinese import Jieba
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import Lamb
 from plmkit.schedules.schedule import Schedule
 
 CHINESE_WORDS = Jieba()
+
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "dropout",
+    "activation",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
+)
 
 
 def bert_wwm_base() -> Recipe:
@@ -51,6 +66,7 @@ def bert_wwm_mini() -> Recipe:
     return replace(
         bert_mini(),
         name="bert-wwm-mini",
+        notes=FOR_MINUTES,
         paper="arXiv:1906.08101",
         summary="BERT, but all pieces or characters of a word are hidden together.",
         corruption=(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),

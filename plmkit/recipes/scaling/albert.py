@@ -8,11 +8,24 @@ from plmkit.corruption.ngram import NgramMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.bert import FOR_MINUTES
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Lamb
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
+
+FOR_MINUTES = for_minutes(
+    "size",
+    "batch",
+    "learning rate",
+    "warm-up",
+    "optimizer",
+    "activation",
+    "length",
+    "masking",
+    "vocabulary",
+    "starting weights",
+)
 
 
 def albert_base() -> Recipe:

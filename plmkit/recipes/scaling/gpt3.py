@@ -7,6 +7,7 @@ from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.gpt2 import gpt2_mini
+from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
@@ -17,9 +18,8 @@ UNPUBLISHED = (
     "The width of the bands was never published: 256 of 2048. The batch has its final size from the first step on, "
     "where the paper lets it grow over the first tokens."
 )
-FOR_MINUTES = (
-    "Batch, rate, warm-up, dropout, length, bands, vocabulary and size are set for minutes on a small machine, not the "
-    "paper's. Rows, alternating layers and what it learns by are the paper's otherwise."
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "dropout", "length", "bands", "vocabulary"
 )
 
 

@@ -63,6 +63,24 @@ def test_the_words_are_those_of_jieba_itself(unlisted, own_jieba):
     assert found == [word for line in SENTENCES for word in own_jieba.lcut(line, HMM=unlisted)]
 
 
+@pytest.mark.parametrize(
+    ("text", "ours", "jiebas"),
+    [
+        ("买了AT恤", "买 了 AT 恤", "买 了 A T恤"),
+        ("一件T恤", "一件 T恤", "一件 T恤"),  # where letters begin, both find it
+        ("ABP机响了", "ABP 机响 了", "A BP机 响 了"),
+        ("café店", "café 店", "caf é 店"),
+        ("全角ＡＢ字", "全角 ＡＢ 字", "全角 Ａ Ｂ 字"),
+        ("1,000元", "1,000 元", "1 , 000 元"),
+        ("第1.2.3版", "第 1.2.3 版", "第 1.2 . 3 版"),
+        ("3.14%的GPU用v2.0", "3.14% 的 GPU 用 v2.0", "3.14% 的 GPU 用 v2.0"),
+    ],
+)
+def test_beside_letters_and_digits_a_run_of_them_stays_whole_where_jieba_cuts_it(text, ours, jiebas, own_jieba):
+    assert units(text, Jieba()) == ours.split()
+    assert own_jieba.lcut(text) == jiebas.split()
+
+
 def test_with_tags_the_words_are_those_of_jiebas_tagger(own_jieba):
     tagger = jieba.posseg.POSTokenizer(own_jieba)
     text = "\n".join(SENTENCES)

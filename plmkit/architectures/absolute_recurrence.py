@@ -1,0 +1,49 @@
+"""Transformer-XL with absolute positions: what its authors argue against, to be measured beside theirs."""
+
+from collections.abc import Sized
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from plmkit.architectures.segment_recurrence import SegmentAttention, SegmentRecurrenceModel, SegmentSettings
+from plmkit.layers.relative import sinusoids
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsoluteRecurrence(SegmentSettings):
+    """Segment recurrence whose segments all number their positions alike (Dai et al., 2019, 3.3)."""
+
+    def build(self, vocabulary: Sized) -> "AbsoluteRecurrenceModel":
+        return AbsoluteRecurrenceModel(self, len(vocabulary))
+
+
+class AbsoluteAttention(SegmentAttention):
+    """Scores by content alone: what is known of a position is in its vector."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__(width, heads, dropout)
+        del self.distance
+
+    def distances(self, waves: Tensor) -> Tensor:
+        return self.output.weight.new_zeros(self.heads, len(self.output.weight) // self.heads, len(waves))
+
+
+class AbsoluteRecurrenceModel(SegmentRecurrenceModel):
+    attention = AbsoluteAttention
+
+    def __init__(self, settings: AbsoluteRecurrence, vocabulary_size: int) -> None:
+        super().__init__(settings, vocabulary_size)
+        for name in ("content_bias", "position_bias"):  # the paper's u and v belong to its relative positions
+            nothing = torch.zeros_like(getattr(self, name).data)
+            delattr(self, name)
+            self.register_buffer(name, nothing, persistent=False)
+
+    def waves(self, keys: int) -> Tensor:
+        """(keys + 1, width) of no distance at all."""
+        return self.content_bias.new_zeros(keys + 1, self.settings.width)
+
+    def read(self, tokens: Tensor, before: int = 0) -> Tensor:
+        """Positions begin again with every segment; a text that is read on is cut into segments of `longest`."""
+        places = torch.arange(before, before + tokens.shape[1], device=tokens.device) % self.settings.longest
+        return self.embed(tokens) + sinusoids(places, self.settings.width).to(self.content_bias.dtype)
