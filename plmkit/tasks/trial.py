@@ -125,7 +125,7 @@ class Trial:
                 train(
                     self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
                     seed=self.seed, device=self.device, dtype=exercise.dtype,
-                    rows_at_once=exercise.machine.rows_at_once,
+                    rows_at_once=exercise.machine.rows_at_once, lower="task.rate",
                 )  # fmt: skip
             if interrupted():
                 raise KeyboardInterrupt
@@ -141,6 +141,7 @@ class Trial:
             bar(report, {"loss": recent}, report.state.tokens / report.state.seconds, {})
             self.losses.clear()
         if step % self.epoch_steps == 0 or step == self.steps:
+            report.check()
             self.keep_best(step)
             self.network.train()
 

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.files import new_folder, sweep, write_json
-from plmkit.training.loop import State
+from plmkit.training.loop import State, is_finite
 
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
@@ -122,7 +122,7 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
-    """Every weight must be there, of the right shape, and none too many."""
+    """Every weight must be there, of the right shape, a finite number, and none too many."""
     own = network.state_dict()
     if missing := sorted(own.keys() - weights.keys()):
         raise CheckpointError(f"{source} has no weight '{missing[0]}' ({len(missing)} are missing).")
@@ -133,6 +133,14 @@ def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) ->
             raise CheckpointError(
                 f"{source}: '{name}' has shape {tuple(weights[name].shape)}, "
                 f"but this network needs {tuple(tensor.shape)}."
+            )
+        if not weights[name].is_floating_point():
+            kind = str(weights[name].dtype).removeprefix("torch.")
+            raise CheckpointError(f"{source}: '{name}' is of the type {kind}, but a weight is a floating-point number.")
+        if not is_finite(weights[name]):
+            raise CheckpointError(
+                f"{source}: '{name}' holds numbers that are not finite (NaN or infinity), so the model is of no use.\n"
+                "Copy the file again from where it came, or train the model again."
             )
     network.load_state_dict(weights)
 

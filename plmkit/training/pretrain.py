@@ -387,6 +387,7 @@ class Watch:
             if self.valid:
                 self.validate(state)
         if state.step % self.machine.checkpoint_steps == 0:
+            report.check()
             self.save(state)
         return not self.interrupted()
 

@@ -224,6 +224,31 @@ def test_a_fused_adam_finds_its_count_of_steps_where_its_weights_are():
         assert {entry["exp_avg"].device.type for entry in adam.state.values()} == {"meta"}
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.tensor([0.0, float("nan")]), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0.0, float("inf")]), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0.0, -float("inf")]).half(), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0, 1]), "is of the type int64, but a weight is a floating-point number."),
+        (torch.tensor([True, False]), "is of the type bool, but a weight is a floating-point number."),
+    ],
+)
+def test_weights_that_are_no_finite_numbers_are_refused_and_the_network_stays(value, reason, tmp_path):
+    network, _ = parts()
+    before = {name: tensor.clone() for name, tensor in weights_of(network).items()}
+    with pytest.raises(CheckpointError) as refusal:
+        put_weights(network, {**before, "1.bias": value}, tmp_path / WEIGHTS)
+    assert str(refusal.value).startswith(f"{tmp_path / WEIGHTS}: '1.bias' {reason}")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(network).items())
+
+
+def test_weights_of_half_precision_are_read(tmp_path):
+    network, _ = parts()
+    put_weights(network, {name: tensor.bfloat16() for name, tensor in weights_of(network).items()}, tmp_path)
+    assert network[1].bias.dtype == torch.float32
+
+
 class Trap:
     """Unpickling it makes a file."""
 

@@ -496,6 +496,32 @@ def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
     assert about(tmp_path / "run")["state"] == "unfinished"
 
 
+def test_a_model_that_its_last_update_spoilt_is_not_saved(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.rate=1e38", "schedule.warmup=0")))
+    assert ran.code == 2
+    assert ran.err.endswith(
+        "plm: The update of step 1 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
+        "Lower the rate (--set schedule.rate=...) and run the same command in a new folder.\n"
+    )
+    assert about(tmp_path / "run")["state"] == "unfinished"
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_the_last_good_checkpoint_stands_after_an_update_that_spoils_the_weights(plm, text, tmp_path, monkeypatch):
+    original = torch.optim.AdamW.step
+
+    def step(self, *arguments):
+        original(self, *arguments)
+        if next(iter(self.state.values()))["step"] == 6:
+            self.param_groups[0]["params"][0].data[0] = float("nan")
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    ran = plm(*command(text, tmp_path / "run", "--steps", 8))
+    assert ran.code == 2
+    assert "The update of step 6 gave weights, or a loss, that are not finite numbers" in ran.err
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
+
+
 def test_a_finished_model_stays_usable_while_it_is_extended(corpus, tmp_path, plm, tiny_settings):
     import plmkit.training.loop as loop
 
