@@ -13,7 +13,7 @@ import numpy as np
 
 from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import InputError, SettingError
-from plmkit.files import explained, unfinished, write_text
+from plmkit.files import explained, new_file, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.judging import evaluate_rows, pair_of
 from plmkit.tasks.rows import check_classes, plain_rows, read_rows_of, rows_for
@@ -128,14 +128,8 @@ def embed_file(model: Model, file: Path, out: Path, level: str, screen: Screen) 
         write_text(index, token_index(model, pairs, vectors))
         told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
     vectors = np.concatenate(vectors) if level == "token" else np.stack(vectors)
-    partial = unfinished(out)
-    with explained(out.parent):
-        try:
-            with open(partial, "wb") as opened:
-                np.save(opened, vectors)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+    with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
+        np.save(opened, vectors)
     which = f", and the tokens that they belong to, to {index}" if level == "token" else ""
     screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}{which}.")
     return told

@@ -20,7 +20,7 @@ from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
-from plmkit.files import alone, explained, flush, sweep, unfinished
+from plmkit.files import alone, explained, new_file, sweep
 from plmkit.loading import Parts, read_parts, start_from
 from plmkit.network import Network
 from plmkit.recipe import Recipe
@@ -446,14 +446,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
     """The run's weights, in one move."""
-    partial = unfinished(folder / WEIGHTS)
-    with explained(folder):
-        try:
-            save_tensors(partial, weights)
-            flush(partial)
-            partial.replace(folder / WEIGHTS)
-        finally:
-            partial.unlink(missing_ok=True)
+    with explained(folder), new_file(folder / WEIGHTS) as partial:
+        save_tensors(partial, weights)
 
 
 def summary_line(about: dict[str, Any]) -> str:
