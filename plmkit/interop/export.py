@@ -22,6 +22,7 @@ from plmkit.interop.huggingface import (
     write_huggingface,
 )
 from plmkit.loading import Parts, model_of, read_parts
+from plmkit.manifest import seal
 from plmkit.model import Model, Text
 from plmkit.training.progress import Screen
 
@@ -65,6 +66,8 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 f"{folder} is not written: transformers computes other logits with it: they differ by "
                 f"{difference:.2g}.\nPlease report this with the model's run.json."
             )
+        for net in nets:
+            seal(draft / net.place)
     told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
     if difference is None:
         screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")

@@ -15,7 +15,7 @@ from plmkit.data.samples import Position
 from plmkit.loading import Parts, Task, label_head
 from plmkit.model import Model
 from plmkit.network import Network
-from plmkit.run import Machine
+from plmkit.run import WEIGHTS, Machine
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks.framing import Framed, batch_of
@@ -23,7 +23,7 @@ from plmkit.tasks.going_on import RowLM, next_tokens
 from plmkit.tasks.judging import evaluate_rows
 from plmkit.tasks.rows import Row
 from plmkit.tasks.settings import TaskSettings
-from plmkit.training.checkpoint import WEIGHTS, put_weights, weights_of
+from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.pretrain import interruptible

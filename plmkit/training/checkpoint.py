@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from plmkit.data.samples import Position
-from plmkit.errors import CheckpointError, FolderError
-from plmkit.files import new_folder, sweep, write_json
+from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.files import new_folder, read_json, sweep, write_json
+from plmkit.run import WEIGHTS
 from plmkit.training.loop import State, is_finite
 
-WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
 NAME = re.compile(r"step-(\d+)")
 KEPT = 2
@@ -100,20 +101,18 @@ def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
 def read_checkpoint(folder: Path) -> Content:
     """Everything in it, checked against its checksums first."""
     try:
-        content = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        content = read_json(folder / STATE)
         claimed = content.pop("checksum")
-        intact = digest(content) == claimed and all(
-            checksum(folder / name) == content["checksums"][name]
-            for name in {WEIGHTS, OPTIMIZER, *content["checksums"]}
-        )
-        if not intact:
+        names = {WEIGHTS, OPTIMIZER} | ({MEMORY} & content["checksums"].keys())
+        sums = {name: checksum(folder / name) for name in names}
+        if digest(content) != claimed or sums != content["checksums"]:
             raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         memory = load_tensors(folder / MEMORY)["memory"] if MEMORY in content["checksums"] else None
         state |= {"position": Position(**state["position"]), "memory": memory}
         return State(**state), weights, moments
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
 
 
@@ -191,6 +190,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def checksum(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a device or a pipe might never end
+        raise CheckpointError(f"{path} is not a regular file. Copy it again from where it came.")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
 from plmkit.data.samples import Position
+from plmkit.manifest import MANIFEST
 from plmkit.run import FINETUNE, read_run, settle, write_run
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import checksum, digest
@@ -73,6 +74,7 @@ def unfinished(finished: Path) -> Path:
     about = json.loads((finished / "run.json").read_text())
     del about["result"], about["checksum"]
     (finished / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    (finished / MANIFEST).unlink()
     return finished
 
 
@@ -100,7 +102,7 @@ def same_weights(first: Path, second: Path) -> bool:
 def test_a_run_folder_holds_everything(original):
     names = {path.name for path in original.iterdir()}
     assert names == {
-        "run.json", "model.safetensors", "metrics.jsonl", "tensorboard", "checkpoints",
+        "run.json", "model.safetensors", MANIFEST, "metrics.jsonl", "tensorboard", "checkpoints",
         "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json",
     }  # fmt: skip
     assert about(original)["recipe"]["architecture"]["width"] == 16
@@ -274,22 +276,18 @@ def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_
         assert picture(unfinished) == before
 
 
-def test_a_finished_run_is_not_extended_from_damaged_checkpoints_and_stays_finished(plm, text, finished):
-    for weights in finished.glob("checkpoints/*/model.safetensors"):
-        flip(weights)
-    before = picture(finished)
-    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
-    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
-    assert picture(finished) == before
-
-
-def test_a_finished_run_without_checkpoints_is_not_begun_anew_by_extending_it(plm, text, finished):
-    shutil.rmtree(finished / "checkpoints")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_finished_run_without_a_whole_checkpoint_is_extended_in_another_folder(plm, text, finished, damaged):
+    if damaged:
+        for weights in finished.glob("checkpoints/*/model.safetensors"):
+            flip(weights)
+    else:
+        shutil.rmtree(finished / "checkpoints")
     before = picture(finished)
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 2
     assert ran.err == (
-        f"plm: {finished} holds a finished model, but no checkpoint to go on from.\n"
+        f"plm: {finished} holds a finished model, but no whole checkpoint to continue from.\n"
         f"Train it further in another folder: --from {finished} --out DIR.\n"
     )
     assert picture(finished) == before
