@@ -55,7 +55,7 @@ def sha256(file: Path) -> str:
 def check(folder: Path, *, optional: Container[str] = (), verify: bool = False) -> bool:
     """Refuse a folder with files that are not as they were written; False where there is no manifest to tell.
 
-    A large file is hashed where its time has changed, and logs are not looked at; `verify` hashes all there is.
+    Of large files those are hashed whose time has changed, and logs are not looked at; `verify` hashes everything.
     """
     if not (folder / MANIFEST).exists():
         return False
@@ -72,10 +72,10 @@ def check(folder: Path, *, optional: Container[str] = (), verify: bool = False) 
     return True
 
 
-def is_whole(folder: Path, *, verify: bool = False) -> bool:
+def is_whole(folder: Path) -> bool:
     """Is it there, and all of it as it was written? For what is made again where it is not."""
     try:
-        return check(folder, verify=verify)
+        return check(folder)
     except FolderError:
         return False
 

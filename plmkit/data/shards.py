@@ -73,11 +73,10 @@ def open_store(
     segmenter: ToolSegmenter | None = None,
     processes: int = 1,
     on_progress: OnProgress | None = None,
-    verify: bool = False,
 ) -> TokenStore:
     """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
-    if not is_whole(folder, verify=verify):
+    if not is_whole(folder):
         maker = Maker(tokenizer, segmenter)
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
     return load_store(folder)

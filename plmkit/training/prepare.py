@@ -87,7 +87,6 @@ def prepare(
     screen: Screen,
     *,
     tokenizer: Path | None = None,
-    verify: bool = False,
 ) -> Material:
     """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
     recipe, machine = settings.recipe, settings.run
@@ -103,18 +102,16 @@ def prepare(
         screen.say(note)
     needed = getattr(recipe.corruption[0], "needs", ROLES)
     ready = (
-        load_tokenizer(find_tokenizer(tokenizer), needed)
-        if tokenizer
-        else learnt_tokenizer(recipe, corpora, screen, verify)
+        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
             f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "
             f"makes none for {', '.join(lacking)}. Choose another (--set tokenizer=ByteBPE has all)."
         )
-    store = tokens_of(corpora, ready, segmenter, settings, screen, verify)
+    store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
-        held = tokens_of([opened[-1]], ready, segmenter, settings, screen, verify)
+        held = tokens_of([opened[-1]], ready, segmenter, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),
@@ -155,11 +152,10 @@ def tokens_of(
     segmenter: ToolSegmenter | None,
     settings: Settings,
     screen: Screen,
-    verify: bool,
 ) -> TokenStore:
     processes = settings.run.processes or available_cores()
     folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
-    if is_usable(folder, "tokenized text", screen, verify):
+    if is_usable(folder, "tokenized text", screen):
         return load_store(folder)
     doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
     with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
@@ -168,20 +164,20 @@ def tokens_of(
         )
 
 
-def is_usable(folder: Path, what: str, screen: Screen, verify: bool) -> bool:
+def is_usable(folder: Path, what: str, screen: Screen) -> bool:
     """Is it in the cache? Where it is damaged, that is said, and it is not."""
-    whole = is_whole(folder, verify=verify)
+    whole = is_whole(folder)
     if folder.exists() and not whole:
         screen.say(f"{folder} is damaged: the {what} that it keeps for this text is made again.")
     return whole
 
 
-def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen, verify: bool) -> Tokenizer:
+def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
     """A vocabulary for this text, from the cache where this text and these settings were seen before."""
     parts = [f"tokenizer {FORMAT}", str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
     key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "tokenizers" / key
-    if not is_usable(folder, "vocabulary", screen, verify):
+    if not is_usable(folder, "vocabulary", screen):
         total = sum(corpus.size for corpus in corpora)
         with screen.reading("learning a vocabulary", total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))

@@ -69,7 +69,7 @@ def _match(pattern: Path) -> Iterator[File]:
     asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
     files: dict[Path, File] = {}  # `**` finds a folder and its files, too
     for match in map(Path, matches):
-        if _holds_model(match):
+        if holds_model(match):
             files[match] = _listed(match)
         elif match.is_dir():
             files |= {child: _listed(child) for child in _walk(match)}
@@ -85,14 +85,14 @@ def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
         below = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
-        models = [name for name in below if _holds_model(Path(parent, name))]
+        models = [name for name in below if holds_model(Path(parent, name))]
         folders[:] = [name for name in below if name not in models]
         if real not in seen:
             yield from (Path(parent, name) for name in sorted([*names, *models]))
         seen.add(real)
 
 
-def _holds_model(folder: Path) -> bool:
+def holds_model(folder: Path) -> bool:
     return any((folder / name).is_file() for name in OF_MODELS)
 
 
