@@ -26,9 +26,9 @@ from plmkit.tasks.settings import TaskSettings
 from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
-from plmkit.training.pretrain import interruptible
 from plmkit.training.progress import Screen
 from plmkit.training.room import memory_explained
+from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 LOWER = "task.batch or task.length"  # what makes a step smaller

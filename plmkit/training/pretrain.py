@@ -1,13 +1,10 @@
 """From a recipe and a corpus to a run folder."""
 
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -43,6 +40,7 @@ from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, memory_explained
+from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
@@ -448,27 +446,6 @@ class Watch:
         self.score = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
         self.log.write(state.step, {**self.score, "seconds": round(state.seconds, 2)})
         return self.score
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a polite kill are noted, so that the step under way can end; a second Ctrl-C stops at once."""
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    try:
-        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
-        old = {}
-    try:
-        yield lambda: bool(noted)
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
