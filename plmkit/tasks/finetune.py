@@ -84,7 +84,10 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     )  # fmt: skip
     with alone(order.out):
         if ready_folder(order.out, about) != earlier:  # now that nobody else can write
-            raise FolderError(f"Another process has trained into {order.out} since this one began. Name another --out.")
+            raise FolderError(
+                f"Another process has trained into {order.out} since this one began.\n"
+                "Run the same command again: it continues from what is there now."
+            )
         return carry_out(order, exercise, about, screen)
 
 

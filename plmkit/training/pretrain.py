@@ -142,13 +142,13 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
 
 def check_still(order: Order, about: dict[str, Any] | None) -> None:
     """Look again once nobody else can write: another process may have trained here while the text was read."""
-    if about is None:
-        claim(order.out)
-    elif earlier(order) != about:
+    if earlier(order) != about:
         raise FolderError(
             f"Another process has trained into {order.out} since this one began.\n"
             "Run the same command again: it continues from what is there now."
         )
+    if about is None:
+        claim(order.out)
 
 
 def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:

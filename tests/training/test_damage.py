@@ -202,6 +202,25 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
     assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave --set and --tokenizer out.\n")
 
 
+def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
+    pretrained, finetuned, rows_file, tmp_path, plm, monkeypatch
+):
+    from plmkit.tasks import finetune
+
+    out, tell_unknown = tmp_path / "out", finetune.tell_unknown
+
+    def meanwhile(*arguments):
+        shutil.copytree(finetuned, out)
+        return tell_unknown(*arguments)
+
+    monkeypatch.setattr(finetune, "tell_unknown", meanwhile)  # the last that is said before the folder is locked
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, "--epochs", 1)
+    assert ran.code == 2
+    assert f"plm: --out {out} holds another fine-tuning: " in ran.err
+    assert (out / "run.json").read_bytes() == (finetuned / "run.json").read_bytes()
+    assert (out / "model.safetensors").read_bytes() == (finetuned / "model.safetensors").read_bytes()
+
+
 def test_a_fine_tuning_that_diverges_names_its_own_setting(pretrained, rows_file, tmp_path, plm):
     ran = plm(
         "finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out",

@@ -494,6 +494,31 @@ def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
     assert about(tmp_path / "run")["state"] == "unfinished"
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_it_is(
+    plm, text, tmp_path, original, monkeypatch, seed
+):
+    out, check_fits = tmp_path / "run", module.check_fits
+
+    def meanwhile(*arguments):
+        shutil.copytree(original, out)
+        return check_fits(*arguments)
+
+    monkeypatch.setattr(module, "check_fits", meanwhile)  # the last that is asked before the folder is locked
+    ran = plm(*command(text, out, "--steps", 5, "--seed", seed))
+    assert ran.code == 2
+    told = {
+        0: f"plm: Another process has trained into {out} since this one began.\n"
+        "Run the same command again: it continues from what is there now.\n",
+        3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
+        "Give the same command to go on with it, or name another --out.\n",
+    }
+    assert ran.err.endswith(told[seed])
+    assert {name: content for name, (content, _) in picture(out).items()} == {
+        name: content for name, (content, _) in picture(original).items()
+    }
+
+
 def test_a_model_that_its_last_update_spoilt_is_not_saved(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.rate=1e38", "schedule.warmup=0")))
     assert ran.code == 2
