@@ -282,6 +282,40 @@ def test_a_pickle_in_place_of_weights_is_never_unpickled(file, write, tmp_path):
     assert not trap.exists()
 
 
+def endless(folder: Path) -> None:
+    """The state names a device that never ends, with all its sums in order."""
+    content = json.loads((folder / STATE).read_text())
+    content["checksums"]["/dev/zero"] = "0"
+    del content["checksum"]
+    (folder / STATE).write_text(json.dumps({**content, "checksum": digest(content)}))
+
+
+def linked(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "reason"),
+    [
+        (endless, "its checksum does not match."),
+        (linked, f"{WEIGHTS} is not a regular file. Copy it again from where it came."),
+        (lambda folder: (folder / STATE).write_text("[" * 100_000), "its JSON is nested too deeply. Copy it again."),
+        (
+            lambda folder: ((folder / STATE).unlink(), os.mkfifo(folder / STATE)),
+            f"{STATE} is not a file. Copy it again",
+        ),
+    ],
+)
+def test_a_checkpoint_that_would_never_be_read_to_its_end_is_passed_over(tamper, reason, tmp_path):
+    networks = saved(tmp_path, 1, 2)
+    tamper(tmp_path / "step-00000002")
+    found, loaded, said = load(tmp_path)
+    assert found == state(1) and same(loaded, networks[1])
+    (line,) = said
+    assert reason in line and line.endswith("Going back to the one before.")
+
+
 def full_disk(*_args, **_settings):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
