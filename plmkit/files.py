@@ -70,6 +70,14 @@ def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
     return found
 
 
+def check_name(folder: Path) -> None:
+    """Refuse a folder whose name other tools, safetensors and TensorBoard among them, cannot write to."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise FolderError(f"{folder}: this name is not valid UTF-8. Name another folder.") from error
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """A temporary file to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""

@@ -8,7 +8,7 @@ from typing import Any
 from plmkit import __version__
 from plmkit.composing import SENTENCE_TASK, compose
 from plmkit.errors import FolderError, InputError, SettingError, nearest
-from plmkit.files import leftovers, read_json, unfinished, write_json
+from plmkit.files import check_name, leftovers, read_json, unfinished, write_json
 from plmkit.manifest import LOGS, seal, unseal
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.settings import assign, checked, cut, from_json, names_in, to_json
@@ -116,6 +116,7 @@ def settings_json(settings: Settings) -> dict[str, Any]:
 
 def claim(folder: Path) -> None:
     """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
+    check_name(folder)
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
     try:

@@ -113,7 +113,7 @@ def read_checkpoint(folder: Path) -> Content:
         state |= {"position": Position(**state["position"]), "memory": memory}
         return State(**state), weights, moments
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
+        raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

@@ -290,6 +290,11 @@ def endless(folder: Path) -> None:
     (folder / STATE).write_text(json.dumps({**content, "checksum": digest(content)}))
 
 
+def piped(folder: Path) -> None:
+    (folder / STATE).unlink()
+    os.mkfifo(folder / STATE)
+
+
 def linked(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS).symlink_to("/dev/zero")
@@ -301,10 +306,7 @@ def linked(folder: Path) -> None:
         (endless, "its checksum does not match."),
         (linked, f"{WEIGHTS} is not a regular file. Copy it again from where it came."),
         (lambda folder: (folder / STATE).write_text("[" * 100_000), "its JSON is nested too deeply. Copy it again."),
-        (
-            lambda folder: ((folder / STATE).unlink(), os.mkfifo(folder / STATE)),
-            f"{STATE} is not a file. Copy it again",
-        ),
+        (piped, f"{STATE} is not a file. Copy it again from where it came. Going"),
     ],
 )
 def test_a_checkpoint_that_would_never_be_read_to_its_end_is_passed_over(tamper, reason, tmp_path):

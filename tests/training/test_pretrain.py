@@ -1,6 +1,7 @@
 """What `plm pretrain` does with a folder that holds a run, half of one, or something else."""
 
 import json
+import os
 import random
 import shutil
 import time
@@ -374,7 +375,10 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(plm, te
     assert picture(out) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "kind": "pretrain", "state": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "kind": "pretrain", "state": 1}', '{"a":' * 100_000],
+    ids=["empty", "cut", "list", "short", "newer", "deep"],
+)  # fmt: skip
 def test_a_run_json_that_is_not_ours_is_refused(plm, text, tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     ran = plm(*command(text, tmp_path))
@@ -388,6 +392,21 @@ def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path))
     assert ran.code == 2
     assert ran.err == f"plm: --out {tmp_path} holds a fine-tuned model. Name another folder.\n"
+
+
+def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name_is_read(plm, text, tmp_path):
+    out, corpus = (tmp_path / os.fsdecode(name) for name in (b"run-\xe9", b"corpus-\xe9.txt"))
+    shutil.copy(text, corpus)
+    ran = plm(*command(corpus, out))
+    assert ran.code == 2
+    told = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Name another folder.\n"
+    assert ran.err.endswith(told)
+    assert not out.exists()
+    for _ in range(2):
+        assert plm(*command(corpus, tmp_path / "run")).code == 0
+    assert about(tmp_path / "run")["corpora"] == [str(corpus)]
+    ran = plm("export", tmp_path / "run", out)
+    assert (ran.code, ran.err.endswith(told), out.exists()) == (2, True, False)
 
 
 def test_a_file_is_no_folder(plm, text, tmp_path):
