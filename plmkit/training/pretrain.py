@@ -96,14 +96,14 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         return about
     if about:
         check_going_on(order.out, about)
+    else:
+        claim(order.out)
     budget = whole_budget(order, about)
     start = parts_to_start_from(order)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
     dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
     screen.say(computing(device, dtype))
-    if about is None:
-        claim(order.out)
     material = prepare(
         order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
