@@ -114,6 +114,7 @@ def test_a_decoder_that_is_not_the_token_table_is_refused(kind, pretrained, tmp_
 
 
 def spoil(folder, **changes):
+    unseal(folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
@@ -326,6 +327,7 @@ def test_a_config_of_another_width_is_refused_before_memory_is_taken_for_it(fine
 
 def test_settings_nested_too_deeply_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
+    unseal(tmp_path / "hub")
     for name in ("config.json", "tokenizer_config.json"):
         whole = (tmp_path / "hub" / name).read_text()
         (tmp_path / "hub" / name).write_text('{"a": ' * 100_000 + "1" + "}" * 100_000)
