@@ -156,7 +156,11 @@ def recipes(
         show.one_recipe(name, as_json)
 
 
-@app.command(epilog=examples("plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini"))
+@app.command(
+    epilog=examples(
+        "plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini", "plm doctor --verify runs/mine"
+    )
+)
 def doctor(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
     recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
@@ -165,9 +169,21 @@ def doctor(
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help="The same seed shows the same examples.")] = 0,
     sets: Sets = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Instead, give folders of runs, exports or the cache: is every file in them as plmkit wrote it?",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check a corpus before training: what it holds, what is wrong with it, what the model will see."""
+    if verify:
+        if sets or tokenizer:
+            raise SettingError("--verify reads no text: leave --set and --tokenizer out.")
+        verify_folders(corpus, as_json)
+        return
     from plmkit import show
     from plmkit.catalogue import find
     from plmkit.doctor import diagnose
@@ -615,6 +631,18 @@ def opened(model: Path) -> "Model":
     loaded = load(model)
     Threads(None, screen().say)
     return loaded
+
+
+def verify_folders(folders: list[str], as_json: bool) -> None:
+    from plmkit.verifying import verify
+
+    verdicts = verify(folders)
+    if as_json:
+        print_json({"folders": [vars(verdict) for verdict in verdicts]})
+    else:
+        print("\n".join(verdict.told for verdict in verdicts))
+    if any(verdict.damage for verdict in verdicts):
+        raise typer.Exit(2)
 
 
 def screen() -> "Screen":

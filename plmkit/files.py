@@ -19,7 +19,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-PARTIAL = re.compile(r"\..+\.([0-9a-f]{32}|[0-9]+)\.partial")
+PARTIAL = re.compile(r"\.(.+)\.([0-9a-f]{32}|[0-9]+)\.partial")
 
 
 def cache_folder() -> Path:
@@ -27,7 +27,13 @@ def cache_folder() -> Path:
     chosen = os.environ.get("PLM_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plmkit"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plmkit"
+    except RuntimeError as error:
+        raise FolderError(
+            "This user has no home folder, so there is no place to keep prepared text.\n"
+            "Set PLM_CACHE to a folder that you may write to."
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -38,17 +44,9 @@ def write_text(path: Path, text: str) -> None:
 
 def put_text(path: Path, text: str) -> None:
     """All of the file or none of it, for callers that have their own words for an error of the disk."""
-    partial = unfinished(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+    with new_file(path) as partial:
+        # half a surrogate pair, of a file's name for one, has no UTF-8; its escape is what JSON has for it
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -72,6 +70,30 @@ def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
     return found
 
 
+def check_name(folder: Path) -> None:
+    """Refuse a folder whose name other tools, safetensors and TensorBoard among them, cannot write to."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise FolderError(f"{folder}: this name is not valid UTF-8. Name another folder.") from error
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A temporary file to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sweep_beside(path)
+    partial = unfinished(path)
+    try:
+        partial.touch()
+        with held(partial):
+            yield partial
+            flush(partial)
+            os.replace(partial, path)
+    finally:
+        discard(partial)
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
@@ -80,24 +102,26 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     partial, old, replaces = unfinished(path), unfinished(path), path.exists()
     with explained(path.parent):
+        sweep_beside(path)
         try:
             partial.mkdir(parents=True)
-            yield partial
-            for file in partial.iterdir():
-                flush(file)
-            if replaces:
-                os.replace(path, old)  # in one move: a crash while it is removed must not leave half of it
-            try:
-                os.replace(partial, path)
-            except OSError:
-                if replaces or not path.is_dir():
-                    raise
+            with held(partial):
+                yield partial
+                for file in partial.iterdir():
+                    flush(file)
+                if replaces:
+                    os.replace(path, old)  # in one move: a crash while it is removed must not leave half of it
+                try:
+                    os.replace(partial, path)
+                except OSError:
+                    if replaces or not path.is_dir():
+                        raise
             flush(path.parent)
         finally:
             if old.exists() and not path.exists():
                 os.replace(old, path)
-            shutil.rmtree(partial, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            discard(partial)
+            discard(old)
 
 
 def unfinished(path: Path) -> Path:
@@ -113,9 +137,59 @@ def leftovers(folder: Path) -> list[Path]:
 def sweep(folder: Path) -> None:
     """Remove the leftovers of a folder that only one process writes to."""
     for path in leftovers(folder):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
+        discard(path)
+
+
+def sweep_beside(path: Path) -> None:
+    """Remove what killed processes left of this file or folder; what another is writing now is locked, and stays."""
+    with suppress(OSError):
+        for left in leftovers(path.parent):
+            if target_of(left.name) == target_of(path.name) and is_abandoned(left):
+                discard(left)
+
+
+def target_of(name: str) -> str:
+    """The name that an unfinished file or folder was to take."""
+    while found := PARTIAL.fullmatch(name):
+        name = found[1]
+    return name
+
+
+def is_abandoned(partial: Path) -> bool:
+    """Whether nobody holds it; where locks cannot be had, nobody knows."""
+    if fcntl is None:
+        return False
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+@contextmanager
+def held(partial: Path) -> Iterator[None]:
+    """Lock what is being written, which tells it from what a killed process left; the lock goes with the process."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every disk has locks
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
             path.unlink(missing_ok=True)
 
 
@@ -159,7 +233,17 @@ def explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FolderError(
-            f"{folder} cannot be written: {error.strerror or error}.\n"
-            "Free some space, mend its permissions or choose another folder; what was there is unchanged."
-        ) from error
+        advice = (
+            "Set PLM_CACHE to a folder with room that you may write to."
+            if is_cached(folder)
+            else "Free some space, mend its permissions or choose another folder; what was there is unchanged."
+        )
+        raise FolderError(f"{folder} cannot be written: {error.strerror or error}.\n{advice}") from error
+
+
+def is_cached(folder: Path) -> bool:
+    """Is it of the cache, whose place the user did not name?"""
+    try:
+        return folder.is_relative_to(cache_folder())
+    except FolderError:
+        return False

@@ -14,16 +14,17 @@ from plmkit.errors import CheckpointError, FolderError, InputError, SettingError
 from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, our_weights, read_config, unused_head
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
+from plmkit.manifest import check
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.pair import discriminator_alone, generator_alone
 from plmkit.recipe import ARCHITECTURES, OBJECTIVES, Architecture, recipe_from_json
-from plmkit.run import FINETUNE, RUN_FILE, read_run
+from plmkit.run import FINETUNE, RUN_FILE, WEIGHTS, read_run
 from plmkit.settings import from_json
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, Kind
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import CHECKPOINTS, WEIGHTS, checksum, load_tensors, newest_whole, put_weights
+from plmkit.training.checkpoint import CHECKPOINTS, checksum, load_tensors, newest_whole, put_weights
 from plmkit.training.device import choose_device
 from plmkit.training.progress import Screen
 
@@ -98,6 +99,7 @@ def read_parts(folder: str | Path) -> Parts:
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
     if not folder.is_dir():
         raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
+    check(folder, optional=(WEIGHTS,))
     about = read_run(folder)
     if about is not None:
         try:
@@ -151,13 +153,17 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
 
 
 def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
-    weights = load_tensors(folder / WEIGHTS)
-    if "checksum" in about and about["checksum"] != checksum(folder / WEIGHTS):
+    if not (folder / WEIGHTS).is_file():
+        raise FolderError(
+            f"The run in {folder} is finished, but its weights ({WEIGHTS}) are missing.\n"
+            "Copy them from where they came, or run its command again: it makes them again."
+        )
+    if about["checksum"] != checksum(folder / WEIGHTS):
         raise CheckpointError(
             f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
             "Copy the folder again from where it came, or train the model again."
         )
-    return weights
+    return load_tensors(folder / WEIGHTS)
 
 
 def newest_weights(folder: Path) -> tuple[int, dict[str, Tensor]]:

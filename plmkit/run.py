@@ -1,6 +1,5 @@
 """A run: a recipe, a corpus, a seed, a device, a folder."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,12 +7,14 @@ from typing import Any
 
 from plmkit import __version__
 from plmkit.composing import SENTENCE_TASK, compose
-from plmkit.errors import FolderError, SettingError, nearest
-from plmkit.files import leftovers, unfinished, write_json
+from plmkit.errors import FolderError, InputError, SettingError, nearest
+from plmkit.files import check_name, leftovers, read_json, unfinished, write_json
+from plmkit.manifest import LOGS, seal, unseal
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.settings import assign, checked, cut, from_json, names_in, to_json
+from plmkit.tokenizers.files import TOKENIZER_FILES
 
-RUN_FILE = "run.json"
+RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
 FORMAT = 1
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
@@ -83,7 +84,13 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
 
 
 def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
+    unseal(folder)
     write_json(folder / RUN_FILE, {"plmkit": __version__, "format": FORMAT, "kind": kind, **about})
+
+
+def seal_run(folder: Path, about: dict[str, Any]) -> None:
+    """Write down what the files of the run are; its logs, once they no longer grow."""
+    seal(folder, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if about["state"] == "finished" else ())])
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:
@@ -92,11 +99,10 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FolderError(f"{path} cannot be read: {error}.") from error
-    ours = isinstance(about, dict) and about.get("format") == FORMAT
-    if not ours or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
+        about = read_json(path)
+    except InputError as error:
+        raise FolderError(str(error)) from error
+    if about.get("format") != FORMAT or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
         raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
     return about
 
@@ -111,6 +117,7 @@ def settings_json(settings: Settings) -> dict[str, Any]:
 
 def claim(folder: Path) -> None:
     """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
+    check_name(folder)
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
     try:

@@ -10,7 +10,9 @@ from plmkit.files import (
     alone,
     cache_folder,
     explained,
+    held,
     leftovers,
+    new_file,
     new_folder,
     read_json,
     sweep,
@@ -159,3 +161,65 @@ def test_json_that_is_not_a_file_or_not_there_is_refused(tmp_path):
         read_json(tmp_path / "config.json")
     with pytest.raises(InputError, match="/dev/zero is not a file"):
         read_json(Path("/dev/zero"))
+
+
+def test_what_a_killed_process_left_of_a_file_or_folder_goes_when_it_is_written_again(tmp_path):
+    unfinished(tmp_path / "vectors.npy").write_text("half")
+    unfinished(unfinished(tmp_path / "exported")).mkdir()  # an export that was killed before it was compared
+    (unfinished(tmp_path / "exported") / "model").mkdir(parents=True)
+    other = unfinished(tmp_path / "other")
+    other.write_text("of another file")
+    with new_file(tmp_path / "vectors.npy") as partial:
+        partial.write_text("whole")
+    with new_folder(tmp_path / "exported"):
+        pass
+    assert names(tmp_path) == sorted([other.name, "exported", "vectors.npy"])
+
+
+@pytest.mark.parametrize("write", [new_file, new_folder])
+def test_what_another_process_is_writing_at_this_moment_is_no_leftover(write, tmp_path):
+    with write(tmp_path / "made") as theirs, write(tmp_path / "made") as mine:
+        assert names(tmp_path) == sorted([theirs.name, mine.name])
+    draft = unfinished(tmp_path / "exported")
+    draft.mkdir()
+    with held(draft), new_folder(tmp_path / "exported"):
+        assert draft.is_dir()
+
+
+def test_a_name_that_is_no_utf8_comes_back_from_json(tmp_path):
+    name = os.fsdecode(b"caf\xe9.txt")
+    write_json(tmp_path / "run.json", {"corpora": [name, "café"]})
+    assert (tmp_path / "run.json").read_bytes() == (
+        b'{\n  "corpora": [\n    "caf\\udce9.txt",\n    "' + "café".encode() + b'"\n  ]\n}\n'
+    )
+    assert read_json(tmp_path / "run.json") == {"corpora": [name, "café"]}
+
+
+def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("PLM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(FolderError) as refusal:
+        cache_folder()
+    assert str(refusal.value) == (
+        "This user has no home folder, so there is no place to keep prepared text.\n"
+        "Set PLM_CACHE to a folder that you may write to."
+    )
+    with pytest.raises(FolderError, match="Free some space"), explained(Path("runs")):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_the_name_of_its_setting(monkeypatch, tmp_path):
+    monkeypatch.delenv("PLM_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / ".cache").write_text("a file where the folder should be")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    with pytest.raises(FolderError) as refusal, new_folder(cache_folder() / "tokens" / "key"):
+        pass
+    assert str(refusal.value) == (
+        f"{tmp_path / '.cache/plmkit/tokens'} cannot be written: Not a directory.\n"
+        "Set PLM_CACHE to a folder with room that you may write to."
+    )

@@ -1,6 +1,7 @@
 """The user's text files as a stream of documents."""
 
 import hashlib
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def _open(paths: Sequence[str | Path], layout: str, column: str | None, header: 
 def _once(files: list[File], remarks: Remarks) -> Iterator[File]:
     seen = set()
     for file in files:
-        real = file.path.resolve()
+        real = os.path.realpath(file.path)  # not resolve(), which fails where a link leads to itself
         if file.skipped:
             remarks.add("model" if file.path.is_dir() else "skipped", file)
         elif real in seen:

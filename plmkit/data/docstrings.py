@@ -23,6 +23,7 @@ from pathlib import Path
 
 from plmkit.errors import FolderError, InputError
 from plmkit.files import cache_folder, put_text
+from plmkit.manifest import sha256
 
 FORMAT = 4  # raised whenever the same sources would give another text
 PACKAGES = ("torch", "numpy")
@@ -43,7 +44,7 @@ class Document:
 def docstring_corpus(cache: Path | None = None, on_progress: Progress | None = None) -> Path:
     """A text file of the documentation on this machine, a blank line between documents; made once."""
     file = cached(cache, ".txt")
-    if not file.exists():
+    if not is_kept(file):
         write_whole(file, "\n\n".join(document.text for document in installed(cache, on_progress)) + "\n")
     return file
 
@@ -51,7 +52,7 @@ def docstring_corpus(cache: Path | None = None, on_progress: Progress | None = N
 def docstring_task(cache: Path | None = None, seed: int = 0, on_progress: Progress | None = None) -> tuple[Path, Path]:
     """Train and test files of passages and the part of the library that each documents; made once."""
     train, test = (cached(cache, f"-{seed}-{part}.tsv") for part in ROWS_PER_LABEL)
-    if not (train.exists() and test.exists()):
+    if not (is_kept(train) and is_kept(test)):
         parts = split(label_passages(installed(cache, on_progress)), seed)
         for file, rows in zip((train, test), parts, strict=True):
             write_whole(file, "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows]))
@@ -61,7 +62,7 @@ def docstring_task(cache: Path | None = None, seed: int = 0, on_progress: Progre
 def installed(cache: Path | None, on_progress: Progress | None) -> list[Document]:
     """The documents of the standard library, torch and numpy, read once and then kept with their modules."""
     file = cached(cache, ".jsonl")
-    if not file.exists():
+    if not is_kept(file):
         folders = {"": Path(sysconfig.get_path("stdlib"))}
         for package in PACKAGES:
             if (spec := importlib.util.find_spec(package)) and spec.origin:
@@ -87,9 +88,27 @@ def version(package: str) -> str:
         return "none"
 
 
+def is_kept(file: Path) -> bool:
+    """Is it in the cache, as it was written?"""
+    try:
+        return hash_file(file).read_bytes() == hash_line(file).encode()
+    except OSError:
+        return False
+
+
+def hash_file(file: Path) -> Path:
+    """The file beside it that `sha256sum --check` reads."""
+    return file.with_name(f"{file.name}.sha256")
+
+
+def hash_line(file: Path) -> str:
+    return f"{sha256(file)}  {file.name}\n"
+
+
 def write_whole(file: Path, text: str) -> None:
     try:
         put_text(file, text)
+        put_text(hash_file(file), hash_line(file))
     except OSError as error:
         raise FolderError(
             f"{file} could not be written: {error.strerror}.\nSet PLM_CACHE to a folder with room for it."

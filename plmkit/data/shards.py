@@ -1,7 +1,6 @@
 """Text to tokens on disk: read once, kept under a hash of everything that made them, mapped into memory."""
 
 import hashlib
-import json
 import mmap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,12 @@ from plmkit.data.survey import Survey, survey_of
 from plmkit.data.units.choosing import ToolSegmenter, fingerprint
 from plmkit.data.units.spans import Segmenter, token_units
 from plmkit.errors import InputError
-from plmkit.files import new_folder, write_json
+from plmkit.files import new_folder, read_json, write_json
+from plmkit.manifest import is_whole, seal
 from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FORMAT = 3  # count up when the files or the way they are made change
+FORMAT = 4  # count up when the files or the way they are made change
 BLOCK_CHARACTERS = 500_000  # one worker's portion; a few of them are all that is in memory
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
@@ -76,12 +76,10 @@ def open_store(
 ) -> TokenStore:
     """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
-    try:
-        return load_store(folder)
-    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or damaged: it is ours to make again
+    if not is_whole(folder):
         maker = Maker(tokenizer, segmenter)
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
-        return load_store(folder)
+    return load_store(folder)
 
 
 def store_folder(
@@ -98,7 +96,7 @@ def store_key(corpora: Sequence[Corpus], tokenizer: Tokenizer, segmenter: ToolSe
 
 
 def load_store(folder: Path) -> TokenStore:
-    about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+    about = read_json(folder / "store.json")
     parts = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in ("sentences", "documents", "sources", "lines")
@@ -106,8 +104,6 @@ def load_store(folder: Path) -> TokenStore:
     tokens = np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r")
     has_units = (folder / "units.bin").is_file()
     units = np.memmap(folder / "units.bin", dtype=np.uint8, mode="r") if has_units else None
-    if not len(tokens) == parts["sentences"][-1] == (len(tokens) if units is None else len(units)):
-        raise ValueError(f"{folder} has {len(tokens)} tokens, but its sentences end at {parts['sentences'][-1]}.")
     return TokenStore(tokens=tokens, units=units, survey=Survey.from_json(about["survey"]), **parts)
 
 
@@ -168,6 +164,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
         write_json(partial / "store.json", {"dtype": dtype.name, "survey": asdict(survey.closed())})
+        seal(partial)
 
 
 def borders(lengths: list[np.ndarray]) -> np.ndarray:

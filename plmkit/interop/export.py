@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
-from plmkit.files import explained, unfinished
+from plmkit.files import explained, held, unfinished
 from plmkit.interop.families.family import Net
 from plmkit.interop.huggingface import (
     behind,
@@ -22,6 +22,7 @@ from plmkit.interop.huggingface import (
     write_huggingface,
 )
 from plmkit.loading import Parts, model_of, read_parts
+from plmkit.manifest import seal
 from plmkit.model import Model, Text
 from plmkit.training.progress import Screen
 
@@ -58,12 +59,15 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
             classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
         )  # fmt: skip
-        difference = compared(parts, nets, draft) if transformers_installed() else None
+        with held(draft):
+            difference = compared(parts, nets, draft) if transformers_installed() else None
         if difference is not None and not difference <= TOLERANCE:
             raise CheckpointError(
                 f"{folder} is not written: transformers computes other logits with it: they differ by "
                 f"{difference:.2g}.\nPlease report this with the model's run.json."
             )
+        for net in nets:
+            seal(draft / net.place)
     told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
     if difference is None:
         screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")

@@ -13,7 +13,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.files import new_folder, read_json, write_json
+from plmkit.files import check_name, new_folder, read_json, write_json
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.numbers import check_settings
@@ -249,6 +249,7 @@ def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
 
 def check_new(folder: Path) -> None:
     """A folder to write a model to is new, or empty."""
+    check_name(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         found = "not empty" if folder.is_dir() else "a file"
         raise FolderError(f"{folder} is {found} and is left as it is. Name a new folder to write to.")

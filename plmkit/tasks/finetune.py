@@ -15,7 +15,8 @@ from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
-from plmkit.run import FINETUNE, Machine, claim, differences, read_run, write_run
+from plmkit.manifest import check
+from plmkit.run import FINETUNE, WEIGHTS, Machine, claim, differences, read_run, seal_run, write_run
 from plmkit.settings import to_json
 from plmkit.tasks.checking import check_tokens, tell_files
 from plmkit.tasks.framing import Framed, frame_readings, readings_of
@@ -25,7 +26,7 @@ from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Labelled, check_classes, check_trainable, classes_of, read_labelled
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import Exercise, Outcome, Trial
-from plmkit.training.checkpoint import WEIGHTS, checksum, load_tensors, save_tensors
+from plmkit.training.checkpoint import checksum, load_tensors, save_tensors
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
@@ -88,6 +89,11 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out, device=device, dtype=dtype, threads=threads,
     )  # fmt: skip
     with alone(order.out):
+        if ready_folder(order.out, about) != earlier:  # now that nobody else can write
+            raise FolderError(
+                f"Another process has trained into {order.out} since this one began.\n"
+                "Run the same command again: it continues from what is there now."
+            )
         return carry_out(order, exercise, about, screen)
 
 
@@ -96,6 +102,7 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     write_run(order.out, FINETUNE, {**about, "state": "unfinished"})
     sweep(order.out)
     exercise.parts.tokenizer.save(order.out)
+    seal_run(order.out, {**about, "state": "unfinished"})
     outcomes: list[Outcome] = []
     kept = order.out / SEEDS
     with Log(order.out) as log:
@@ -119,6 +126,7 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     about |= {"state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
     write_run(order.out, FINETUNE, about)
     shutil.rmtree(kept, ignore_errors=True)
+    seal_run(order.out, about)
     return about
 
 
@@ -155,6 +163,7 @@ def read_files(order: Order, screen: Screen) -> dict[str, Labelled]:
 
 def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     """The fine-tuning that the folder holds, if it is this one and finished; another one is left alone."""
+    check(out, optional=(WEIGHTS,))
     about = read_run(out)
     if about is None:
         claim(out)

@@ -15,7 +15,7 @@ from plmkit.data.samples import Position
 from plmkit.loading import Parts, Task, label_head
 from plmkit.model import Model
 from plmkit.network import Network
-from plmkit.run import Machine
+from plmkit.run import WEIGHTS, Machine
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks.framing import Framed, batch_of
@@ -23,12 +23,12 @@ from plmkit.tasks.going_on import RowLM, next_tokens
 from plmkit.tasks.judging import evaluate_rows
 from plmkit.tasks.rows import Row
 from plmkit.tasks.settings import TaskSettings
-from plmkit.training.checkpoint import WEIGHTS, put_weights, weights_of
+from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
-from plmkit.training.pretrain import interruptible
 from plmkit.training.progress import Screen
 from plmkit.training.room import memory_explained
+from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
@@ -125,7 +125,7 @@ class Trial:
                 train(
                     self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
                     seed=self.seed, device=self.device, dtype=exercise.dtype,
-                    rows_at_once=exercise.machine.rows_at_once,
+                    rows_at_once=exercise.machine.rows_at_once, lower="task.rate",
                 )  # fmt: skip
             if interrupted():
                 raise KeyboardInterrupt
@@ -141,6 +141,7 @@ class Trial:
             bar(report, {"loss": recent}, report.state.tokens / report.state.seconds, {})
             self.losses.clear()
         if step % self.epoch_steps == 0 or step == self.steps:
+            report.check()
             self.keep_best(step)
             self.network.train()
 

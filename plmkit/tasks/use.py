@@ -14,7 +14,7 @@ import numpy as np
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError, several
-from plmkit.files import explained, unfinished, write_text
+from plmkit.files import explained, new_file, write_text
 from plmkit.model import Model, Prediction
 from plmkit.tasks.columns import learnt_by, open_table
 from plmkit.tasks.judging import evaluate_rows, pair_of
@@ -154,14 +154,8 @@ def embed_file(
         write_text(index, token_index(model, pairs, vectors))
         told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
     vectors = np.concatenate(vectors) if level == "token" else np.stack(vectors)
-    partial = unfinished(out)
-    with explained(out.parent):
-        try:
-            with open(partial, "wb") as opened:
-                np.save(opened, vectors)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+    with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
+        np.save(opened, vectors)
     which = f", and the tokens that they belong to, to {index}" if level == "token" else ""
     screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}{which}.")
     return told

@@ -27,6 +27,7 @@ MODEL_FILE = "config.json"  # of the network that the tokenizer is of
 GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # their classes that take tokenizer.json at its word
 THEIR_DEFAULTS = {"lowercase": True, "strip_accents": None, "space_chinese": True, "add_prefix_space": False}
 CASED_SHARE = 0.1  # of the words of a vocabulary, with capitals; of BERT's cased one 31 %
+TOKENIZER_FILES = (*FOUND, *MERGES_FILES, CONFIG_FILE, SPECIAL_FILE)  # all that may say how text is read
 MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
 THEIR_ROLES = {
     "pad": "pad_token",

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from plmkit.data.samples import Position
-from plmkit.errors import CheckpointError, FolderError
-from plmkit.files import new_folder, sweep, write_json
-from plmkit.training.loop import State
+from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.files import new_folder, read_json, sweep, write_json
+from plmkit.run import WEIGHTS
+from plmkit.training.loop import State, is_finite
 
-WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
 NAME = re.compile(r"step-(\d+)")
 KEPT = 2
@@ -100,21 +101,19 @@ def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
 def read_checkpoint(folder: Path) -> Content:
     """Everything in it, checked against its checksums first."""
     try:
-        content = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        content = read_json(folder / STATE)
         claimed = content.pop("checksum")
-        intact = digest(content) == claimed and all(
-            checksum(folder / name) == content["checksums"][name]
-            for name in {WEIGHTS, OPTIMIZER, *content["checksums"]}
-        )
-        if not intact:
+        names = {WEIGHTS, OPTIMIZER} | ({MEMORY} & content["checksums"].keys())
+        sums = {name: checksum(folder / name) for name in names}
+        if digest(content) != claimed or sums != content["checksums"]:
             raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         memory = load_tensors(folder / MEMORY)["memory"] if MEMORY in content["checksums"] else None
         state |= {"position": Position(**state["position"]), "memory": memory}
         return State(**state), weights, moments
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"Checkpoint {folder} is damaged: {error}.") from error
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
@@ -122,7 +121,7 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
-    """Every weight must be there, of the right shape, and none too many."""
+    """Every weight must be there, of the right shape, a finite number, and none too many."""
     own = network.state_dict()
     if missing := sorted(own.keys() - weights.keys()):
         raise CheckpointError(f"{source} has no weight '{missing[0]}' ({len(missing)} are missing).")
@@ -133,6 +132,14 @@ def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) ->
             raise CheckpointError(
                 f"{source}: '{name}' has shape {tuple(weights[name].shape)}, "
                 f"but this network needs {tuple(tensor.shape)}."
+            )
+        if not weights[name].is_floating_point():
+            kind = str(weights[name].dtype).removeprefix("torch.")
+            raise CheckpointError(f"{source}: '{name}' is of the type {kind}, but a weight is a floating-point number.")
+        if not is_finite(weights[name]):
+            raise CheckpointError(
+                f"{source}: '{name}' holds numbers that are not finite (NaN or infinity), so the model is of no use.\n"
+                "Copy the file again from where it came, or train the model again."
             )
     network.load_state_dict(weights)
 
@@ -183,6 +190,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def checksum(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a device or a pipe might never end
+        raise CheckpointError(f"{path} is not a regular file. Copy it again from where it came.")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -70,13 +71,20 @@ class Report:
     losses: dict[str, float]  # without their weights, as on held-out text
     rate: float
     norm: float  # of the gradient, before clipping
+    check: Callable[[], None]  # raises Diverged where the step left weights that nobody can use: ask before saving
 
 
 Watch = Callable[[Report], bool]  # True goes on, False stops the run here
 
 
 class Diverged(PlmError):
-    """The loss is no longer a number."""
+    """The loss or the weights are no longer numbers."""
+
+    def __init__(self, found: str, lower: str) -> None:
+        super().__init__(
+            f"{found}; the run stops here.\n"
+            f"Lower the rate (--set {lower}=...) and run the same command in a new folder."
+        )
 
 
 def train(
@@ -92,11 +100,13 @@ def train(
     dtype: torch.dtype = torch.float32,
     rows_at_once: int | None = None,
     state: State = State(),
+    lower: str = "schedule.rate",
 ) -> State:
-    """Steps until the budget is spent or `watch` says stop."""
+    """Steps until the budget is spent or `watch` says stop; `lower` is the setting to lower where they diverge."""
     network.train()
     begun = time.perf_counter() - state.seconds
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    report: Report | None = None
     while (progress := budget.progress(state, time.perf_counter() - begun)) < 1:
         stage = schedule.stage(progress)
         if stage != state.position.stage:
@@ -108,10 +118,7 @@ def train(
         loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
         norm = clipped(parameters, schedule.clip)
         if not (torch.isfinite(norm) and math.isfinite(loss)):
-            raise Diverged(
-                f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
-                "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
-            )
+            raise Diverged(f"The loss or its gradient is not a finite number at step {state.step + 1}", lower)
         rate = set_rate(optimizer, schedule.factor(rate_progress(budget, state, progress)))
         optimizer.step()
         optimizer.zero_grad()
@@ -124,9 +131,13 @@ def train(
             memory=None if batch.continues is None else memory,
         )
         after = min(1.0, budget.progress(state, state.seconds))
-        report = Report(state=state, progress=after, loss=loss, losses=losses, rate=rate, norm=float(norm))
+        some = pieces(batch, rows_at_once)[0]
+        check = partial(check_sound, network, some, device, dtype, state.step, lower)
+        report = Report(state=state, progress=after, loss=loss, losses=losses, rate=rate, norm=float(norm), check=check)
         if not watch(report):
             break
+    if report:
+        report.check()
     return replace(state, seconds=time.perf_counter() - begun)
 
 
@@ -194,6 +205,19 @@ def length_of(gradients: list[Tensor]) -> Tensor:
         return nn.utils.get_total_norm(gradients)
     flat = [gradient.flatten() for gradient in gradients]
     return torch.stack([gradient.dot(gradient) for gradient in flat]).sum().sqrt()
+
+
+def check_sound(
+    network: Network, batch: Batch, device: torch.device, dtype: torch.dtype, step: int, lower: str
+) -> None:
+    """Refuse weights that an update spoilt: they are no numbers, or so large that the loss is none."""
+    losses = validate(network, [batch], device, dtype)
+    if not (all(map(math.isfinite, losses.values())) and all(is_finite(weight) for weight in network.parameters())):
+        raise Diverged(f"The update of step {step} gave weights, or a loss, that are not finite numbers", lower)
+
+
+def is_finite(tensor: Tensor) -> bool:
+    return bool(torch.isfinite(tensor).all())
 
 
 def set_rate(optimizer: Optimizer, factor: float) -> float:

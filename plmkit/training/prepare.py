@@ -14,19 +14,21 @@ from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, let_go, open_store, store_folder, store_key
+from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.data.units.starts import word_starts
 from plmkit.data.vocabulary import ROLES
 from plmkit.errors import SettingError
 from plmkit.files import cache_folder, new_folder
 from plmkit.interop.hub import find_tokenizer
+from plmkit.manifest import is_whole, seal
 from plmkit.recipe import Recipe, kind_of
 from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
 
+FORMAT = 1  # of a tokenizer in the cache: count up when its files or the way they are made change
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
@@ -152,8 +154,9 @@ def tokens_of(
     screen: Screen,
 ) -> TokenStore:
     processes = settings.run.processes or available_cores()
-    if store_folder(corpora, tokenizer, cache_folder(), segmenter).is_dir():
-        return open_store(corpora, tokenizer, cache_folder(), segmenter=segmenter)
+    folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
+    if is_usable(folder, "tokenized text", screen):
+        return load_store(folder)
     doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
     with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
         return open_store(
@@ -161,17 +164,26 @@ def tokens_of(
         )
 
 
+def is_usable(folder: Path, what: str, screen: Screen) -> bool:
+    """Is it in the cache? Where it is damaged, that is said, and it is not."""
+    whole = is_whole(folder)
+    if folder.exists() and not whole:
+        screen.say(f"{folder} is damaged: the {what} that it keeps for this text is made again.")
+    return whole
+
+
 def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
     """A vocabulary for this text, from the cache where this text and these settings were seen before."""
-    parts = [str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
+    parts = [f"tokenizer {FORMAT}", str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
     key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "tokenizers" / key
-    if not (folder / "tokenizer.json").is_file():
+    if not is_usable(folder, "vocabulary", screen):
         total = sum(corpus.size for corpus in corpora)
         with screen.reading("learning a vocabulary", total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))
         with new_folder(folder) as partial:
             made.save(partial)
+            seal(partial)
     return load_tokenizer(folder)
 
 

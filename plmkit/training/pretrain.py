@@ -1,13 +1,10 @@
 """From a recipe and a corpus to a run folder."""
 
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,16 +17,27 @@ from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
-from plmkit.files import alone, explained, flush, sweep, unfinished
+from plmkit.files import alone, explained, new_file, sweep
 from plmkit.loading import Parts, read_parts, start_from
+from plmkit.manifest import check, unseal
 from plmkit.network import Network
 from plmkit.recipe import Recipe
-from plmkit.run import PRETRAIN, Machine, Settings, claim, differences, read_run, settings_json, write_run
+from plmkit.run import (
+    PRETRAIN,
+    WEIGHTS,
+    Machine,
+    Settings,
+    claim,
+    differences,
+    read_run,
+    seal_run,
+    settings_json,
+    write_run,
+)
 from plmkit.settings import to_json
 from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import (
     CHECKPOINTS,
-    WEIGHTS,
     checksum,
     load_checkpoint,
     newest_whole,
@@ -43,6 +51,7 @@ from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
 from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, memory_explained
+from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
@@ -85,9 +94,11 @@ def spelt(budget: Budget) -> dict[str, Any]:
 
 def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     """Train, or go on where an earlier call was stopped; returns what run.json then says."""
+    check(order.out, optional=(WEIGHTS,))
     about = earlier(order)
     if about and about["state"] == "finished" and not (order.out / WEIGHTS).is_file():
-        about = restored(order.out, about, screen)
+        restore(order.out, about, screen)
+        about = earlier(order)
     if about and about["state"] == "finished" and not order.extend:
         screen.say(
             f"{order.out} holds a finished run: {summary_line(about)}. "
@@ -96,14 +107,14 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         return about
     if about:
         check_going_on(order.out, about)
+    else:
+        claim(order.out)
     budget = whole_budget(order, about)
     start = parts_to_start_from(order)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
     dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
     screen.say(computing(device, dtype))
-    if about is None:
-        claim(order.out)
     material = prepare(
         order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
@@ -122,10 +133,12 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     if about and "checksum" in about and (order.out / WEIGHTS).is_file():
         wanted |= {"checksum": about["checksum"]}
     with alone(order.out):
+        check_still(order, about)
         optimizer, state = resume(order, network, screen)  # before anything is written: it may be refused
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
         material.tokenizer.save(order.out)
+        seal_run(order.out, wanted)
         if not (state.step or order.start):
             state = begin(network, material, order.seed, screen)
         result = run(order, budget, material, network, optimizer, state, device, dtype, threads, screen)
@@ -134,10 +147,22 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         save_final(order.out, weights_of(network))
         finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
         write_run(order.out, PRETRAIN, finished)
+        seal_run(order.out, finished)
     return finished
 
 
-def restored(out: Path, about: dict[str, Any], screen: Screen) -> dict[str, Any]:
+def check_still(order: Order, about: dict[str, Any] | None) -> None:
+    """Look again once nobody else can write: another process may have trained here while the text was read."""
+    if earlier(order) != about:
+        raise FolderError(
+            f"Another process has trained into {order.out} since this one began.\n"
+            "Run the same command again: it continues from what is there now."
+        )
+    if about is None:
+        claim(order.out)
+
+
+def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
     """A finished run whose weights are gone: they are in its last checkpoint; an earlier one is gone on from."""
     try:
         content = newest_whole(out / CHECKPOINTS, lambda _: None)
@@ -149,23 +174,34 @@ def restored(out: Path, about: dict[str, Any], screen: Screen) -> dict[str, Any]
             "Copy the folder again from where it came, or remove it and train the model again."
         )
     state, weights, _ = content
-    if state.step < about["result"]["steps"]:
-        screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
-        return {**about, "state": "unfinished"}
+    whole = state.step >= about["result"]["steps"]
     with alone(out):
-        save_final(out, weights)
-        about |= {"checksum": checksum(out / WEIGHTS)}
+        if whole:
+            save_final(out, weights)
+            about |= {"checksum": checksum(out / WEIGHTS)}
+        else:
+            about = {name: value for name, value in about.items() if name not in ("result", "checksum")}
+            about |= {"state": "unfinished"}
         write_run(out, PRETRAIN, about)
-    screen.say(f"{out / WEIGHTS} was missing, and is restored from the checkpoint at step {state.step:,}.")
-    return about
+        seal_run(out, about)
+    if whole:
+        screen.say(f"{out / WEIGHTS} was missing, and is restored from the checkpoint at step {state.step:,}.")
+    else:
+        screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
 
 
 def check_going_on(out: Path, about: dict[str, Any]) -> None:
     """See that there is a checkpoint to go on from, before any text is read."""
-    whole = newest_whole(out / CHECKPOINTS, lambda _: None)
-    if whole is None and (about["state"] == "finished" or "checksum" in about):  # it would begin anew, in silence
+    has_model = about["state"] == "finished" or "checksum" in about
+    try:
+        whole = newest_whole(out / CHECKPOINTS, lambda _: None)
+    except CheckpointError:
+        if not has_model:
+            raise
+        whole = None
+    if whole is None and has_model:  # it would begin from random weights, in silence
         raise FolderError(
-            f"{out} holds a finished model, but no checkpoint to go on from.\n"
+            f"{out} holds a finished model, but no whole checkpoint to continue from.\n"
             f"Train it further in another folder: --from {out} --out DIR."
         )
 
@@ -387,6 +423,7 @@ class Watch:
             if self.valid:
                 self.validate(state)
         if state.step % self.machine.checkpoint_steps == 0:
+            report.check()
             self.save(state)
         return not self.interrupted()
 
@@ -422,37 +459,11 @@ class Watch:
         return self.score
 
 
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a polite kill are noted, so that the step under way can end; a second Ctrl-C stops at once."""
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    try:
-        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
-        old = {}
-    try:
-        yield lambda: bool(noted)
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
     """The run's weights, in one move."""
-    partial = unfinished(folder / WEIGHTS)
-    with explained(folder):
-        try:
-            save_tensors(partial, weights)
-            flush(partial)
-            partial.replace(folder / WEIGHTS)
-        finally:
-            partial.unlink(missing_ok=True)
+    unseal(folder)
+    with explained(folder), new_file(folder / WEIGHTS) as partial:
+        save_tensors(partial, weights)
 
 
 def summary_line(about: dict[str, Any]) -> str:

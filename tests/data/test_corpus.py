@@ -1,6 +1,7 @@
 """Files of every kind become documents, or an error that says what to do."""
 
 import csv
+import errno
 import gzip
 import json
 import os
@@ -582,6 +583,54 @@ def test_a_folder_that_links_to_itself_is_read_once(write: Write, tmp_path: Path
     write("corpus/a.txt", TWO_TEXT)
     os.symlink(tmp_path / "corpus", tmp_path / "corpus" / "again")
     assert texts(open_corpus([tmp_path / "corpus"])) == TWO
+
+
+def test_a_link_to_itself_is_passed_over_in_a_folder_and_refused_by_name(write: Write, tmp_path: Path) -> None:
+    write("a.txt", "one")
+    (tmp_path / "self.txt").symlink_to("self.txt")
+    assert [source.path.name for source in open_corpus([tmp_path]).sources] == ["a.txt"]
+    for named in (tmp_path / "self.txt", tmp_path / "*.txt"):
+        with pytest.raises(InputError) as refusal:
+            open_corpus([named])
+        assert str(refusal.value) == f"{tmp_path / 'self.txt'} is a link that leads to no file. Give the file itself."
+
+
+@pytest.mark.parametrize("pattern", ["**/*.txt", "**/x/*.txt", "**", "x/**/*.txt", "*/**/a.txt"])
+def test_a_pattern_over_links_that_lead_back_ends(write: Write, tmp_path: Path, pattern: str) -> None:
+    write("x/a.txt", "one")
+    write("x/y/b.txt", "two")
+    for name in ("back", "again", "y/third"):  # with two loops, there are 2^n ways of n links
+        (tmp_path / "x" / name).symlink_to(tmp_path / "x")
+    found = [source.path.name for source in open_corpus([tmp_path / pattern]).sources]
+    wanted = {"**/x/*.txt": ["a.txt"], "*/**/a.txt": ["a.txt"]}
+    assert found == wanted.get(pattern, ["a.txt", "b.txt"])
+
+
+def test_a_folder_below_that_may_not_be_read_is_refused_and_not_left_out(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.txt", "one")
+    write("sub/b.txt", "two")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("sub"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    for given in (tmp_path, tmp_path / "sub", tmp_path / "**" / "*.txt"):
+        with pytest.raises(InputError) as refusal:
+            open_corpus([given])
+        assert str(refusal.value) == (
+            f"{tmp_path / 'sub'} cannot be read: Permission denied.\n"
+            "Mend its permissions, or move it away to go without it."
+        )
+
+
+def test_a_home_that_nobody_has_is_a_missing_path() -> None:
+    with pytest.raises(InputError, match=r"There is no file or folder '~nobody-at-all'"):
+        open_corpus(["~nobody-at-all/texts"])
 
 
 def test_a_folder_without_readable_files_is_refused_with_the_endings_read(write: Write, tmp_path: Path) -> None:

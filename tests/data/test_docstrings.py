@@ -201,6 +201,22 @@ def test_the_second_call_reads_and_writes_nothing(
     assert [file.stat().st_mtime_ns for file in second] == written
 
 
+@pytest.mark.parametrize("content", [b"", b"other text\n", b"\xff{", None])
+def test_a_file_of_the_cache_that_is_damaged_is_made_again(
+    only_shapes: Path, tmp_path: Path, content: bytes | None
+) -> None:
+    cache = tmp_path / "cache"
+    docstring_corpus(cache), docstring_task(cache)
+    whole = {file: file.read_bytes() for file in cache.iterdir()}
+    assert len(whole) == 8  # two of the corpus, two of the task, and the hash of each
+    for file in whole:
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        docstrings.installed(cache, None), docstring_corpus(cache), docstring_task(cache)
+        assert {file: file.read_bytes() for file in cache.iterdir()} == whole
+
+
 def test_the_task_uses_what_the_corpus_has_read(
     only_shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

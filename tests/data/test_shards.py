@@ -16,6 +16,7 @@ from plmkit.data.shards import TokenStore, open_store
 from plmkit.data.survey import LONG_LINE, Survey, count_scripts
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError
+from plmkit.manifest import MANIFEST
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 from plmkit.training.prepare import count_tokens
@@ -45,7 +46,8 @@ def sentences_of(store: TokenStore) -> list[list[str]]:
 
 
 def contents(cache: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(cache)): path.read_bytes() for path in cache.rglob("*") if path.is_file()}
+    files = [path for path in cache.rglob("*") if path.is_file() and path.name != MANIFEST]  # which has their times
+    return {str(path.relative_to(cache)): path.read_bytes() for path in files}
 
 
 def marks(cache: Path) -> dict[str, tuple[int, int]]:

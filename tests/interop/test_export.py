@@ -12,6 +12,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 import plmkit
 from plmkit.interop import export as exporting
 from plmkit.loading import read_parts
+from plmkit.manifest import unseal
 
 TEXTS = ["The cat sees a house.", "我的狗很可爱，企鹅不擅长飞行。", "Unbelievable: 潮水退了 in 2018!", "a [MASK] b"]
 
@@ -153,6 +154,7 @@ def test_a_pooling_that_hugging_face_has_not_is_refused(finetuned, plm, tmp_path
     about = json.loads((other / "run.json").read_text())
     about["task"]["pooling"] = "mean"
     (other / "run.json").write_text(json.dumps(about))
+    unseal(other)
     ran = plm("export", other, tmp_path / "out")
     assert ran.code == 2
     assert "task.pooling=first" in ran.err

@@ -20,8 +20,10 @@ from plmkit.errors import CheckpointError, InputError
 from plmkit.interop.families import albert, bert, ernie, roberta
 from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
 from plmkit.loading import model_of, read_parts
+from plmkit.manifest import unseal
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.tokenizers.tokenizer import load_tokenizer
+from plmkit.training.checkpoint import checksum
 
 TEXTS = ["the cat sees a house.", "企鹅不擅长飞行。 the sea"]
 SHAPE = {
@@ -112,6 +114,7 @@ def test_a_decoder_that_is_not_the_token_table_is_refused(kind, pretrained, tmp_
 
 
 def spoil(folder, **changes):
+    unseal(folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
@@ -253,8 +256,9 @@ def test_a_head_that_they_have_not_stays_behind(pretrained, plm, tmp_path):
     kept = {name: tensor for name, tensor in weights.items() if not name.startswith("heads.next_sentence")}
     save_file({**kept, **order}, tmp_path / "run" / "model.safetensors")
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    del about["checksum"]
+    about["checksum"] = checksum(tmp_path / "run" / "model.safetensors")
     (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    unseal(tmp_path / "run")
     ran = plm("export", tmp_path / "run", tmp_path / "out", "--json")
     assert ran.code == 0
     assert "A Hugging Face BERT has no head for sentence_order; it stays behind." in ran.err
@@ -291,6 +295,7 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
 
 def test_settings_that_describe_no_network_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
+    unseal(tmp_path / "hub")
     config = json.loads((tmp_path / "hub" / "config.json").read_text())
     wrong = {
         "num_hidden_layers": ["two", 10**6, 0, 2.0, True, None],
@@ -322,6 +327,7 @@ def test_a_config_of_another_width_is_refused_before_memory_is_taken_for_it(fine
 
 def test_settings_nested_too_deeply_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
+    unseal(tmp_path / "hub")
     for name in ("config.json", "tokenizer_config.json"):
         whole = (tmp_path / "hub" / name).read_text()
         (tmp_path / "hub" / name).write_text('{"a": ' * 100_000 + "1" + "}" * 100_000)

@@ -20,6 +20,7 @@ from plmkit.counting import of_size, parameters, parts, training_bytes
 from plmkit.errors import InputError
 from plmkit.interop.export import export
 from plmkit.loading import Task, read_parts, without_generator
+from plmkit.manifest import unseal
 from plmkit.run import Machine, settle
 from plmkit.tasks import finetune
 from plmkit.tasks.kinds import find_kind
@@ -139,6 +140,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
     shutil.rmtree(order.out / "checkpoints" / "step-00000008")
     about = json.loads((order.out / "run.json").read_text())
     (order.out / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    unseal(order.out)
     said = StringIO()
     pretrain(order, Screen(Console(file=said)))
     assert "Going on from step 4" in said.getvalue()
@@ -283,6 +285,7 @@ def test_another_activation_is_refused_on_the_way_in(exported, tmp_path):
     shutil.copytree(exported / "generator", tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    unseal(tmp_path / "other")
     with pytest.raises(InputError, match="only hidden_act 'gelu' can be read"):
         read_parts(tmp_path / "other")
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from plmkit.manifest import unseal
+
 GOOD = "text\tlabel\nthe cat sees a house.\tgood\na bird hears the moon.\tbad\n"
 
 
@@ -438,6 +440,9 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
     content = bytearray((copy / "model.safetensors").read_bytes())
     content[-100] ^= 1
     (copy / "model.safetensors").write_bytes(content)
+    changed = f"{copy / 'model.safetensors'} is not as it was written: its SHA-256 is another."
+    assert changed in refused("predict", copy, here / "train.tsv")
+    unseal(copy)
     assert "is damaged: its checksum is not the one in run.json" in refused("predict", copy, here / "train.tsv")
 
 
@@ -462,6 +467,8 @@ def test_a_tokenizer_that_is_missing(refused, here, copy):
 )
 def test_a_run_file_that_is_damaged(content, refused, here, copy):
     (copy / "run.json").write_text(content)
+    assert "run.json is not as it was written" in refused("predict", copy, here / "train.tsv")
+    unseal(copy)
     assert "run.json" in refused("predict", copy, here / "train.tsv")
 
 
@@ -469,6 +476,7 @@ def test_a_run_that_is_not_finished(refused, here, copy):
     about = json.loads((copy / "run.json").read_text())
     del about["checksum"]  # written when a run is finished
     (copy / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    unseal(copy)
     assert "is not finished" in refused("predict", copy, here / "train.tsv")
 
 

@@ -224,6 +224,31 @@ def test_a_fused_adam_finds_its_count_of_steps_where_its_weights_are():
         assert {entry["exp_avg"].device.type for entry in adam.state.values()} == {"meta"}
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.tensor([0.0, float("nan")]), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0.0, float("inf")]), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0.0, -float("inf")]).half(), "holds numbers that are not finite (NaN or infinity)"),
+        (torch.tensor([0, 1]), "is of the type int64, but a weight is a floating-point number."),
+        (torch.tensor([True, False]), "is of the type bool, but a weight is a floating-point number."),
+    ],
+)
+def test_weights_that_are_no_finite_numbers_are_refused_and_the_network_stays(value, reason, tmp_path):
+    network, _ = parts()
+    before = {name: tensor.clone() for name, tensor in weights_of(network).items()}
+    with pytest.raises(CheckpointError) as refusal:
+        put_weights(network, {**before, "1.bias": value}, tmp_path / WEIGHTS)
+    assert str(refusal.value).startswith(f"{tmp_path / WEIGHTS}: '1.bias' {reason}")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(network).items())
+
+
+def test_weights_of_half_precision_are_read(tmp_path):
+    network, _ = parts()
+    put_weights(network, {name: tensor.bfloat16() for name, tensor in weights_of(network).items()}, tmp_path)
+    assert network[1].bias.dtype == torch.float32
+
+
 class Trap:
     """Unpickling it makes a file."""
 
@@ -255,6 +280,42 @@ def test_a_pickle_in_place_of_weights_is_never_unpickled(file, write, tmp_path):
     with pytest.raises(CheckpointError, match="cannot be read as weights"):
         load_tensors(folder / file)
     assert not trap.exists()
+
+
+def endless(folder: Path) -> None:
+    """The state names a device that never ends, with all its sums in order."""
+    content = json.loads((folder / STATE).read_text())
+    content["checksums"]["/dev/zero"] = "0"
+    del content["checksum"]
+    (folder / STATE).write_text(json.dumps({**content, "checksum": digest(content)}))
+
+
+def piped(folder: Path) -> None:
+    (folder / STATE).unlink()
+    os.mkfifo(folder / STATE)
+
+
+def linked(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "reason"),
+    [
+        (endless, "its checksum does not match."),
+        (linked, f"{WEIGHTS} is not a regular file. Copy it again from where it came."),
+        (lambda folder: (folder / STATE).write_text("[" * 100_000), "its JSON is nested too deeply. Copy it again."),
+        (piped, f"{STATE} is not a file. Copy it again from where it came. Going"),
+    ],
+)
+def test_a_checkpoint_that_would_never_be_read_to_its_end_is_passed_over(tamper, reason, tmp_path):
+    networks = saved(tmp_path, 1, 2)
+    tamper(tmp_path / "step-00000002")
+    found, loaded, said = load(tmp_path)
+    assert found == state(1) and same(loaded, networks[1])
+    (line,) = said
+    assert reason in line and line.endswith("Going back to the one before.")
 
 
 def full_disk(*_args, **_settings):

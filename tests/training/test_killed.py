@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plmkit.training.log import read_metrics
-from plmkit.training.pretrain import interruptible
+from plmkit.training.stopping import interruptible
 
 SETTINGS = (
     "architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=64",
@@ -222,7 +222,7 @@ def test_a_run_killed_from_outside_ends_with_the_same_bits(server, corpus, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(server, corpus, tmp_path, whole, kind):
     out = tmp_path / "run"
     number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "set_rate", 13, "wait"))
@@ -257,11 +257,58 @@ def test_a_disk_that_fills_up_during_a_save_leaves_the_checkpoint_before(server,
     assert_equal_runs(out, whole)
 
 
-def test_the_first_signal_is_noted_and_the_second_stops_at_once():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("first", SIGNALS)
+def test_the_first_signal_is_noted_and_ctrl_c_after_it_stops_at_once(first):
+    before = [signal.getsignal(number) for number in SIGNALS]
     with pytest.raises(KeyboardInterrupt), interruptible() as interrupted:
         assert not interrupted()
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), first)
         assert interrupted()
+        os.kill(os.getpid(), signal.SIGTERM)  # a terminal that closes sends several, and the step goes on
         os.kill(os.getpid(), signal.SIGINT)
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible() as interrupted:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupted()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+IN_A_TERMINAL = """
+import sys, time
+from pathlib import Path
+from plmkit.training.stopping import interruptible
+
+with interruptible() as interrupted:
+    print("ready", flush=True)
+    while not interrupted():
+        time.sleep(0.01)
+    print("a step, told to a terminal that is gone", flush=True)
+    print("and its progress", file=sys.stderr, flush=True)
+    Path(sys.argv[1]).write_text("saved")
+"""
+
+
+def test_a_run_whose_terminal_is_closed_can_still_save(tmp_path):
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, str(tmp_path / "file")], stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(theirs)
+    assert b"ready" in os.read(ours, 100)
+    os.close(ours)  # which closes the terminal
+    assert process.wait(60) == 0
+    assert (tmp_path / "file").read_text() == "saved"

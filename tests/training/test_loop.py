@@ -14,6 +14,7 @@ from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.run import settle
 from plmkit.schedules.schedule import Schedule
+from plmkit.training import loop
 from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
 
 CPU = torch.device("cpu")
@@ -178,6 +179,42 @@ def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
 
     with pytest.raises(Diverged, match="at step 1"):
         descend(Endless((1.0,)), Budget(steps=3))
+
+
+class Spoilt(Slope):
+    """The update of a step spoils it, though loss and gradient of the step were fine."""
+
+    def __init__(self, at: int, weight: float) -> None:
+        super().__init__((1.0,))
+        self.left, self.bad = at, weight
+
+    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
+        return {"slope": (self.weight * 1e10 * self.slope).sum() * 1e-10}, None
+
+    def spoil(self, report) -> bool:
+        self.left -= 1
+        if not self.left:
+            with torch.no_grad():
+                self.weight.fill_(self.bad)
+        return True
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, 1e38])  # of the last, no more than the loss overflows
+def test_a_model_that_the_last_update_spoilt_is_refused_with_the_setting_of_the_caller(weight):
+    network = Spoilt(3, weight)
+    with pytest.raises(Diverged) as refusal:
+        descend(network, Budget(steps=3), watch=network.spoil)
+    assert str(refusal.value) == (
+        "The update of step 3 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
+        "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
+    )
+
+
+def test_no_step_pays_for_the_check_of_its_update_but_the_last(monkeypatch):
+    checked = []
+    monkeypatch.setattr(loop, "check_sound", lambda *parts: checked.append(parts[4]))
+    descend(Slope((1.0,)), Budget(steps=4))
+    assert checked == [4]
 
 
 def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():

@@ -102,7 +102,7 @@ def test_a_row_goes_on_where_the_same_row_of_the_batch_before_ended():
 def test_memory_follows_its_stream_and_is_forgotten_at_the_end_of_an_epoch(rows_at_once):
     made = network()
     run(made, samples(6), 4, rows_at_once=rows_at_once)
-    seen = made.model.seen
+    seen = made.model.seen[:-1]  # the last is the check of the last update, which remembers nothing
     if rows_at_once == 1:  # rows of one step, seen one by one
         seen = [(a + c, None if b is None else b + d) for (a, b), (c, d) in zip(seen[::2], seen[1::2], strict=True)]
     assert seen == [([0, 9], None), ([3, 12], [0, 9]), ([6, 15], [3, 21]), ([0, 9], None)]

@@ -1,6 +1,7 @@
 """What `plm pretrain` does with a folder that holds a run, half of one, or something else."""
 
 import json
+import os
 import random
 import shutil
 import time
@@ -14,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
 from plmkit.data.samples import Position
+from plmkit.manifest import MANIFEST
 from plmkit.run import FINETUNE, read_run, settle, write_run
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import checksum, digest
@@ -73,6 +75,7 @@ def unfinished(finished: Path) -> Path:
     about = json.loads((finished / "run.json").read_text())
     del about["result"], about["checksum"]
     (finished / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    (finished / MANIFEST).unlink()
     return finished
 
 
@@ -100,7 +103,7 @@ def same_weights(first: Path, second: Path) -> bool:
 def test_a_run_folder_holds_everything(original):
     names = {path.name for path in original.iterdir()}
     assert names == {
-        "run.json", "model.safetensors", "metrics.jsonl", "tensorboard", "checkpoints",
+        "run.json", "model.safetensors", MANIFEST, "metrics.jsonl", "tensorboard", "checkpoints",
         "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json",
     }  # fmt: skip
     assert about(original)["recipe"]["architecture"]["width"] == 16
@@ -274,22 +277,18 @@ def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_
         assert picture(unfinished) == before
 
 
-def test_a_finished_run_is_not_extended_from_damaged_checkpoints_and_stays_finished(plm, text, finished):
-    for weights in finished.glob("checkpoints/*/model.safetensors"):
-        flip(weights)
-    before = picture(finished)
-    ran = plm(*command(text, finished, "--steps", 4, "--extend"))
-    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
-    assert picture(finished) == before
-
-
-def test_a_finished_run_without_checkpoints_is_not_begun_anew_by_extending_it(plm, text, finished):
-    shutil.rmtree(finished / "checkpoints")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_finished_run_without_a_whole_checkpoint_is_extended_in_another_folder(plm, text, finished, damaged):
+    if damaged:
+        for weights in finished.glob("checkpoints/*/model.safetensors"):
+            flip(weights)
+    else:
+        shutil.rmtree(finished / "checkpoints")
     before = picture(finished)
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 2
     assert ran.err == (
-        f"plm: {finished} holds a finished model, but no checkpoint to go on from.\n"
+        f"plm: {finished} holds a finished model, but no whole checkpoint to continue from.\n"
         f"Train it further in another folder: --from {finished} --out DIR.\n"
     )
     assert picture(finished) == before
@@ -376,7 +375,10 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(plm, te
     assert picture(out) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "kind": "pretrain", "state": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "kind": "pretrain", "state": 1}', '{"a":' * 100_000],
+    ids=["empty", "cut", "list", "short", "newer", "deep"],
+)  # fmt: skip
 def test_a_run_json_that_is_not_ours_is_refused(plm, text, tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     ran = plm(*command(text, tmp_path))
@@ -390,6 +392,21 @@ def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path))
     assert ran.code == 2
     assert ran.err == f"plm: --out {tmp_path} holds a fine-tuned model. Name another folder.\n"
+
+
+def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name_is_read(plm, text, tmp_path):
+    out, corpus = (tmp_path / os.fsdecode(name) for name in (b"run-\xe9", b"corpus-\xe9.txt"))
+    shutil.copy(text, corpus)
+    ran = plm(*command(corpus, out))
+    assert ran.code == 2
+    told = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Name another folder.\n"
+    assert ran.err.endswith(told)
+    assert not out.exists()
+    for _ in range(2):
+        assert plm(*command(corpus, tmp_path / "run")).code == 0
+    assert about(tmp_path / "run")["corpora"] == [str(corpus)]
+    ran = plm("export", tmp_path / "run", out)
+    assert (ran.code, ran.err.endswith(told), out.exists()) == (2, True, False)
 
 
 def test_a_file_is_no_folder(plm, text, tmp_path):
@@ -494,6 +511,57 @@ def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
     assert ran.code == 2
     assert "plm: The loss or its gradient is not a finite number at step 2; the run stops here.\n" in ran.err
     assert about(tmp_path / "run")["state"] == "unfinished"
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_it_is(
+    plm, text, tmp_path, original, monkeypatch, seed
+):
+    out, check_fits = tmp_path / "run", module.check_fits
+
+    def meanwhile(*arguments):
+        shutil.copytree(original, out)
+        return check_fits(*arguments)
+
+    monkeypatch.setattr(module, "check_fits", meanwhile)  # the last that is asked before the folder is locked
+    ran = plm(*command(text, out, "--steps", 5, "--seed", seed))
+    assert ran.code == 2
+    told = {
+        0: f"plm: Another process has trained into {out} since this one began.\n"
+        "Run the same command again: it continues from what is there now.\n",
+        3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
+        "Give the same command to go on with it, or name another --out.\n",
+    }
+    assert ran.err.endswith(told[seed])
+    assert {name: content for name, (content, _) in picture(out).items()} == {
+        name: content for name, (content, _) in picture(original).items()
+    }
+
+
+def test_a_model_that_its_last_update_spoilt_is_not_saved(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.rate=1e38", "schedule.warmup=0")))
+    assert ran.code == 2
+    assert ran.err.endswith(
+        "plm: The update of step 1 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
+        "Lower the rate (--set schedule.rate=...) and run the same command in a new folder.\n"
+    )
+    assert about(tmp_path / "run")["state"] == "unfinished"
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_the_last_good_checkpoint_stands_after_an_update_that_spoils_the_weights(plm, text, tmp_path, monkeypatch):
+    original = torch.optim.AdamW.step
+
+    def step(self, *arguments):
+        original(self, *arguments)
+        if next(iter(self.state.values()))["step"] == 6:
+            self.param_groups[0]["params"][0].data[0] = float("nan")
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    ran = plm(*command(text, tmp_path / "run", "--steps", 8))
+    assert ran.code == 2
+    assert "The update of step 6 gave weights, or a loss, that are not finite numbers" in ran.err
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
 
 
 def test_a_finished_model_stays_usable_while_it_is_extended(corpus, tmp_path, plm, tiny_settings):

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 import plmkit
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
+from plmkit.manifest import unseal
 from plmkit.run import Machine, settle
 from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
@@ -48,6 +49,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(run, tmp_path):
     (again / "model.safetensors").unlink()
     about = json.loads((again / "run.json").read_text())
     (again / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    unseal(again)
     pretrain(Order(**{**vars(run), "out": again}), Screen())
     assert (again / "model.safetensors").read_bytes() == (run.out / "model.safetensors").read_bytes()
     kept = [

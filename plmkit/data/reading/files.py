@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 from plmkit.data.reading.source import Compression, Format
 from plmkit.errors import InputError, not_there
@@ -43,7 +43,7 @@ def find_files(paths: Sequence[str | Path]) -> list[File]:
         raise InputError("No corpus was given. Name files, folders or patterns such as 'texts/*.txt'.")
     files: list[File] = []
     for path in paths:
-        found = list(_expand(Path(path).expanduser()))
+        found = list(_expand(Path(os.path.expanduser(path))))
         if all(file.skipped for file in found):
             raise InputError(f"{path} holds no file that can be read. Files read: {READABLE}.")
         files += found
@@ -53,7 +53,7 @@ def find_files(paths: Sequence[str | Path]) -> list[File]:
 def _expand(path: Path) -> Iterator[File]:
     if os.path.isdir(path):
         yield from (_listed(child) for child in _walk(path))
-    elif os.path.exists(path):
+    elif os.path.lexists(path):
         yield _named(path)
     elif glob.has_magic(str(path)):
         yield from _match(path)
@@ -62,14 +62,14 @@ def _expand(path: Path) -> Iterator[File]:
 
 
 def _match(pattern: Path) -> Iterator[File]:
-    matches = sorted(glob.glob(str(pattern), recursive=True))
+    matches = sorted(_glob(pattern))
     if not matches:
         raise InputError(f"No file matches '{pattern}'.")
     # `*.log` asks for that ending; `texts/*` asks for what can be read there
     asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
     files: dict[Path, File] = {}  # `**` finds a folder and its files, too
     for match in map(Path, matches):
-        if _holds_model(match):
+        if holds_model(match):
             files[match] = _listed(match)
         elif match.is_dir():
             files |= {child: _listed(child) for child in _walk(match)}
@@ -79,24 +79,49 @@ def _match(pattern: Path) -> Iterator[File]:
         yield files[path]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Files, and folders of models, into which it does not go: a run may be written beside the text it is of."""
+def _glob(pattern: Path) -> set[str]:
+    """What a pattern matches; of folders that several links lead to, `**` enters one, or it would never end."""
+    if "**" not in pattern.parts:
+        return set(glob.glob(str(pattern)))
+    place = pattern.parts.index("**")
+    before, after = Path(*pattern.parts[:place]), pattern.parts[place + 1 :] or ("*",)
+    tops = _glob(before) if glob.has_magic(str(before)) else {str(before)}
+    folders = [folder for top in tops for folder, _, _ in _folders(Path(top))]
+    return {match for folder in folders for match in _glob(Path(glob.escape(folder), *after))}
+
+
+def _folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each folder once, with the names of folders, which the caller may thin out, and files in it."""
     seen = set()  # a link may lead back to a folder above it
-    for parent, folders, names in os.walk(folder, followlinks=True):
+    for parent, folders, names in os.walk(top, followlinks=True, onerror=_refuse):
         real = os.path.realpath(parent)
-        below = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
-        models = [name for name in below if _holds_model(Path(parent, name))]
-        folders[:] = [name for name in below if name not in models]
+        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
         if real not in seen:
-            yield from (Path(parent, name) for name in sorted([*names, *models]))
+            yield parent, folders, names
         seen.add(real)
 
 
-def _holds_model(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in OF_MODELS)
+def _refuse(error: OSError) -> NoReturn:
+    raise InputError(
+        f"{error.filename} cannot be read: {error.strerror}.\nMend its permissions, or move it away to go without it."
+    ) from error
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files, and folders of models, into which it does not go: a run may be written beside the text it is of."""
+    for parent, folders, names in _folders(folder):
+        models = [name for name in folders if holds_model(Path(parent, name))]
+        folders[:] = [name for name in folders if name not in models]
+        yield from (Path(parent, name) for name in sorted([*names, *models]))
+
+
+def holds_model(folder: Path) -> bool:
+    return any(os.path.isfile(folder / name) for name in OF_MODELS)
 
 
 def _named(path: Path) -> File:
+    if not os.path.exists(path):
+        raise InputError(f"{path} is a link that leads to no file. Give the file itself.")
     if not path.is_file():  # a pipe can be read only once, and may never end
         raise InputError(f"{path} is not a regular file. Save its content to a file first.")
     format, compression = format_of(path)

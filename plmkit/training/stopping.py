@@ -1,0 +1,48 @@
+"""Stopping a run between two steps, so that it can be saved."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C, a polite kill and a closed terminal, so that the step under way can end.
+
+    A second Ctrl-C stops at once; under `nohup`, a closed terminal stops nothing.
+    """
+    noted: list[int] = []
+    terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if number == HANGUP:
+            leave(terminals)
+        noted.append(number)
+
+    stops = [signal.SIGINT, signal.SIGTERM]
+    if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:
+        stops.append(HANGUP)
+    try:
+        old = {number: signal.signal(number, note) for number in stops}
+    except ValueError:  # not the main thread: signals are somebody else's
+        old = {}
+    try:
+        yield lambda: bool(noted)
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def leave(terminals: list[int]) -> None:
+    """Write nowhere from now on: whatever is written to a terminal that is gone fails."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in terminals:
+            os.dup2(nowhere, number)
+        os.close(nowhere)
