@@ -188,6 +188,8 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
     config, family = read_config(folder, theirs)
     try:
         architecture = family.architecture(config, folder)
+    except InputError:
+        raise
     except (TypeError, ValueError, AttributeError, SettingError) as error:
         raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
     weights = our_weights(theirs, folder, family, architecture)

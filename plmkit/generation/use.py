@@ -139,6 +139,6 @@ def pseudo_logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]
     for text in texts:
         score = model.pseudo_score(text) if text.strip() else None
         found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
-        cut += (model.generator or model).cut if score else 0
+        cut += model.cut if score else 0
     model.cut = cut
     return found

@@ -205,7 +205,4 @@ def token_index(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> st
 
 def tell_cut(model: Model, rows: int, screen: Screen) -> None:
     if model.cut:
-        screen.say(
-            f"{model.cut:,} of {rows:,} texts are longer than {model.longest} tokens and lost their tail "
-            "(of a pair, the longer text first)."
-        )
+        screen.say(f"! {model.told_cut(rows)}")

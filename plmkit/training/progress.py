@@ -63,6 +63,13 @@ class Screen:
             self.say(f"{what}: {total / 1e6:,.1f} MB in {seconds:,.1f} s ({total / 1e6 / seconds:.1f} MB/s)")
 
     @contextmanager
+    def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar over rows; the function it gives takes how many more are done."""
+        with self.bar() as progress:
+            task = progress.add_task(what, total=total, status="")
+            yield lambda count: progress.advance(task, count)
+
+    @contextmanager
     def training(
         self, name: str = "training"
     ) -> Iterator[Callable[[Report, dict[str, float], float, dict[str, float]], None]]:
