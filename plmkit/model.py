@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plmkit.arguments import count, given, given_texts, one_text, text_or_pair
+from plmkit.arguments import count, one_text, text_or_pair
 from plmkit.data.batch import Batch, States
 from plmkit.data.reading.columns import listed
 from plmkit.data.vocabulary import MASK
@@ -20,6 +20,8 @@ from plmkit.generation.author import Author, author_of
 from plmkit.generation.likelihood import likelihood
 from plmkit.generation.row import Text as Written
 from plmkit.generation.writing import writing_of
+from plmkit.given import given, given_texts
+from plmkit.interop.pooling import MEAN, Pooling
 from plmkit.network import Network
 from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, frame_readings, readings_of
 from plmkit.tasks.kinds import Kind
@@ -75,15 +77,15 @@ class Model:
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
-        longest: int | None = None,
+        longest: int | None = None, pooling: Pooling = MEAN,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
-        self.kind, self.classes = kind, classes
+        self.kind, self.classes, self.pooling = kind, classes, pooling
         self.longest = longest or architecture.longest  # tokens in a row
         self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
-        self.cut = 0  # texts of the latest call that were longer than the model
+        self.cut, self.cut_at = 0, self.longest  # texts of the latest call that were longer, and than what
 
     def __repr__(self) -> str:
         size = sum(parameter.numel() for parameter in self.network.parameters())
@@ -152,7 +154,9 @@ class Model:
 
         Args:
             texts: A text, a pair of texts as a dict with `text_a` and `text_b`, or a list of texts and pairs.
-            level: "sentence" for one vector per text, "token" for one per token, special tokens left out.
+            level: "sentence" for one vector per text, as sentence-transformers makes it: by the folder's own pooling
+                (`modules.json`), otherwise the mean over all tokens, special ones included. "token" for one vector
+                per token, special ones left out.
             batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
             progress: Show a bar on stderr.
 
@@ -165,24 +169,54 @@ class Model:
         vectors = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
         self.warn_cut(len(vectors))
         if level == "sentence" and not asked.alone:
-            return np.stack(vectors) if vectors else np.zeros((0, self.architecture.width), dtype=np.float32)
+            return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
         return asked.answer(vectors)
 
     def vectors(
         self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
     ) -> list[np.ndarray]:
         """For each text its vector, or those of its tokens."""
-        rows = self.rows(texts)
+        by_token, longest = level == "token", self.longest
+        if not by_token:
+            self.check_pooling()
+            longest = min(longest, self.pooling.longest or longest)
+        pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
+        prompt = "" if by_token else self.pooling.prompt
+        rows = self.framed([[(prompt + text, other)] for text, other in pairs], longest)
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in self.batches(rows, batch_size, screen, "embedding"):
             states, batch = self.states([rows[number] for number in numbers])
-            framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
-            special = torch.tensor(framing, dtype=torch.long)
-            words = batch.visible & ~torch.isin(batch.tokens, special.to(self.device))
-            for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
-                chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()
-                vectors[number] = (chosen if level == "token" else chosen.mean(0)).numpy()
+            found = self.by_token(states, batch) if by_token else self.by_row(states, batch)
+            for number, vector in zip(numbers.tolist(), found, strict=True):
+                vectors[number] = vector.cpu().numpy()
         return vectors
+
+    @torch.inference_mode()
+    def by_row(self, states: States, batch: Batch) -> Tensor:
+        """(B, width) one vector a row."""
+        return self.pooling(states.hidden, batch.visible)
+
+    def by_token(self, states: States, batch: Batch) -> list[Tensor]:
+        """For each row the vectors of its tokens; of none, that of its first special one."""
+        framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
+        special = torch.tensor(framing, dtype=torch.long, device=self.device)
+        words = batch.visible & ~torch.isin(batch.tokens, special)
+        return [
+            hidden[mine if mine.any() else slice(0, 1)].float()
+            for hidden, mine in zip(states.hidden, words, strict=True)
+        ]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a sentence's vector has."""
+        return self.pooling.outputs(self.architecture.width)
+
+    def check_pooling(self) -> None:
+        if self.pooling.unknown:
+            raise PlmError(
+                f"{self.folder} makes its vectors with {', '.join(self.pooling.unknown)}, which cannot be computed "
+                "here.\nEmbed with sentence-transformers, or take vectors of tokens: --level token."
+            )
 
     def predict(self, texts: Any, *, batch_size: int | None = None, progress: bool = False) -> Any:
         """Predict the class of texts with probabilities, or a number.
@@ -367,8 +401,9 @@ class Model:
         """Texts as rows; how many did not fit is kept in `cut`."""
         return self.framed([[text_or_pair(row, number)] for number, row in enumerate(texts, start=1)])
 
-    def framed(self, asked: Sequence[Sequence[Reading]]) -> list[Framed]:
-        framed = frame_readings(asked, self.tokenizer, self.longest)
+    def framed(self, asked: Sequence[Sequence[Reading]], longest: int | None = None) -> list[Framed]:
+        self.cut_at = longest or self.longest
+        framed = frame_readings(asked, self.tokenizer, self.cut_at)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
 
@@ -394,7 +429,7 @@ class Model:
 
     def told_cut(self, texts: int) -> str:
         return (
-            f"{self.cut:,} of {texts:,} texts are longer than {self.longest} tokens and lost their tail "
+            f"{self.cut:,} of {texts:,} texts are longer than {self.cut_at} tokens and lost their tail "
             "(of a pair, the longer text first)."
         )
 

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,30 @@ from plmkit.interop.huggingface import (
     check_new,
     family_of,
     heads_of,
-    hub_logits,
+    hub_network,
+    hub_tokens,
     transformers_installed,
     write_huggingface,
 )
 from plmkit.loading import Parts, model_of, read_parts
-from plmkit.model import Model, Text
+from plmkit.model import Model
+from plmkit.tasks.framing import by_length
 from plmkit.training.progress import Screen
 
 FORMATS = ("huggingface",)
-TOLERANCE = 1e-4
-SENTENCES = ("The cat sat on the mat.", "今天天气很好，我们去公园散步。", "BERT was released in 2018 by Google.")
+TOLERANCE = 1e-4  # of the largest logit: those of a head that has learnt little are small
+TEXTS = (  # as real texts are: short and long, of several scripts, with capitals, accents, signs and stray blanks
+    "The cat sat on the mat.",
+    "今天天气很好，我们去公园散步。",
+    "BERT was released in 2018 by Google!",
+    "  Ça coûte 3,50 €…\tÜber-größe; naïve “quotes”, e-mail@example.com & 50% off  ",
+    "日本語とカタカナ、한국어, русский текст, हिन्दी, ไทย, עברית, 😀👍🏽",
+    "x",
+    "!",
+    "supercalifragilisticexpialidocious" * 8,
+    "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness. "
+    * 60,
+)
 
 
 def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, Any]:
@@ -52,24 +65,25 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     for net in nets:
         for head in sorted(heads_of(behind(net.weights, family))):
             screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it stays behind.")
+    if parts.pooling.unknown:
+        screen.say(
+            f"! sentence-transformers makes vectors of {model} with {', '.join(parts.pooling.unknown)}, which is left "
+            "behind: the new folder has none of its settings."
+        )
     with kept_if_sound(folder) as draft:
         write_huggingface(
             draft, parts.weights, parts.architecture, parts.tokenizer,
             vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
             classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
+            longest=task.length if task else parts.longest, pooling=parts.pooling,
         )  # fmt: skip
-        difference = compared(parts, nets, draft) if transformers_installed() else None
-        if difference is not None and not difference <= TOLERANCE:
-            raise CheckpointError(
-                f"{folder} is not written: transformers computes other logits with it: they differ by "
-                f"{difference:.2g}.\nPlease report this with the model's run.json."
-            )
-    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
-    if difference is None:
+        gap = compared(parts, nets, draft, folder) if transformers_installed() else None
+    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": gap is not None}
+    if gap is None:
         screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")
         return told
-    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
-    return {**told, "largest_difference": difference}
+    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {gap.worst:.1e}).")
+    return {**told, "largest_difference": gap.worst}
 
 
 @contextmanager
@@ -91,28 +105,65 @@ def kept_if_sound(folder: Path) -> Iterator[Path]:
         raise
 
 
-def compared(parts: Parts, nets: Sequence[Net], folder: Path) -> float:
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """How far two answers are apart at worst, and how large they are."""
+
+    worst: float = 0.0
+    size: float = 0.0
+
+    def __or__(self, other: "Gap") -> "Gap":
+        return Gap(worst=max(self.worst, other.worst), size=max(self.size, other.size))
+
+    @property
+    def is_rounding(self) -> bool:
+        return self.worst <= TOLERANCE * self.size
+
+
+def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> Gap:
     """The largest difference of any logit; what is compared is the model itself, or the part that a folder holds."""
     own = [replace(parts, architecture=net.architecture, weights=net.weights) if net.place else parts for net in nets]
-    return max(
-        largest_difference(model_of(part, device="cpu"), folder / net.place)
-        for part, net in zip(own, nets, strict=True)
-    )
+    found = Gap()
+    for part, net in zip(own, nets, strict=True):
+        model, place = model_of(part, device="cpu"), draft / net.place
+        check_reading(model, place, folder)
+        gap = largest_difference(model, place)
+        if not gap.is_rounding:
+            raise CheckpointError(
+                f"{folder} is not written: transformers computes other logits with it: they differ by {gap.worst:.2g}."
+                "\nPlease report this with the model's run.json."
+            )
+        found |= gap
+    return found
 
 
-def largest_difference(model: Model, folder: Path) -> float:
-    """Over all heads, on sentences with padding and a pair among them."""
-    texts: list[Text] = [*SENTENCES, (SENTENCES[0], SENTENCES[1])]
-    rows = model.rows(texts)
-    states, batch = model.states(rows)
-    worst = 0.0
-    for name, logits in hub_logits(folder, batch).items():
-        ours = head_logits(model, name, states, batch)
-        gap = (ours - logits).abs()
-        if gap.shape[:2] == batch.visible.shape:
-            gap = gap[batch.visible]  # what is computed at padding means nothing
-        worst = max(worst, float(gap.max()) if torch.isfinite(gap).all() else float("inf"))
-    return worst
+def check_reading(model: Model, place: Path, folder: Path) -> None:
+    """transformers cuts texts into the same tokens, framed the same, and ends them at the same length."""
+    theirs = hub_tokens(place, TEXTS, model.longest)
+    for text, row, tokens in zip(TEXTS, model.rows(TEXTS), theirs, strict=True):
+        if row.tokens.tolist() != tokens:
+            differs = len(row.tokens) != len(tokens)
+            found = f"{len(tokens)} tokens, not {len(row.tokens)}" if differs else "other tokens"
+            raise CheckpointError(
+                f"{folder} is not written: transformers reads {text[:40]!r} as {found}.\n"
+                "Please report this with the model's tokenizer."
+            )
+
+
+def largest_difference(model: Model, folder: Path) -> Gap:
+    """Over all heads, on texts with padding and a pair among them."""
+    rows = model.rows([*TEXTS, (TEXTS[0], TEXTS[-1])])
+    found, compute = Gap(), hub_network(folder)
+    for numbers in by_length(rows, 2):  # a large vocabulary has much to say of a long row
+        states, batch = model.states([rows[number] for number in numbers])
+        for name, logits in compute(batch).items():
+            ours = head_logits(model, name, states, batch)
+            gap = (ours - logits).abs()
+            if gap.shape[:2] == batch.visible.shape:
+                gap, ours = gap[batch.visible], ours[batch.visible]  # what is computed at padding means nothing
+            worst = float(gap.max()) if torch.isfinite(gap).all() else float("inf")
+            found |= Gap(worst=worst, size=float(ours.abs().max()))
+    return found
 
 
 @torch.inference_mode()
