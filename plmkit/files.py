@@ -38,13 +38,18 @@ def write_text(path: Path, text: str) -> None:
 
 def put_text(path: Path, text: str) -> None:
     """All of the file or none of it, for callers that have their own words for an error of the disk."""
+    with new_file(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A temporary file to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = unfinished(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield partial
+        flush(partial)
         os.replace(partial, path)
     finally:
         with suppress(OSError):

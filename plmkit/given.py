@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.arguments import kind_of
+from plmkit.data.reading.columns import Search, ignore
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.tasks.kinds import Kind
@@ -26,8 +27,8 @@ class Given:
 def given(values: Any, kind: Kind | None = None) -> Given:
     """Rows as texts, pairs or rows of a table: one, or any number of them; of a DataFrame, its text columns."""
     if is_frame(values):
-        table = table_of(values)
-        rows = rows_for(table, kind, labelled=False) if kind else plain_rows(table)
+        table, search = table_of(values), Search()
+        rows = rows_for(table, kind, search, ignore, labelled=False)[0] if kind else plain_rows(table, search, ignore)
         return Given(rows=[pair_of(row) for row in rows])
     if hasattr(values, "tolist"):  # an array of numpy, a Series of pandas
         values = values.tolist()
