@@ -107,15 +107,21 @@ def test_a_text_longer_than_a_batch_of_blanks_scores_the_same(model):
     assert math.isfinite(found.pseudo_log_probability)
 
 
-def test_a_sentence_vector_is_the_mean_of_its_token_vectors(model):
+def test_a_sentence_vector_is_the_mean_over_all_tokens_and_token_vectors_leave_out_the_special_ones(model):
     texts = ["the cat sees a house.", "我的狗很可爱。", ("a bird", "the sea")]
     by_token, by_text = model.embed(texts, level="token"), model.embed(texts)
     assert by_text.shape == (3, 32)
     assert by_text.dtype == np.float32
+    vocabulary = model.tokenizer.vocabulary
     for vectors, mean, text in zip(by_token, by_text, texts, strict=True):
-        words = text if isinstance(text, str) else " ".join(text)
-        assert vectors.shape == (len(model.tokenizer.encode(words)), 32)
-        np.testing.assert_allclose(vectors.mean(0), mean, atol=1e-6)
+        parts = [np.array(model.tokenizer.encode(part)) for part in ([text] if isinstance(text, str) else text)]
+        row = frame(parts[0], parts[1] if len(parts) > 1 else None, vocabulary, 64)
+        with torch.no_grad():
+            hidden = model.network.model(batch_of([row], vocabulary)).hidden[0].numpy()
+        assert len(hidden) == sum(map(len, parts)) + 1 + len(parts)
+        np.testing.assert_allclose(mean, hidden.mean(0), atol=1e-6)
+        words = ~np.isin(row.tokens, [vocabulary.cls, vocabulary.sep])
+        np.testing.assert_allclose(vectors, hidden[words], atol=1e-5)
 
 
 def test_vectors_do_not_depend_on_the_company_or_the_order(model):

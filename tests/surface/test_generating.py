@@ -86,7 +86,7 @@ def test_no_prompts_from_python_give_no_texts(model):
 def test_what_is_no_prompt_is_refused_without_the_name_of_another_verb(model, given, found):
     with pytest.raises(InputError) as caught:
         model.generate(given)
-    assert str(caught.value) == f"Give a list of texts, such as [text]; found {found}."
+    assert str(caught.value) == f"Give a text or a list of texts; found {found}."
 
 
 def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model):
