@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plmkit.arguments import kind_of
 from plmkit.errors import InputError
-from plmkit.files import write_json
+from plmkit.files import read_json, write_json
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 MODULES, CONFIG, WEIGHTS = "modules.json", "config.json", "model.safetensors"
@@ -145,7 +145,7 @@ def check_widths(folder: Path, layers: Sequence[Dense], width: int) -> None:
 
 def modules_of(folder: Path) -> list[tuple[str, Path]]:
     """The kind of each module in order, and where its settings are."""
-    found = read(folder / MODULES, list)
+    found = listed_in(folder / MODULES)
     named = [
         part for part in found if isinstance(part, dict) and all(type(part.get(k)) is str for k in ("type", "path"))
     ]
@@ -156,7 +156,7 @@ def modules_of(folder: Path) -> list[tuple[str, Path]]:
 
 
 def modes_in(folder: Path) -> tuple[str, ...]:
-    settings = read(folder / CONFIG, dict)
+    settings = read_json(folder / CONFIG)
     said = settings.get("pooling_mode") or [mode for mode, switch in MODES.items() if settings.get(switch)]
     modes = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list) else ()
     if wrong := [mode for mode in modes if mode not in MODES]:
@@ -166,7 +166,7 @@ def modes_in(folder: Path) -> tuple[str, ...]:
 
 def dense_in(folder: Path) -> Dense | None:
     """The layer, if it is one of those that can be computed; its weights are never unpickled."""
-    settings = read(folder / CONFIG, dict)
+    settings = read_json(folder / CONFIG)
     activation = settings.get("activation_function", "torch.nn.modules.activation.Tanh")
     elsewhere = any(
         settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")
@@ -202,16 +202,16 @@ def prompt_of(folder: Path) -> str:
 
 
 def settings_of(path: Path) -> dict[str, Any]:
-    return read(path, dict) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
 
 
-def read(path: Path, kind: type) -> Any:
+def listed_in(path: Path) -> list[Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {error}. Copy it again.") from error
-    if not isinstance(found, kind):
-        raise InputError(f"{path} holds {kind_of(found)}, not a {kind.__name__} of settings.")
+    if not isinstance(found, list):
+        raise InputError(f"{path} holds {kind_of(found)}, not a list of modules.")
     return found
 
 

@@ -132,8 +132,8 @@ class Tokenizer:
         names = {theirs: roles[role] for role, theirs in files.THEIR_ROLES.items() if role in roles}
         if self.vocabulary.cls == MISSING and "end" in roles:
             names["bos_token"] = roles["end"]  # a text begins where another ended
-            if padded:
-                names.setdefault("pad_token", roles["end"])
+        if padded and self.vocabulary.pad == MISSING != self.vocabulary.end:
+            names["pad_token"] = self.vocabulary.tokens[self.vocabulary.end]
         segments = ["token_type_ids"] if self.vocabulary.second and self.vocabulary.cls != MISSING else []
         config = {
             # Reads tokenizer.json as it is; BertTokenizer would give up words of more than 100 characters.

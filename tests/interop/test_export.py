@@ -13,6 +13,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
+    GPT2ForSequenceClassification,
     pipeline,
 )
 
@@ -138,6 +139,45 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
     model.longest = 40
     longer = model.predict(ODD)
     assert max(abs(a.probabilities["bad"] - b.probabilities["bad"]) for a, b in zip(ours, longer, strict=True)) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def tuned_gpt2(made, gpt2, rows_file):
+    """That GPT-2 after fine-tuning here."""
+    order = Order(
+        model=gpt2, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
+        task=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
+    )  # fmt: skip
+    finetune(order, Screen())
+    return order.out
+
+
+@pytest.fixture(scope="module")
+def foreign_gpt2(made, gpt2):
+    """The same after fine-tuning elsewhere: without a frame, and without padding of its own."""
+    torch.manual_seed(5)
+    shutil.copytree(gpt2, made / "foreign-gpt2")
+    config = AutoConfig.from_pretrained(gpt2, num_labels=2, id2label={0: "bad", 1: "good"})
+    GPT2ForSequenceClassification(config).save_pretrained(made / "foreign-gpt2")
+    return made / "foreign-gpt2"
+
+
+@pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning")
+@pytest.mark.parametrize("which", ["tuned_gpt2", "foreign_gpt2"])
+def test_a_gpt2_classifier_exports_with_padding_so_that_texts_go_in_batches(which, request, plm, tmp_path):
+    model = plmkit.load(request.getfixturevalue(which), device="cpu")
+    ran = plm("export", model.folder, tmp_path / "out")
+    assert ran.code == 0, ran.err
+    texts = [*ODD, "the sea!", "the sea"]
+    judge = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
+    theirs = judge(texts, truncation=True, batch_size=8)
+    alone = [judge(text, truncation=True)[0] for text in texts]
+    for ours, found, single in zip(model.predict(texts), theirs, alone, strict=True):
+        assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in found}, abs=1e-5)
+        assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in single}, abs=1e-5)
+    again = plmkit.load(tmp_path / "out", device="cpu").predict(texts)
+    for ours, back in zip(model.predict(texts), again, strict=True):
+        assert back.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
 
 
 def test_a_tokenizer_that_cuts_elsewhere_fails_loudly(short, plm, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_a_folder_without_modules_has_the_mean_over_all_tokens_as_theirs_has(hub
     np.testing.assert_allclose(model.embed(TEXTS[0]), hidden.mean(0).numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("which", ["pretrained", "finetuned", "hub_folder"])
+@pytest.mark.parametrize("which", ["pretrained", "finetuned", "hub_folder", "gpt2", "roberta", "xlnet"])
 def test_an_exported_folder_gives_them_our_vectors(which, request, plm, tmp_path):
     folder = request.getfixturevalue(which)
     assert plm("export", folder, tmp_path / "out").code == 0
