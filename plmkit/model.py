@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plmkit.arguments import count, one_text, text_or_pair
 from plmkit.data.batch import Batch, States
-from plmkit.data.reading.columns import listed
+from plmkit.data.reading.cells import is_blank, listed
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
 from plmkit.generation.author import Author, author_of
@@ -202,8 +202,8 @@ class Model:
         special = torch.tensor(framing, dtype=torch.long, device=self.device)
         words = batch.visible & ~torch.isin(batch.tokens, special)
         return [
-            hidden[mine if mine.any() else slice(0, 1)].float()
-            for hidden, mine in zip(states.hidden, words, strict=True)
+            hidden[mine if mine.any() else shown.nonzero()[:1, 0]].float()
+            for hidden, mine, shown in zip(states.hidden, words, batch.visible, strict=True)
         ]
 
     @property
@@ -240,22 +240,25 @@ class Model:
     def predictions(
         self, rows: Sequence[Text], batch_size: int | None = None, screen: Screen | None = None
     ) -> list[Prediction]:
-        """A class with probabilities, or a number, for each row."""
+        """A class with probabilities, or a number, for each row; nothing for one without text."""
         head = self.needs("label", "predict")
         assert self.kind is not None
         asked = [self.asked(row, number) for number, row in enumerate(rows, start=1)]
-        framed = self.framed(asked)
-        self.check_pairs(framed)
-        answers: list[Tensor] = [torch.zeros(0)] * len(framed)
+        filled = [
+            number for number, row in enumerate(asked) if not any(is_blank(part) for part in row[0] if part is not None)
+        ]
+        framed = self.framed([asked[number] for number in filled])
+        predictions = [Prediction(label=None)] * len(asked)
         length = self.longest if head.pooling == "concat" else None
         for numbers in self.batches(framed, batch_size, screen, "predicting"):
             states, batch = self.states([framed[number] for number in numbers], length, head.wants)
             with torch.inference_mode():
                 found = head.answers(states, batch).float()
                 found = found if self.kind.numeric else found.softmax(-1)
-            for number, answer in zip(numbers.tolist(), found.cpu(), strict=True):
-                answers[number] = answer
-        return [self.prediction(row, answer.tolist()) for row, answer in zip(asked, answers, strict=True)]
+            for place, answer in zip(numbers.tolist(), found.tolist(), strict=True):
+                number = filled[place]
+                predictions[number] = self.prediction(asked[number], answer)
+        return predictions
 
     def asked(self, row: Text, number: int) -> list[Reading]:
         """How the model's task reads a row."""
@@ -267,20 +270,14 @@ class Model:
                 if self.kind.readings == "each"
                 else f"{self.folder} does not choose, but row {number} has choices."
             )
-        return readings_of(*text_or_pair(row, number), tuple(choices or ()), self.kind)
-
-    def check_pairs(self, rows: Sequence[Framed]) -> None:
-        """A model that learnt from pairs is asked about pairs, and one that did not is not."""
-        assert self.kind is not None
-        for number, row in enumerate(rows, start=1):
-            if self.kind.paired not in (None, row.second < len(row.tokens)):
-                wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
-                raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
+        text, other = text_or_pair(row, number)
+        if not choices and self.kind.paired not in (None, other is not None):
+            wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
+            raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
+        return readings_of(text, other, tuple(choices or ()), self.kind)
 
     def prediction(self, row: Sequence[Reading], answer: list[float]) -> Prediction:
         assert self.kind is not None
-        if any(is_blank(text) for text in row[0]):
-            return Prediction(label=None)
         if self.kind.readings == "each":
             return chosen([str(choice) for _, choice in row], answer)
         if self.kind.numeric:
@@ -477,7 +474,3 @@ def chosen(choices: Sequence[str], answer: Sequence[float]) -> Prediction:
     probabilities = dict(zip(choices, answer, strict=False))  # a row may have fewer than the batch
     best = max(probabilities, key=probabilities.__getitem__)
     return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
-
-
-def is_blank(text: str | None) -> bool:
-    return text is not None and not text.strip()

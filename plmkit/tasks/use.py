@@ -112,17 +112,15 @@ def embed_file(
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
     tell_cut(model, len(rows), screen)
-    told: dict[str, Any] = {"rows": len(rows), "width": width}
     tokens = tokens_of(model, pairs, vectors) if by_token else None
-    told |= {"tokens": sum(map(len, vectors))} if by_token else {}
+    number = sum(map(len, vectors)) if by_token else len(vectors)
+    told = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
     if out is None:
         return {**told, **({"names": tokens} if by_token else {}), "vectors": [part.tolist() for part in vectors]}
-    if index:
-        write_text(index, token_index(tokens or []))
+    if index and tokens is not None:
+        write_text(index, token_index(tokens))
     write_vectors(out, table, vectors, tokens)
-    number, which = sum(map(len, vectors)) if by_token else len(vectors), ""
-    if index:
-        which = f", and the tokens that they belong to, to {index}"
+    which = f", and the tokens that they belong to, to {index}" if index else ""
     screen.say(f"{number:,} vectors of {width} numbers written to {out}{which}.")
     return {"out": str(out), **told, **({"index": str(index)} if index else {})}
 
@@ -130,13 +128,14 @@ def embed_file(
 def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: list[list[str]] | None) -> None:
     """One array; or, as Parquet, the rows with their vectors, or with their tokens and the vectors of these."""
     if out.suffix == ".parquet":
-        if tokens:
-            cells = [[mine, list(part)] for mine, part in zip(tokens, vectors, strict=True)]
-            beside(table, ["tokens", "vectors"], cells).write(out)
+        if tokens is None:
+            sheet = beside(table, ["vector"], [[vector] for vector in vectors])
         else:
-            beside(table, ["vector"], [[vector] for vector in vectors]).write(out)
+            cells = [[mine, list(part)] for mine, part in zip(tokens, vectors, strict=True)]
+            sheet = beside(table, ["tokens", "vectors"], cells)
+        sheet.write(out)
         return
-    array = np.concatenate(vectors) if tokens else np.stack(vectors)
+    array = np.stack(vectors) if tokens is None else np.concatenate(vectors)
     with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
         # not np.save, which says of a full disk: 96000 requested and 15328 written
         np.lib.format.write_array_header_1_0(opened, np.lib.format.header_data_from_array_1_0(array))

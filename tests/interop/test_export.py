@@ -243,7 +243,7 @@ def test_an_export_that_is_interrupted_while_it_compares_leaves_nothing(pretrain
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting, "largest_difference", interrupted)
+    monkeypatch.setattr(exporting, "gaps_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         exporting.export(pretrained, tmp_path / "out", "huggingface", Screen())
     assert list(tmp_path.iterdir()) == []
