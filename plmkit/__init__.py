@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from plmkit.loading import load
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """`plmkit.load` brings torch along, which takes seconds: only when asked for."""
     if name == "load":

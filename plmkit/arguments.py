@@ -1,7 +1,7 @@
 """What callers from Python hand over, looked at before it is used: a mistake gets a sentence, not a traceback."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,6 @@ def one_text(value: Any, verb: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{verb} takes one text, a str; found {kind_of(value)}.")
     return value
-
-
-def many_texts(values: Any) -> list[Any]:
-    """Rows: texts, pairs, or rows of a table, in any order that can be walked through."""
-    if isinstance(values, str | Mapping):
-        raise InputError(f"Give a list of texts, even of one: [text]; found {kind_of(values)}.")
-    if isinstance(values, bytes) or not isinstance(values, Iterable):
-        raise InputError(f"Give a list of texts, such as [text]; found {kind_of(values)}.")
-    return list(values)
 
 
 def text_or_pair(row: Any, number: int) -> tuple[str, str | None]:

@@ -1,8 +1,12 @@
 """The verbs of `plm`: parse, call, print. What is slow to import is imported by the verb that needs it."""
 
+import errno
 import json
 import math
+import os
+import re
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -26,8 +30,18 @@ def examples(*commands: str) -> str:
     return "\n\n".join(f"{'Or: ' if number else 'Example: '}{command}" for number, command in enumerate(commands))
 
 
+def recipe_names(typed: str) -> list[str]:
+    """For the shell to complete; read, not imported, for torch would take seconds at every Tab."""
+    table = (Path(__file__).parent / "catalogue.py").read_text(encoding="utf-8")
+    names = re.findall(r'^    "([\w.-]+)": ', table, re.MULTILINE)
+    return [name for name in names if name.startswith(typed)]
+
+
+def task_names(typed: str) -> list[tuple[str, str]]:
+    return [(name, kind.summary) for name, kind in KINDS.items() if name.startswith(typed)]
+
+
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,6 +53,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages and no progress, only warnings.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,6 +62,7 @@ Sets = Annotated[
         help="Change a setting, as in schedule.rate=1e-3; may be repeated. `plm recipes RECIPE` shows them all.",
     ),
 ]
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk or a device
 CORPUS = "Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs"
 TokenizerFile = Annotated[
     Path | None,
@@ -58,7 +74,13 @@ TokenizerFile = Annotated[
 ModelDir = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A run folder, a Hugging Face folder, or a name on its hub.")
 ]
-RowsFile = Annotated[Path, typer.Argument(metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file.")]
+Rows = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="TSV, CSV, JSONL, Parquet or text file; or - for lines from stdin; or a text as it stands."
+    ),
+]
+TableOut = Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv, .jsonl or .parquet) instead of stdout.")]
 TextColumn = Annotated[
     str | None,
     typer.Option(
@@ -104,12 +126,20 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="plm", standalone_mode=False)
+        sys.stdout.flush()
     except PlmError as error:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:
+        forget_output()
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        forget_output()
+        what = error.filename or "What is printed"
+        fail(f"{what} cannot be written: {error.strerror}. Free some space, or write elsewhere.")
     except Exception as error:
         if is_out_of_memory(error):
             fail("The memory of this machine is used up. Give less at once, or take a smaller model.")
@@ -120,6 +150,12 @@ def main() -> None:
     if code == 130:
         print("plm: stopped.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def forget_output() -> None:
+    """What is still to be printed has nowhere to go, and Python would try once more at its end."""
+    with suppress(OSError, ValueError):  # a stdout that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str) -> NoReturn:
@@ -144,8 +180,12 @@ def common(
 
 @app.command(epilog=examples("plm recipes", "plm recipes bert-mini"))
 def recipes(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one with all its settings.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this one with all its settings.", autocompletion=recipe_names),
+    ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List all recipes, or show one: its five choices, paper, sizes and exact parameter count."""
     from plmkit import show
@@ -163,7 +203,10 @@ def recipes(
 )
 def doctor(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
-    recipe: Annotated[str, typer.Option(help="The recipe whose training examples to count and show.")] = "bert-mini",
+    recipe: Annotated[
+        str,
+        typer.Option(help="The recipe whose training examples to count and show.", autocompletion=recipe_names),
+    ] = "bert-mini",
     tokenizer: TokenizerFile = None,
     text: TextColumn = None,
     no_header: NoHeader = False,
@@ -177,6 +220,7 @@ def doctor(
         ),
     ] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Check a corpus before training: what it holds, what is wrong with it, what the model will see."""
     if verify:
@@ -191,7 +235,7 @@ def doctor(
     from plmkit.training.prepare import prepare
 
     settings = reading(settle(find(recipe), sets or []), text, no_header)
-    material = prepare(settings, corpus, None, seed, screen(), tokenizer=tokenizer)
+    material = prepare(settings, corpus, None, seed, screen(quiet), tokenizer=tokenizer)
     diagnosis = diagnose(material, settings.recipe)
     if as_json:
         print_json(diagnosis.as_json())
@@ -207,7 +251,10 @@ def doctor(
     ),
 )
 def pretrain(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A name that `plm recipes` lists.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", help="A name that `plm recipes` lists.", autocompletion=recipe_names),
+    ],
     corpus: Annotated[
         list[str] | None,
         typer.Argument(metavar="[CORPUS...]", help=f"{CORPUS}; none: documentation on this machine."),
@@ -231,6 +278,7 @@ def pretrain(
     extend: Annotated[bool, typer.Option("--extend", help="Go on with a finished run, for the budget given.")] = False,
     sets: Sets = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Pretrain a recipe on your text. Ctrl-C saves the run, and the same command goes on with it."""
     from plmkit import show
@@ -251,7 +299,7 @@ def pretrain(
         valid=valid,
         extend=extend,
     )
-    about = train(order, screen())
+    about = train(order, screen(quiet))
     if about["state"] != "finished":
         raise typer.Exit(130)
     if as_json:
@@ -268,7 +316,12 @@ def pretrain(
 )
 def finetune(
     model: ModelDir,
-    task: Annotated[str, typer.Option(help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".")],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".", autocompletion=task_names
+        ),
+    ],
     train: Annotated[
         Path,
         typer.Option(
@@ -299,6 +352,7 @@ def finetune(
         ),
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fine-tune a model on labelled rows."""
     from plmkit import show
@@ -313,7 +367,7 @@ def finetune(
         task=settings, machine=machine, seed=seed, seeds=seeds,
         columns=columns_of(text, text_a, text_b, label, no_header),
     )  # fmt: skip
-    about = train_task(order, screen())
+    about = train_task(order, screen(quiet))
     if as_json:
         print_json({"out": str(order.out), **about["result"]})
     else:
@@ -342,13 +396,14 @@ def evaluate(
         typer.Option(help="Plain text: the longest distance that a Transformer-XL tells apart; its own by default."),
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
     from plmkit import show
     from plmkit.evaluation import can_be_read, evaluate_text
     from plmkit.tasks.use import evaluate_file
 
-    loaded, columns = opened(model), columns_of(text, text_a, text_b, label, no_header)
+    loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     if can_be_read(loaded):
         if given := [name for name in ("text_a", "text_b", "label") if getattr(columns, name) is not None]:
             option = f"--{given[0].replace('_', '-')}"
@@ -356,10 +411,12 @@ def evaluate(
                 f"{model} is not fine-tuned: it is scored on plain text, so {option} would change nothing."
             )
         scores = vars(
-            evaluate_text(loaded, file, stride=stride, memory=memory, clamp=clamp, columns=columns, say=screen().say)
+            evaluate_text(
+                loaded, file, stride=stride, memory=memory, clamp=clamp, columns=columns, say=screen(quiet).say
+            )
         )
         if not scores["comparable"]:
-            screen().say(
+            screen(quiet).say(
                 "! The tokenizer drops something of this text (case, accents, or words it does not know), which the "
                 "model need not say.\n  Compare its bits a character and a byte only with models that drop the same."
             )
@@ -368,29 +425,36 @@ def evaluate(
             f"--stride, --memory and --clamp are for plain text; {model} does not say text from left to right."
         )
     else:
-        scores = evaluate_file(loaded, file, screen(), columns)
+        scores = evaluate_file(loaded, file, screen(quiet), columns)
     if as_json:
         print_json(scores)
     else:
         show.scores(scores)
 
 
-@app.command(epilog=examples("plm predict runs/mine-reviews new.txt --out answers.tsv"))
+@app.command(
+    epilog=examples(
+        "plm predict runs/mine-reviews new.txt --out answers.tsv",
+        'plm predict runs/mine-reviews "I liked it"',
+        "grep soup new.txt | plm predict runs/mine-reviews - --json",
+    ),
+)
 def predict(
     model: ModelDir,
-    file: RowsFile,
-    out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    file: Rows,
+    out: TableOut = None,
     text: TextColumn = None,
     text_a: FirstColumn = None,
     text_b: SecondColumn = None,
     no_header: NoHeader = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Predict classes with probabilities, or numbers, for the rows of a file."""
     from plmkit.tasks.use import predict_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
-    predict_file(opened(model), file, out, screen(), as_json=as_json, columns=columns)
+    predict_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
 
 
 @app.command(epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'))
@@ -399,11 +463,12 @@ def fill(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A text with one or more [MASK].")],
     top: Annotated[int, typer.Option(min=1, help="How many ways to fill each blank.")] = 5,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fill the blanks in a text."""
     from plmkit import show
 
-    blanks = opened(model).fill(text, top=top)
+    blanks = opened(model, quiet).fill(text, top=top)
     if as_json:
         print_json({"text": text, "blanks": [[vars(candidate) for candidate in blank] for blank in blanks]})
     else:
@@ -443,6 +508,7 @@ def generate(
     n: Annotated[int, typer.Option("--n", help="Texts for each prompt.")] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.")] = 0,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Let a left-to-right model (GPT, LSTM, Transformer-XL, XLNet) go on with a text, shown as it is written."""
     from plmkit.generation.use import prompts_of, write_texts
@@ -453,25 +519,26 @@ def generate(
         stop=tuple(stop or ()), n=n, seed=seed,
     )  # fmt: skip
     given = prompts_of(prompts or [], file)
-    write_texts(opened(model), given, writing, screen(), as_json=as_json)
+    write_texts(opened(model, quiet), given, writing, screen(quiet), as_json=as_json)
 
 
 @app.command(epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"))
 def score(
     model: ModelDir,
-    file: RowsFile,
-    out: Annotated[Path | None, typer.Option(help="Write here (.tsv, .csv or .jsonl) instead of stdout.")] = None,
+    file: Rows,
+    out: TableOut = None,
     text: TextColumn = None,
     text_a: FirstColumn = None,
     text_b: SecondColumn = None,
     no_header: NoHeader = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tell how likely a model finds each text; of a masked model, by its pseudo-likelihood."""
     from plmkit.generation.use import score_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
-    score_file(opened(model), file, out, screen(), as_json=as_json, columns=columns)
+    score_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
 
 
 @app.command(
@@ -516,6 +583,7 @@ def prompt(
     limit: Annotated[int | None, typer.Option(help="Ask so many rows at most.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the demonstrations, and summaries.")] = 0,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
     from plmkit import show
@@ -527,25 +595,39 @@ def prompt(
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
     columns = columns_of(text, text_a, text_b, label, no_header)
-    asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen().say)
-    told = as_told(ask(opened(model).author, asked, shown, prompting))
+    asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen(quiet).say)
+    told = as_told(ask(opened(model, quiet).author, asked, shown, prompting))
     if told["shots"] < shots:
-        screen().say(f"Only {told['shots']} of {shots} demonstrations fit into the model's context.")
+        screen(quiet).say(f"! Only {told['shots']} of {shots} demonstrations fit into the model's context.")
     if as_json:
         print_json(told)
     else:
         show.answers(told)
 
 
-@app.command(epilog=examples("plm embed runs/mine texts.txt --out vectors.npy"))
+@app.command(
+    epilog=examples(
+        "plm embed runs/mine texts.txt --out vectors.npy",
+        "plm embed runs/mine reviews.csv --out vectors.parquet",
+        'plm embed runs/mine "a text"',
+    ),
+)
 def embed(
     model: ModelDir,
-    file: RowsFile,
-    out: Annotated[Path | None, typer.Option(help="A .npy file for the vectors.")] = None,
+    file: Rows,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write here: .npy for the vectors alone, .parquet for the rows with them. Vectors of a text or of "
+            "stdin are otherwise printed as JSON."
+        ),
+    ] = None,
     level: Annotated[
         str,
         typer.Option(
-            help="sentence: one vector a row. token: one a token; a .jsonl file beside --out says which is whose."
+            help="sentence: one vector per row, by the pooling of a sentence-transformers folder, otherwise the mean "
+            "over all tokens, special ones included. token: one per token; a .jsonl file beside .npy says which is "
+            "whose."
         ),
     ] = "sentence",
     text: TextColumn = None,
@@ -553,13 +635,17 @@ def embed(
     text_b: SecondColumn = None,
     no_header: NoHeader = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Turn texts into vectors."""
+    """Turn texts into vectors, as sentence-transformers does."""
+    from plmkit.tasks.asked import is_file
     from plmkit.tasks.use import embed_file
 
+    if out is None and not as_json and is_file(file):
+        raise SettingError("--out is missing: name a file for the vectors, as in --out vectors.npy, or add --json.")
     columns = columns_of(text, text_a, text_b, None, no_header)
-    told = embed_file(opened(model), file, needed(out), level, screen(), columns)
-    if as_json:
+    told = embed_file(opened(model, quiet), file, out, level, screen(quiet), columns)
+    if as_json or out is None:
         print_json(told)
 
 
@@ -569,11 +655,12 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     format: Annotated[str, typer.Option(help="huggingface.")] = "huggingface",
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a model as a folder that other tools open, and check that they compute the same."""
     from plmkit.interop.export import export as write
 
-    told = write(model, folder, format, screen())
+    told = write(model, folder, format, screen(quiet))
     if as_json:
         print_json(told)
 
@@ -595,11 +682,12 @@ def import_(
         ),
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read a model as its authors published it; every command takes the new folder."""
     from plmkit.interop.importing import import_model
 
-    told = import_model(folder, format, needed(out), screen())
+    told = import_model(folder, format, needed(out), screen(quiet))
     if as_json:
         print_json(told)
 
@@ -610,26 +698,27 @@ def demo(
     minutes: Annotated[float, typer.Option(help="How long to pretrain at most.")] = 2.5,
     seed: Annotated[int, typer.Option(help="Another seed, another draw.")] = 0,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Pretrain a small BERT on text that is on this machine, fine-tune it, and see what that was worth."""
     from plmkit import show
     from plmkit.demo import demo as run
 
     positive("--minutes", minutes)
-    told = run(out, minutes, seed, screen())
+    told = run(out, minutes, seed, screen(quiet))
     if as_json:
         print_json(told)
     else:
         show.demo(told)
 
 
-def opened(model: Path) -> "Model":
+def opened(model: Path, quiet: bool) -> "Model":
     """The model in the folder, and as many threads to compute with as there are free cores."""
     from plmkit.loading import load
     from plmkit.training.threads import Threads
 
     loaded = load(model)
-    Threads(None, screen().say)
+    Threads(None, screen(quiet).say)
     return loaded
 
 
@@ -645,10 +734,10 @@ def verify_folders(folders: list[str], as_json: bool) -> None:
         raise typer.Exit(2)
 
 
-def screen() -> "Screen":
+def screen(quiet: bool) -> "Screen":
     from plmkit.training.progress import Screen
 
-    return Screen()
+    return Screen(quiet=quiet)
 
 
 def columns_of(

@@ -10,8 +10,8 @@ class PlmError(Exception):
     """An error that the user can mend; the command line prints it and exits with code 2."""
 
 
-class InputError(PlmError):
-    """A file that cannot be read, or whose content cannot be used."""
+class InputError(PlmError, ValueError):
+    """A file or an argument that cannot be read, or whose content cannot be used."""
 
 
 class SettingError(PlmError):
@@ -28,6 +28,10 @@ class FolderError(PlmError):
 
 class CheckpointError(PlmError):
     """A checkpoint or weights file that is damaged, or of another model."""
+
+
+class TruncationWarning(UserWarning):
+    """Texts were longer than the model reads, and lost their tail."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -59,6 +59,8 @@ def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
         if path.exists() and not path.is_file():  # a device or a pipe might never end
             raise InputError(f"{path} is not a file. Copy it again from where it came.")
         found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except RecursionError as error:

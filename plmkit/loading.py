@@ -12,7 +12,8 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
 from plmkit.interop.hub import find_model
-from plmkit.interop.huggingface import class_in, our_weights, read_config, unused_head
+from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
+from plmkit.interop.pooling import MEAN, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.manifest import check
 from plmkit.model import Model
@@ -54,6 +55,8 @@ class Parts:
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
     step: int | None = None  # of the checkpoint, where the run is not finished
+    longest: int | None = None  # tokens in a row, where that is fewer than the architecture reads
+    pooling: Pooling = MEAN  # how its tokens' vectors become a sentence's
 
     @property
     def vocabulary_size(self) -> int:
@@ -81,7 +84,8 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         folder=parts.folder,
         kind=task.kind if task else None,
         classes=task.classes if task else (),
-        longest=task.length if task else parts.architecture.longest,
+        longest=task.length if task else parts.longest,
+        pooling=parts.pooling,
         device=choose_device(device),
     )
 
@@ -194,6 +198,8 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
     config, family = read_config(folder, theirs)
     try:
         architecture = family.architecture(config, folder)
+    except InputError:
+        raise
     except (TypeError, ValueError, AttributeError, SettingError) as error:
         raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
     weights = our_weights(theirs, folder, family, architecture)
@@ -205,6 +211,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
         folder=folder, architecture=architecture, weights=weights, model_type=family.MODEL_TYPE,
         tokenizer=load_tokenizer(folder, getattr(architecture, "needs", None)),
         task=foreign_task(folder, config, weights, architecture),
+        longest=length_in(folder, architecture.longest), pooling=read_pooling(folder, architecture.width) or MEAN,
     )  # fmt: skip
 
 
@@ -221,7 +228,8 @@ def foreign_task(
     numeric = outputs == 1 or config.get("problem_type") == "regression"
     kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
     classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
-    return Task(kind=kind, classes=classes, pooling="first", length=architecture.longest)
+    length = length_in(folder, architecture.longest) or architecture.longest
+    return Task(kind=kind, classes=classes, pooling="first", length=length)
 
 
 def network_of(parts: Parts) -> Network:

@@ -1,5 +1,6 @@
 """A trained model, ready to use: fill blanks, embed, predict, generate, score."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,18 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plmkit.arguments import count, many_texts, one_text, text_or_pair
+from plmkit.arguments import count, one_text, text_or_pair
 from plmkit.data.batch import Batch, States
+from plmkit.data.reading.cells import is_blank, listed
 from plmkit.data.vocabulary import MASK
-from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
 from plmkit.generation.author import Author, author_of
-from plmkit.generation.likelihood import Likelihood, likelihood
+from plmkit.generation.likelihood import likelihood
 from plmkit.generation.row import Text as Written
 from plmkit.generation.writing import writing_of
+from plmkit.given import given, given_texts
+from plmkit.interop.pooling import MEAN, Pooling
 from plmkit.network import Network
 from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, frame_readings, readings_of
 from plmkit.tasks.kinds import Kind
 from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.progress import Screen
 
 Text = str | tuple[str, str] | Mapping[str, Any]
 
@@ -37,9 +42,9 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A class with its probability and those of all classes, or a number."""
+    """A class with its probability and those of all classes, or a number; of a blank text, nothing."""
 
-    label: str | float
+    label: str | float | None
     probability: float | None = None
     probabilities: dict[str, float] | None = None
 
@@ -54,28 +59,65 @@ class Score:
 
 
 class Model:
-    """A network with its tokenizer; `plmkit.load(DIR)` makes one."""
+    """A trained network with its tokenizer; `plmkit.load(DIR)` makes one.
+
+    `fill`, `embed`, `predict`, `score` and `generate` take one text and give one answer, or take a list of texts (an
+    array, a Series, or a DataFrame with a text column) and give a list of answers in its order. Texts that are longer
+    than the model reads lose their tail, with a `TruncationWarning`; `cut` says how many did in the latest call.
+
+    Attributes:
+        folder: Where it was loaded from.
+        architecture: The settings of the network, such as `layers` and `width`.
+        tokenizer: Text to tokens and back.
+        classes: What `predict` chooses from; empty where it predicts numbers, or nothing.
+        longest: How many tokens of a text it reads, special ones included.
+        device: Where it computes.
+    """
 
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
-        longest: int | None = None,
+        longest: int | None = None, pooling: Pooling = MEAN,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
-        self.kind, self.classes = kind, classes
+        self.kind, self.classes, self.pooling = kind, classes, pooling
         self.longest = longest or architecture.longest  # tokens in a row
         self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
-        self.cut = 0  # texts of the latest call that were longer than the model
+        self.cut, self.cut_at = 0, self.longest  # texts of the latest call that were longer, and than what
+
+    def __repr__(self) -> str:
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        shape = f"{self.architecture.layers} layers of width {self.architecture.width}"
+        task = "pretrained"
+        if self.kind:
+            answers = listed(self.classes) if self.classes else "a number" if self.kind.numeric else "its choices"
+            task = f"{self.kind.name}: {answers}"
+        return (
+            f"<Model {self.folder}: {type(self.architecture).__name__}, {shape}, {size:,} parameters, "
+            f"{len(self.tokenizer.vocabulary):,} tokens in the vocabulary, {task}>"
+        )
+
+    def fill(self, text: Any, top: int = 5) -> Any:
+        """Fill the blanks of a text.
+
+        Args:
+            text: A text with one or more [MASK], or a list of such texts; the tokenizer's own mask will do too.
+            top: How many ways to fill each blank.
+
+        Returns:
+            For each blank a list of `Candidate`, likeliest first: `token`, `probability`, and `text`, the whole text
+            with this blank filled. Of a list of texts, a list of these.
+        """
+        count(top, "top", "how many ways to fill a blank")
+        texts = given_texts(text)
+        return texts.answer([self.filled_blanks(one, top) for one in texts.rows])
 
     @torch.inference_mode()
-    def fill(self, text: str, top: int = 5) -> list[list[Candidate]]:
-        """For each [MASK] in the text, the likeliest tokens, best first; the tokenizer's own mask will do too."""
-        one_text(text, "model.fill")
-        count(top, "top", "how many ways to fill a blank")
+    def filled_blanks(self, text: str, top: int) -> list[list[Candidate]]:
         if self.generator is not None:
-            return self.generator.fill(text, top)
+            return self.generator.filled_blanks(text, top)
         head = self.needs("masked_lm", "fill blanks")
         vocabulary = self.tokenizer.vocabulary
         row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
@@ -105,46 +147,118 @@ class Model:
         changed[place] = token
         return self.tokenizer.decode(changed[1:-1].tolist()).strip()
 
-    def embed(self, texts: Sequence[Text], level: str = "sentence") -> Any:
-        """One vector a text, the mean over its tokens, (N, width); or level="token": a list of (tokens, width)."""
+    def embed(
+        self, texts: Any, level: str = "sentence", *, batch_size: int | None = None, progress: bool = False
+    ) -> Any:
+        """Turn texts into vectors.
+
+        Args:
+            texts: A text, a pair of texts as a dict with `text_a` and `text_b`, or a list of texts and pairs.
+            level: "sentence" for one vector per text, as sentence-transformers makes it: by the folder's own pooling
+                (`modules.json`), otherwise the mean over all tokens, special ones included. "token" for one vector
+                per token, special ones left out.
+            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
+            progress: Show a bar on stderr.
+
+        Returns:
+            An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text.
+        """
         if level not in ("sentence", "token"):
             raise SettingError(f"level is 'sentence' or 'token'; found '{level}'.")
-        rows = self.rows(texts)
-        vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
-        for numbers in by_length(rows):
-            states, batch = self.states([rows[number] for number in numbers])
-            framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
-            special = torch.tensor(framing, dtype=torch.long)
-            words = batch.visible & ~torch.isin(batch.tokens, special.to(self.device))
-            for number, hidden, mine in zip(numbers.tolist(), states.hidden, words, strict=True):
-                chosen = hidden[mine if mine.any() else slice(0, 1)].float().cpu()
-                vectors[number] = (chosen if level == "token" else chosen.mean(0)).numpy()
-        if level == "token":
-            return vectors
-        return np.stack(vectors) if vectors else np.zeros((0, self.architecture.width), dtype=np.float32)
+        asked = given(texts)
+        vectors = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
+        self.warn_cut(len(vectors))
+        if level == "sentence" and not asked.alone:
+            return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
+        return asked.answer(vectors)
 
-    def predict(self, rows: Sequence[Text]) -> list[Prediction]:
-        """A class with probabilities, or a number, for each text or pair of texts."""
+    def vectors(
+        self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
+    ) -> list[np.ndarray]:
+        """For each text its vector, or those of its tokens."""
+        by_token, longest = level == "token", self.longest
+        if not by_token:
+            self.check_pooling()
+            longest = min(longest, self.pooling.longest or longest)
+        pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
+        prompt = "" if by_token else self.pooling.prompt
+        rows = self.framed([[(prompt + text, other)] for text, other in pairs], longest)
+        vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
+        for numbers in self.batches(rows, batch_size, screen, "embedding"):
+            states, batch = self.states([rows[number] for number in numbers])
+            found = self.by_token(states, batch) if by_token else self.by_row(states, batch)
+            for number, vector in zip(numbers.tolist(), found, strict=True):
+                vectors[number] = vector.cpu().numpy()
+        return vectors
+
+    @torch.inference_mode()
+    def by_row(self, states: States, batch: Batch) -> Tensor:
+        """(B, width) one vector a row."""
+        return self.pooling(states.hidden, batch.visible)
+
+    def by_token(self, states: States, batch: Batch) -> list[Tensor]:
+        """For each row the vectors of its tokens; of none, that of its first special one."""
+        framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
+        special = torch.tensor(framing, dtype=torch.long, device=self.device)
+        words = batch.visible & ~torch.isin(batch.tokens, special)
+        return [
+            hidden[mine if mine.any() else shown.nonzero()[:1, 0]].float()
+            for hidden, mine, shown in zip(states.hidden, words, batch.visible, strict=True)
+        ]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a sentence's vector has."""
+        return self.pooling.outputs(self.architecture.width)
+
+    def check_pooling(self) -> None:
+        if self.pooling.unknown:
+            raise PlmError(
+                f"{self.folder} makes its vectors with {', '.join(self.pooling.unknown)}, which cannot be computed "
+                "here.\nEmbed with sentence-transformers, or take vectors of tokens: --level token."
+            )
+
+    def predict(self, texts: Any, *, batch_size: int | None = None, progress: bool = False) -> Any:
+        """Predict the class of texts with probabilities, or a number.
+
+        Args:
+            texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`), or a list
+                of these and of pairs of texts; or a DataFrame that has such columns.
+            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
+            progress: Show a bar on stderr.
+
+        Returns:
+            A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; of a blank text, one whose
+            label is None.
+        """
+        self.needs("label", "predict")
+        asked = given(texts, self.kind)
+        found = self.predictions(asked.rows, batch_size, Screen() if progress else None)
+        self.warn_cut(len(found))
+        return asked.answer(found)
+
+    def predictions(
+        self, rows: Sequence[Text], batch_size: int | None = None, screen: Screen | None = None
+    ) -> list[Prediction]:
+        """A class with probabilities, or a number, for each row; nothing for one without text."""
         head = self.needs("label", "predict")
         assert self.kind is not None
-        asked = [self.asked(row, number) for number, row in enumerate(many_texts(rows), start=1)]
-        framed = self.framed(asked)
-        self.check_pairs(framed)
-        answers: list[Tensor] = [torch.zeros(0)] * len(framed)
+        asked = [self.asked(row, number) for number, row in enumerate(rows, start=1)]
+        filled = [
+            number for number, row in enumerate(asked) if not any(is_blank(part) for part in row[0] if part is not None)
+        ]
+        framed = self.framed([asked[number] for number in filled])
+        predictions = [Prediction(label=None)] * len(asked)
         length = self.longest if head.pooling == "concat" else None
-        for numbers in by_length(framed):
+        for numbers in self.batches(framed, batch_size, screen, "predicting"):
             states, batch = self.states([framed[number] for number in numbers], length, head.wants)
             with torch.inference_mode():
                 found = head.answers(states, batch).float()
                 found = found if self.kind.numeric else found.softmax(-1)
-            for number, answer in zip(numbers.tolist(), found.cpu(), strict=True):
-                answers[number] = answer
-        if self.kind.readings == "each":
-            return [
-                chosen([str(choice) for _, choice in row], answer.tolist())
-                for row, answer in zip(asked, answers, strict=True)
-            ]
-        return [self.prediction(answer.tolist()) for answer in answers]
+            for place, answer in zip(numbers.tolist(), found.tolist(), strict=True):
+                number = filled[place]
+                predictions[number] = self.prediction(asked[number], answer)
+        return predictions
 
     def asked(self, row: Text, number: int) -> list[Reading]:
         """How the model's task reads a row."""
@@ -156,31 +270,55 @@ class Model:
                 if self.kind.readings == "each"
                 else f"{self.folder} does not choose, but row {number} has choices."
             )
-        return readings_of(*text_or_pair(row, number), tuple(choices or ()), self.kind)
+        text, other = text_or_pair(row, number)
+        if not choices and self.kind.paired not in (None, other is not None):
+            wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
+            raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
+        return readings_of(text, other, tuple(choices or ()), self.kind)
 
-    def check_pairs(self, rows: Sequence[Framed]) -> None:
-        """A model that learnt from pairs is asked about pairs, and one that did not is not."""
+    def prediction(self, row: Sequence[Reading], answer: list[float]) -> Prediction:
         assert self.kind is not None
-        for number, row in enumerate(rows, start=1):
-            if self.kind.paired not in (None, row.second < len(row.tokens)):
-                wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
-                raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
-
-    def prediction(self, answer: list[float]) -> Prediction:
-        assert self.kind is not None
+        if self.kind.readings == "each":
+            return chosen([str(choice) for _, choice in row], answer)
         if self.kind.numeric:
             return Prediction(label=answer[0])
         probabilities = dict(zip(self.classes, answer, strict=True))
         best = max(probabilities, key=probabilities.__getitem__)
         return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
 
-    def generate(self, prompts: str | Sequence[str], **asked: Any) -> list[Written]:
-        """`n` texts for each prompt: tokens, temperature, top_k, top_p, beams, length_penalty, stop, n and seed."""
-        texts = [prompts] if isinstance(prompts, str) else many_texts(prompts)
-        return self.author.generate([one_text(text, "model.generate") for text in texts], writing_of(asked))
+    def generate(self, prompts: Any, **asked: Any) -> Any:
+        """Continue texts.
+
+        Args:
+            prompts: How the text begins, or a list of beginnings.
+            tokens: New tokens at most, 100 by default.
+            temperature: 0 for the likeliest token every time, above 1 for wilder text; 0.8 by default.
+            top_k: Sample from this many of the likeliest tokens.
+            top_p: Sample from the likeliest tokens that have this probability together; 0.95 by default.
+            beams: Search for the likeliest text, this many at a time.
+            length_penalty: Of beams: 0 favours short texts, 1 long ones; 0.6 by default.
+            stop: A string, or several, before which the text ends.
+            n: Texts for each prompt, 1 by default.
+            seed: The same seed gives the same texts, 0 by default.
+
+        Returns:
+            A `Text` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of prompts,
+            a list with n for each, in order.
+        """
+        writing, texts = writing_of(asked), given_texts(prompts)
+        found: list[Written] = self.author.generate(texts.rows, writing)
+        return found if writing.n > 1 else texts.answer(found)
 
     def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
-        """One text in pieces, each as soon as it can be said; takes what `generate` takes, but for n."""
+        """Continue one text, in pieces as they are written.
+
+        Args:
+            prompt: How the text begins.
+            **asked: What `generate` takes, except n.
+
+        Returns:
+            An iterator over the pieces.
+        """
         writing = writing_of(asked)
         if writing.n != 1:
             raise SettingError(f"A stream is one text; found n={writing.n}. Use model.generate.")
@@ -202,19 +340,39 @@ class Model:
         longest = self.architecture.longest if getattr(self.architecture, "bounded", False) else None
         return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
 
-    @torch.inference_mode()
-    def score(self, text: str) -> Score | Likelihood:
-        """The log-probability of a text; of a masked model the pseudo-likelihood, each token hidden in turn."""
-        one_text(text, "model.score")
+    def score(self, text: Any) -> Any:
+        """Tell how likely the model finds a text.
+
+        Args:
+            text: A text, or a list of texts.
+
+        Returns:
+            Of a left-to-right model a `Likelihood` (`tokens`, `log_probability`, `perplexity`). Of a masked model a
+            `Score` (`tokens`, `pseudo_log_probability`, `pseudo_perplexity`), each token masked in turn. Of a list of
+            texts, a list of these.
+        """
+        texts = given_texts(text)
         if getattr(self.architecture, "left_to_right", False):
-            return likelihood(self.author, text)
-        return self.pseudo_score(text)
+            return texts.answer([likelihood(self.author, one) for one in texts.rows])
+        found = self.pseudo_scores(texts.rows)
+        self.warn_cut(len(found))
+        return texts.answer(found)
+
+    def pseudo_scores(self, texts: Sequence[str]) -> list[Score]:
+        found, cut = [], 0
+        for text in texts:
+            found.append(self.pseudo_score(text))
+            cut += self.cut
+        self.cut = cut
+        return found
 
     @torch.inference_mode()
     def pseudo_score(self, text: str) -> Score:
         """Hide each token in turn and ask for it (Salazar et al., 2020)."""
         if self.generator is not None:
-            return self.generator.pseudo_score(text)
+            found = self.generator.pseudo_score(text)
+            self.cut = self.generator.cut
+            return found
         head = self.needs("masked_lm", "score a text")
         row = self.rows([text])[0]
         places = np.arange(1, len(row.tokens) - 1)
@@ -238,12 +396,39 @@ class Model:
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
         """Texts as rows; how many did not fit is kept in `cut`."""
-        return self.framed([[text_or_pair(row, number)] for number, row in enumerate(many_texts(texts), start=1)])
+        return self.framed([[text_or_pair(row, number)] for number, row in enumerate(texts, start=1)])
 
-    def framed(self, asked: Sequence[Sequence[Reading]]) -> list[Framed]:
-        framed = frame_readings(asked, self.tokenizer, self.longest)
+    def framed(self, asked: Sequence[Sequence[Reading]], longest: int | None = None) -> list[Framed]:
+        self.cut_at = longest or self.longest
+        framed = frame_readings(asked, self.tokenizer, self.cut_at)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
+
+    def batches(
+        self, rows: Sequence[Framed], batch_size: int | None, screen: Screen | None, what: str
+    ) -> Iterator[np.ndarray]:
+        """Numbers of rows to compute at once; the screen shows how far this is."""
+        if batch_size is not None:
+            count(batch_size, "batch_size", "how many texts to compute at once")
+        groups = by_length(rows, batch_size)
+        if screen is None:
+            yield from groups
+            return
+        with screen.counting(what, len(rows)) as advance:
+            for numbers in groups:
+                yield numbers
+                advance(len(numbers))
+
+    def warn_cut(self, texts: int) -> None:
+        """For callers from Python; the command line says it in a line of its own."""
+        if self.cut:
+            warnings.warn(self.told_cut(texts), TruncationWarning, stacklevel=3)
+
+    def told_cut(self, texts: int) -> str:
+        return (
+            f"{self.cut:,} of {texts:,} texts are longer than {self.cut_at} tokens and lost their tail "
+            "(of a pair, the longer text first)."
+        )
 
     def whole_row(self, text: str) -> Framed:
         """A text that may name special tokens, and must fit."""

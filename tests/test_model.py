@@ -1,15 +1,20 @@
 """`plmkit.load(...)`: the same verbs on run folders and on Hugging Face folders."""
 
+import inspect
 import math
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
+import pandas
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import plmkit
-from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
+from plmkit.generation.writing import Writing
 from plmkit.model import Model
 from plmkit.tasks.framing import batch_of, frame
 
@@ -102,15 +107,21 @@ def test_a_text_longer_than_a_batch_of_blanks_scores_the_same(model):
     assert math.isfinite(found.pseudo_log_probability)
 
 
-def test_a_sentence_vector_is_the_mean_of_its_token_vectors(model):
+def test_a_sentence_vector_is_the_mean_over_all_tokens_and_token_vectors_leave_out_the_special_ones(model):
     texts = ["the cat sees a house.", "我的狗很可爱。", ("a bird", "the sea")]
     by_token, by_text = model.embed(texts, level="token"), model.embed(texts)
     assert by_text.shape == (3, 32)
     assert by_text.dtype == np.float32
+    vocabulary = model.tokenizer.vocabulary
     for vectors, mean, text in zip(by_token, by_text, texts, strict=True):
-        words = text if isinstance(text, str) else " ".join(text)
-        assert vectors.shape == (len(model.tokenizer.encode(words)), 32)
-        np.testing.assert_allclose(vectors.mean(0), mean, atol=1e-6)
+        parts = [np.array(model.tokenizer.encode(part)) for part in ([text] if isinstance(text, str) else text)]
+        row = frame(parts[0], parts[1] if len(parts) > 1 else None, vocabulary, 64)
+        with torch.no_grad():
+            hidden = model.network.model(batch_of([row], vocabulary)).hidden[0].numpy()
+        assert len(hidden) == sum(map(len, parts)) + 1 + len(parts)
+        np.testing.assert_allclose(mean, hidden.mean(0), atol=1e-6)
+        words = ~np.isin(row.tokens, [vocabulary.cls, vocabulary.sep])
+        np.testing.assert_allclose(vectors, hidden[words], atol=1e-5)
 
 
 def test_vectors_do_not_depend_on_the_company_or_the_order(model):
@@ -132,13 +143,24 @@ def test_a_text_without_a_single_token_has_a_vector_still(model):
 
 def test_texts_that_are_too_long_are_cut_and_counted(model):
     long = "the cat sees a house. " * 30
-    model.embed([long, "short", long])
-    assert model.cut == 2
+    told = rf"{{}} texts are longer than {model.longest} tokens and lost their tail"
+    with pytest.warns(TruncationWarning, match=told.format("2 of 3")) as caught:
+        model.embed([long, "short", long])
+    assert (model.cut, len(caught), caught[0].filename) == (2, 1, __file__)
     model.embed(["short"])
     assert model.cut == 0
-    lengths = [len(vectors) for vectors in model.embed([long], level="token")]
-    assert lengths == [model.longest - 2]
-    assert model.score(long).tokens == model.longest - 2
+    with pytest.warns(TruncationWarning, match=told.format("1 of 1")):
+        assert len(model.embed(long, level="token")) == model.longest - 2
+    with pytest.warns(TruncationWarning, match=told.format("1 of 2")) as caught:
+        assert [score.tokens for score in model.score([long, "short"])] == [model.longest - 2, 5]
+    assert (model.cut, len(caught), caught[0].filename) == (1, 1, __file__)
+
+
+def test_a_prediction_of_a_text_that_is_cut_is_warned_about_once(classifier):
+    long = "the cat sees a house. " * 30
+    with pytest.warns(TruncationWarning, match="2 of 3 texts are longer than 64 tokens") as caught:
+        classifier.predict([long, "short", long], batch_size=1)
+    assert (len(caught), caught[0].filename) == (1, __file__)
 
 
 def test_a_blank_in_a_text_that_is_too_long_is_an_error_since_it_may_be_cut_off(model):
@@ -151,9 +173,118 @@ def test_a_text_without_a_blank_is_refused(model):
         model.fill("the cat sees a house.")
 
 
-def test_a_single_text_where_a_list_is_due_is_refused(model):
-    with pytest.raises(InputError, match="list of texts"):
-        model.embed("the cat sees a house.")
+def test_a_text_has_one_answer_and_a_list_a_list(model, classifier):
+    text, other = "the cat sees a house.", "a bird"
+    assert model.embed(text).shape == (32,)
+    assert np.array_equal(model.embed(text), model.embed([text])[0])
+    assert np.array_equal(model.embed(text, level="token"), model.embed([text], level="token")[0])
+    assert classifier.predict(text) == classifier.predict([text])[0]
+    assert classifier.predict({"text": text}) == classifier.predict(text)
+    assert model.score([text, other]) == [model.score(text), model.score(other)]
+    blanks = ["a [MASK].", "the [MASK] [MASK]."]
+    assert model.fill(blanks, top=2) == [model.fill(blanks[0], top=2), model.fill(blanks[1], top=2)]
+    assert [[len(blank) for blank in found] for found in model.fill(blanks, top=2)] == [[2], [2, 2]]
+    assert (model.score([]), model.fill([]), classifier.predict([])) == ([], [], [])
+
+
+@pytest.mark.parametrize("name", ["text", "review", "Text"])
+def test_the_text_column_of_a_data_frame_is_read(name, classifier, model):
+    texts = ["the cat sees a house.", "a bird calls the moon.", "the king."]
+    frame = pandas.DataFrame({"id": [7, 8, 9], name: texts, "label": ["?", None, "bad"]})
+    assert classifier.predict(frame) == classifier.predict(texts)
+    assert np.array_equal(model.embed(frame), model.embed(texts))
+    assert model.score(frame[:1]) == [model.score(texts[0])]
+
+
+def test_a_data_frame_without_a_text_column_is_refused_and_so_is_one_with_two(classifier):
+    with pytest.raises(InputError, match=r"DataFrame has no column text.*number, stars"):
+        classifier.predict(pandas.DataFrame({"number": [1, 2], "stars": [3, 4]}))
+    twice = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
+    with pytest.raises(InputError, match="The DataFrame has two columns named 'text'"):
+        classifier.predict(twice)
+
+
+def test_the_pairs_of_a_data_frame_are_read(model):
+    frame = pandas.DataFrame({"text_a": ["a cat", "the sea"], "text_b": ["a dog", "a road"]})
+    assert np.array_equal(model.embed(frame), model.embed([("a cat", "a dog"), ("the sea", "a road")]))
+
+
+def test_texts_may_be_a_series_or_an_array(classifier, model):
+    texts = ["the cat sees a house.", "a bird calls the moon."]
+    for many in (pandas.Series(texts, index=[5, 3]), np.array(texts), np.array(texts, dtype=object), tuple(texts)):
+        assert classifier.predict(many) == classifier.predict(texts)
+        assert model.score(many) == model.score(texts)
+    assert classifier.predict(np.array(texts[0])) == classifier.predict(texts[0])
+    with pytest.raises(InputError, match="Row 1 is an int"):
+        classifier.predict(np.array([1, 2]))
+
+
+def test_a_blank_text_has_an_empty_prediction_in_its_place(classifier):
+    text = "the cat sees a house."
+    for blank in ("", " \n\u3000"):
+        before, nothing, after = classifier.predict([text, blank, "a bird"])
+        assert (nothing.label, nothing.probability, nothing.probabilities) == (None, None, None)
+        assert before.probabilities == pytest.approx(classifier.predict(text).probabilities, abs=1e-6)
+        assert after.label in ("bad", "good")
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_the_size_of_a_batch_changes_no_answer(size, model, classifier, capsys):
+    texts = ["the cat sees a house.", "a", "my friend hears the sea.", "企鹅不擅长飞行。", "the king calls."]
+    np.testing.assert_allclose(model.embed(texts, batch_size=size, progress=True), model.embed(texts), atol=2e-6)
+    ours = [p.probabilities["good"] for p in classifier.predict(texts, batch_size=size, progress=True)]
+    assert ours == pytest.approx([p.probabilities["good"] for p in classifier.predict(texts)], abs=1e-6)
+    assert capsys.readouterr().out == ""
+
+
+def test_texts_are_computed_so_many_at_once(classifier, monkeypatch):
+    sizes, states = [], Model.states
+    monkeypatch.setattr(Model, "states", lambda self, rows, *more: sizes.append(len(rows)) or states(self, rows, *more))
+    classifier.predict(["a cat"] * 5, batch_size=2)
+    assert sizes == [2, 2, 1]
+    with pytest.raises(SettingError, match="batch_size is how many texts to compute at once, 1 or more; found 0"):
+        classifier.predict(["a cat"], batch_size=0)
+
+
+def test_progress_is_a_bar_on_stderr(classifier, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    classifier.predict(["a cat"] * 5, progress=True)
+    assert "predicting" in capsys.readouterr().err
+    classifier.predict(["a cat"] * 5)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_shows_what_it_is(pretrained, finetuned):
+    size = sum(weight.numel() for weight in load_file(pretrained / "model.safetensors").values())
+    vocabulary = (pretrained / "vocab.txt").read_text(encoding="utf-8").count("\n")
+    shape = "Encoder, 2 layers of width 32"
+    assert repr(plmkit.load(pretrained)) == (
+        f"<Model {pretrained}: {shape}, {size:,} parameters, {vocabulary} tokens in the vocabulary, pretrained>"
+    )
+    shown = repr(plmkit.load(finetuned))
+    assert shown.startswith(f"<Model {finetuned}: {shape}, ")
+    assert shown.endswith(f" parameters, {vocabulary} tokens in the vocabulary, classify: bad, good>")
+
+
+@pytest.mark.parametrize("verb", ["fill", "embed", "predict", "score", "generate", "stream"])
+def test_every_verb_says_what_it_takes_and_gives(verb):
+    said, takes = getattr(Model, verb).__doc__, inspect.signature(getattr(Model, verb)).parameters
+    told = said[said.index("Args:") : said.index("Returns:")]
+    wanted = {name for name, one in takes.items() if one.kind is not one.VAR_KEYWORD} - {"self"}
+    if verb == "generate":
+        wanted |= {field.name for field in fields(Writing)}
+    for name in wanted:
+        assert f"\n            {name}: " in told
+
+
+def test_what_plmkit_offers_can_be_listed_without_loading_torch():
+    code = "import sys, plmkit; assert {'load', '__version__'} <= set(dir(plmkit)) and 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_bad_input_is_a_value_error_for_callers_from_python(model):
+    with pytest.raises(ValueError, match=r"no \[MASK\] in the text"):
+        model.fill("the cat")
 
 
 @pytest.mark.parametrize("mistake", [{"top": 0}, {"top": -1}])
@@ -230,19 +361,19 @@ def test_a_name_that_plmkit_has_not_is_an_attribute_error():
 
 
 @pytest.mark.parametrize("verb", ["fill", "score"])
-@pytest.mark.parametrize(("given", "found"), [(5, "an int (5)"), (None, "None"), (["a"], "a list of 1")])
-def test_what_is_no_text_is_named_and_refused(model, verb, given, found):
-    with pytest.raises(InputError) as caught:
-        getattr(model, verb)(given)
-    assert str(caught.value) == f"model.{verb} takes one text, a str; found {found}."
+def test_what_is_no_text_is_named_and_refused(model, verb):
+    for given, found in ((5, "found an int (5)"), (None, "found None"), (["a", 2], "text 2 is an int (2)")):
+        with pytest.raises(InputError) as caught:
+            getattr(model, verb)(given)
+        assert str(caught.value) == f"Give a text or a list of texts; {found}."
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, "Give a list of texts, such as [text]; found an int (5)."),
-        (None, "Give a list of texts, such as [text]; found None."),
-        (b"text", "Give a list of texts, such as [text]; found a bytes."),
+        (5, "Give a text or a list of texts; found an int (5)."),
+        (None, "Give a text or a list of texts; found None."),
+        (b"text", "Give a text or a list of texts; found a bytes."),
         (["a", None], "Row 2 is None. A row is a text, a pair of texts, or a dict with `text`."),
         ([("a", "b", "c")], "Row 1 is a tuple of 3. A row is a text, a pair of texts, or a dict with `text`."),
         ([("a", 2)], "Row 1 is a tuple of 2. A row is a text, a pair of texts, or a dict with `text`."),

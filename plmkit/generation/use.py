@@ -13,14 +13,14 @@ import numpy as np
 from plmkit.data.reading.columns import Columns
 from plmkit.data.reading.whole import read_table
 from plmkit.errors import InputError, SettingError
-from plmkit.files import write_text
 from plmkit.generation.likelihood import text_logs
 from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
 from plmkit.model import Model
-from plmkit.tasks.columns import open_table
+from plmkit.tasks.asked import asked_table
+from plmkit.tasks.output import beside, check_out, records_of
 from plmkit.tasks.rows import Row, plain_rows
-from plmkit.tasks.use import beside, check_out, search_of, tell_cut
+from plmkit.tasks.use import search_of, tell_cut, with_text
 from plmkit.training.progress import Screen
 
 BETWEEN = "\n---\n"  # of several texts
@@ -76,8 +76,8 @@ def tell_ends(texts: Sequence[Text], writing: Writing, model: Model, screen: Scr
     cut = [text for text in texts if text.ended == CONTEXT]
     if cut:
         screen.say(
-            f"This model reads {model.author.longest:,} tokens at most, with the prompt: {of_texts(cut, texts)} after "
-            f"{min(text.tokens for text in cut):,} of {writing.tokens:,} tokens."
+            f"! This model reads {model.author.longest:,} tokens at most, with the prompt: {of_texts(cut, texts)} "
+            f"after {min(text.tokens for text in cut):,} of {writing.tokens:,} tokens."
         )
     endless = [text for text in texts if text.ended in (LENGTH, CONTEXT)]
     if writing.stop and endless:
@@ -93,32 +93,35 @@ def of_texts(some: Sequence[Text], texts: Sequence[Text]) -> str:
 
 
 def score_file(
-    model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
+    model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
 ) -> None:
     """The rows as they were, with how likely each is beside them."""
-    check_out(out, file, "scores")
+    check_out(out, source, "scores")
     search = search_of(model, columns)
-    table = open_table(file, search, screen.say)
-    texts = texts_of(plain_rows(table, search, screen.say))
+    table = asked_table(source, search, screen.say)
+    rows = plain_rows(table, search, screen.say)
+    with_text(rows, table, "score", "which have no score", screen)
+    texts = texts_of(rows)
     left_to_right = getattr(model.architecture, "left_to_right", False)
     found = logs_of(model, texts) if left_to_right else pseudo_logs_of(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:
-        raise InputError(f"{file} has no text to score.")
+        raise InputError(f"{table.path} has no text to score.")
     prefix = "" if left_to_right else "pseudo_"
     names = ["tokens", f"{prefix}log_probability", f"{prefix}perplexity"]
     cells: list[list[Any]] = [
         [count, round(log, 6), round(math.exp(-log / count), 6)] if count else [0, None, None] for count, log in found
     ]
-    if as_json:
-        rows = [dict(zip(names, line, strict=True)) for line in cells]
-        whole = dict(zip(names, [tokens, total, math.exp(-total / tokens)], strict=True))
-        print(json.dumps({"rows": rows, "all": whole}, ensure_ascii=False))
-    text = beside(table, names, cells, out.suffix if out else ".tsv")
+    sheet = beside(table, names, cells)
     if out:
-        write_text(out, text)
-    elif not as_json:
-        sys.stdout.write(text)
+        sheet.write(out)
+    if as_json:
+        given = zip(records_of(table), cells, strict=True)
+        scored = [{"row": row, **dict(zip(names, line, strict=True))} for row, line in given]
+        whole = dict(zip(names, [tokens, total, math.exp(-total / tokens)], strict=True))
+        print(json.dumps({"rows": scored, "all": whole}, ensure_ascii=False))
+    elif not out:
+        sys.stdout.write(sheet.text(".tsv"))
     kind = "perplexity" if left_to_right else "pseudo-perplexity (each token hidden in turn; of a masked model)"
     tell_cut(model, len(texts), screen)
     screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
@@ -139,6 +142,6 @@ def pseudo_logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]
     for text in texts:
         score = model.pseudo_score(text) if text.strip() else None
         found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
-        cut += (model.generator or model).cut if score else 0
+        cut += model.cut if score else 0
     model.cut = cut
     return found

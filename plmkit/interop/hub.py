@@ -14,7 +14,8 @@ LONGEST_NAME = 96  # characters, by the hub's own rule
 TOKENIZER_FILES = (*FOUND, CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", "merges.txt")
 MODEL_FILES = (  # weights that cannot run anything, and JSON
     *TOKENIZER_FILES, CONFIG, "model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors",
-    "modules.json", "*_Pooling/config.json", "sentence_bert_config.json",
+    "modules.json", "*_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+    "*_Dense/config.json", "*_Dense/model.safetensors",
 )  # fmt: skip
 
 

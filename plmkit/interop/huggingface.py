@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,14 @@ from plmkit.files import check_name, new_folder, read_json, write_json
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.numbers import check_settings
+from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
+from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import save_tensors
 
+MOST_SPECIAL = 4  # special tokens in a row
+VERY_LONG = 1 << 30  # what transformers says of a tokenizer that says nothing is more
 FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
     bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
 )  # fmt: skip
@@ -195,6 +199,12 @@ def root_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def length_in(folder: Path, longest: int) -> int | None:
+    """How many tokens of a text are read, where the tokenizer's settings say fewer than the network can read."""
+    said = settings_of(folder / CONFIG_FILE).get("model_max_length")
+    return said if type(said) is int and MOST_SPECIAL < said < longest else None
+
+
 # Writing
 
 
@@ -208,6 +218,8 @@ def write_huggingface(
     model_type: str | None = None,
     classes: tuple[str, ...] | None = None,
     numeric: bool = False,
+    longest: int | None = None,
+    pooling: Pooling = MEAN,
 ) -> None:
     """A folder that transformers opens, or one that holds several such; written whole or not at all."""
     check_new(folder)
@@ -235,7 +247,10 @@ def write_huggingface(
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
             remembers = hasattr(net.architecture, "memory")  # then it reads texts of any length
-            tokenizer.save(place, None if remembers else net.architecture.longest)
+            tokenizer.save(place, longest or (None if remembers else net.architecture.longest), padded=True)
+            if not pooling.unknown:
+                most = min(longest or net.architecture.longest, net.architecture.longest)
+                write_pooling(place, pooling, net.architecture.width, min(most, pooling.longest or most))
 
 
 def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
@@ -243,7 +258,7 @@ def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
     if vocabulary.pad != MISSING and not vocabulary.lacks(("cls", "mask")):
         return {"pad_token_id": vocabulary.pad}
     end = None if vocabulary.end == MISSING else vocabulary.end
-    pad = vocabulary.filler if judges or vocabulary.pad != MISSING else None
+    pad = vocabulary.pad if vocabulary.pad != MISSING else end if judges else None
     return {"pad_token_id": pad, "bos_token_id": end, "eos_token_id": end}
 
 
@@ -296,8 +311,22 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def hub_tokens(folder: Path, texts: Sequence[str], longest: int) -> list[list[int]]:
+    """The tokens that transformers makes of texts with the folder, cut where it says, or there if it does not."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    limit = None if tokenizer.model_max_length < VERY_LONG else longest
+    return tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
+
+
 def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     """What transformers computes with the folder, by the names of our heads; without any, the hidden states."""
+    return hub_network(folder)(batch)
+
+
+def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
+    """The folder as transformers opens it, to compute one batch after another."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -306,9 +335,15 @@ def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
     with without_bars():
         model = getattr(transformers, name).from_pretrained(folder).eval()
     known = getattr(config, "type_vocab_size", None)  # XLNet tells any number of segments apart
-    segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
-    with torch.no_grad():
-        told = {"token_type_ids": segments} if getattr(family, "SEGMENTS", True) else {}
-        out = model(input_ids=batch.tokens, attention_mask=batch.visible.long(), **told)
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}
-    return {head: getattr(out, output) for head, output in outputs.items()}
+
+    @torch.no_grad()
+    def compute(batch: Batch) -> dict[str, Tensor]:
+        segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
+        told = {"token_type_ids": segments} if getattr(family, "SEGMENTS", True) else {}
+        padding = batch.tokens if config.pad_token_id is None else torch.full_like(batch.tokens, config.pad_token_id)
+        tokens = torch.where(batch.visible, batch.tokens, padding)  # some find the end of a row by it
+        out = model(input_ids=tokens, attention_mask=batch.visible.long(), **told)
+        return {head: getattr(out, output) for head, output in outputs.items()}
+
+    return compute

@@ -40,7 +40,7 @@ def names_columns(path: Path, named: Columns) -> bool:
 def columns_in(table: Table, search: Search, *, paired: bool | None, labelled: bool, say: Say) -> Columns:
     """The columns to read: pairs, single texts, or (`paired=None`) whichever there are, and their labels."""
     heading = table.heading
-    if format_of(table.path)[0] == "txt":
+    if table.plain:
         check_plain(table, search.named, paired=paired, labelled=labelled)
     if paired is None:
         paired = has_pairs(heading, search)

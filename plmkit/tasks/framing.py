@@ -113,12 +113,12 @@ def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | No
     )
 
 
-def by_length(rows: Sequence[Framed]) -> Iterator[np.ndarray]:
-    """Numbers of rows, longest first, in groups that fill a batch with little padding."""
+def by_length(rows: Sequence[Framed], size: int | None = None) -> Iterator[np.ndarray]:
+    """Numbers of rows, longest first, in groups of that size, or such that fill a batch with little padding."""
     lengths = np.array([row.longest * len(row.readings) for row in rows])
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        count = max(1, TOKENS_AT_ONCE // int(lengths[order[start]]))
+        count = size or max(1, TOKENS_AT_ONCE // max(1, int(lengths[order[start]])))
         yield order[start : start + count]
         start += count

@@ -5,7 +5,7 @@ from typing import Any
 
 from plmkit.model import Model, Prediction
 from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import Row
+from plmkit.tasks.rows import Row, pair_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores, spread
 
 
@@ -13,14 +13,7 @@ def evaluate_rows(model: Model, rows: Sequence[Row]) -> dict[str, Any]:
     """The scores of a fine-tuned model on labelled rows."""
     assert model.kind is not None
     model.network.eval()
-    return scores_of(model.predict([pair_of(row) for row in rows]), rows, model.kind, model.classes)
-
-
-def pair_of(row: Row) -> Any:
-    """A row as `Model.predict` takes it."""
-    if row.choices:
-        return {"text": row.text, "choices": list(row.choices)}
-    return row.text if row.other is None else (row.text, row.other)
+    return scores_of(model.predictions([pair_of(row) for row in rows]), rows, model.kind, model.classes)
 
 
 def scores_of(
@@ -28,7 +21,7 @@ def scores_of(
 ) -> dict[str, Any]:
     """The scores of the task's kind; for classes, who was taken for whom as well."""
     if kind.numeric:
-        return number_scores([float(p.label) for p in predictions], [float(row.label or 0) for row in rows])
+        return number_scores([float(p.label or 0) for p in predictions], [float(row.label or 0) for row in rows])
     if kind.readings == "each":
         right = [p.label == row.label for p, row in zip(predictions, rows, strict=True)]
         return {"accuracy": sum(right) / len(right), "rows": len(rows)}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from plmkit.data.reading.cells import count_of, is_blank, is_missing, listed, number_of, short
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
@@ -161,6 +162,13 @@ def tell_stripped(table: Table, columns: Columns, say: Say) -> None:
     twins = sorted({cell.strip() for cell in written if cell != cell.strip() and cell.strip() in written} - {""})
     if twins:
         say(f"! {table.path}: labels with blanks around them are read without: {listed(twins)}.")
+
+
+def pair_of(row: Row) -> Any:
+    """A row as `Model.predict` takes it."""
+    if row.choices:
+        return {"text": row.text, "choices": list(row.choices)}
+    return row.text if row.other is None else (row.text, row.other)
 
 
 def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:

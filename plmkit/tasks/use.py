@@ -1,11 +1,8 @@
 """A model over a file: evaluate, predict, embed."""
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +13,15 @@ from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError, several
 from plmkit.files import explained, new_file, write_text
 from plmkit.model import Model, Prediction
-from plmkit.tasks.columns import learnt_by, open_table
-from plmkit.tasks.judging import evaluate_rows, pair_of
-from plmkit.tasks.rows import Row, check_classes, lines_of, plain_rows, read_labelled, rows_for
+from plmkit.tasks.asked import asked_table
+from plmkit.tasks.columns import learnt_by
+from plmkit.tasks.judging import evaluate_rows
+from plmkit.tasks.output import beside, check_out, is_same, records_of
+from plmkit.tasks.rows import Row, check_classes, lines_of, pair_of, plain_rows, read_labelled, rows_for
 from plmkit.training.progress import Screen
 
-EMPTY = Prediction(label="")  # of a row without text
-OUTPUTS = (".tsv", ".csv", ".jsonl")
+VECTORS = (".npy", ".parquet")
+MANY = 256  # rows from which on a bar is worth while
 
 
 def evaluate_file(model: Model, file: Path, screen: Screen, columns: Columns = Columns()) -> dict[str, Any]:
@@ -43,122 +42,104 @@ def search_of(model: Model, columns: Columns) -> Search:
 
 
 def predict_file(
-    model: Model, file: Path, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
+    model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
 ) -> None:
     """The rows as they were, with the prediction and the probability of each class beside them."""
     model.needs("label", "predict")
     kind = model.kind
     assert kind is not None
-    check_out(out, file, "predictions")
+    check_out(out, source, "predictions")
     search = search_of(model, columns)
-    table = open_table(file, search, screen.say)
+    table = asked_table(source, search, screen.say)
     rows, _ = rows_for(table, kind, search, screen.say, labelled=False)
-    filled = with_text(rows, file, "judge", "left without an answer", screen)
-    predictions = [EMPTY] * len(rows)
-    for number, prediction in zip(filled, model.predict([pair_of(rows[number]) for number in filled]), strict=True):
-        predictions[number] = prediction
+    with_text(rows, table, "judge", "left without an answer", screen)
+    predictions = model.predictions([pair_of(row) for row in rows], screen=screen if len(rows) > MANY else None)
     tell_cut(model, len(rows), screen)
-    if as_json:
-        print(json.dumps({"predictions": [vars(prediction) for prediction in predictions]}, ensure_ascii=False))
-    text = rendered(table, predictions, model.classes, out.suffix if out else ".tsv")
+    names, cells = answer_columns(predictions, model.classes)
+    sheet = beside(table, names, cells)
     if out:
-        write_text(out, text)
+        sheet.write(out)
         screen.say(f"{len(rows):,} predictions written to {out}.")
-    elif not as_json:
-        sys.stdout.write(text)
+    if as_json:
+        given = zip(records_of(table), predictions, strict=True)
+        answers = [{"row": row, **vars(answer)} for row, answer in given]
+        print(json.dumps({"predictions": answers}, ensure_ascii=False))
+    elif not out:
+        sys.stdout.write(sheet.text(".tsv"))
 
 
-def with_text(rows: Sequence[Row], file: Path, verb: str, others: str, screen: Screen) -> list[int]:
+def with_text(rows: Sequence[Row], table: Table, verb: str, others: str, screen: Screen) -> list[int]:
     """The numbers of the rows that have text; what the others get is said with their lines."""
     blank = [row.line for row in rows if row.blank]
     if len(blank) == len(rows):
-        raise InputError(f"{file} has no text to {verb}.")
+        raise InputError(f"{table.path} has no text to {verb}.")
     if blank:
-        screen.say(f"{file}: {several(len(blank), 'row')} without text, {others} ({lines_of(blank, file)}).")
+        lines = lines_of(blank, table.path)
+        screen.say(f"! {table.path}: {several(len(blank), 'row')} without text, {others} ({lines}).")
     return [number for number, row in enumerate(rows) if not row.blank]
 
 
-def check_out(out: Path | None, file: Path, what: str) -> None:
-    """A table can be written there, and not over what is read."""
-    if out and out.suffix not in OUTPUTS:
-        raise SettingError(f"--out {out}: {what} are written as {', '.join(OUTPUTS)}. Name such a file.")
-    if out and is_same(out, file):
-        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
-
-
-def is_same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
-
-
-def rendered(table: Table, predictions: list[Prediction], classes: Sequence[str], suffix: str) -> str:
-    """The table with new columns `prediction` and `probability:CLASS`."""
+def answer_columns(predictions: Sequence[Prediction], classes: Sequence[str]) -> tuple[list[str], list[list[Any]]]:
+    """The columns `prediction` and `probability:CLASS`, and what stands in them; of a row without text, nothing."""
     cells: list[list[Any]] = []
     for prediction in predictions:
         label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
         found = prediction.probabilities or dict.fromkeys(classes)
         cells.append([label, *(value if (value := found[name]) is None else round(value, 6) for name in classes)])
-    return beside(table, ["prediction", *(f"probability:{name}" for name in classes)], cells, suffix)
-
-
-def beside(table: Table, names: Sequence[str], cells: Sequence[Sequence[Any]], suffix: str) -> str:
-    """The table with new columns behind its own, as a file of that kind holds it."""
-    columns = [*table.columns, *(free(name, table.columns) for name in names)]
-    lines = [[*row, *new] for row, new in zip(table.rows, cells, strict=True)]
-    if suffix == ".jsonl":
-        return "".join(
-            json.dumps(dict(zip(columns, line, strict=True)), ensure_ascii=False, default=str) + "\n" for line in lines
-        )
-    if suffix == ".csv":
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows([columns, *lines])
-        return file.getvalue()
-    return "".join("\t".join(flat(cell) for cell in line) + "\n" for line in [columns, *lines])
-
-
-def free(name: str, taken: Sequence[str]) -> str:
-    """The name, or, where the file has such a column already, `name 2`, `name 3`, and so on."""
-    numbered = (f"{name} {number}" for number in count(2))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
-
-
-def flat(cell: object) -> str:
-    """TSV has no quotes: a tab or a line break inside a cell becomes a space; nothing stays nothing."""
-    if cell is None:
-        return ""
-    return " ".join(str(cell).split()) if any(c in str(cell) for c in "\t\r\n") else str(cell)
+    return ["prediction", *(f"probability:{name}" for name in classes)], cells
 
 
 def embed_file(
-    model: Model, file: Path, out: Path, level: str, screen: Screen, columns: Columns = Columns()
+    model: Model, source: str, out: Path | None, level: str, screen: Screen, columns: Columns = Columns()
 ) -> dict[str, Any]:
-    """Vectors as .npy: (rows, width), 0 for a blank line; or (tokens, width) with a .jsonl to say which is which."""
-    if out.suffix != ".npy":
-        raise SettingError(f"--out {out}: vectors are written as .npy. Name such a file.")
+    """Vectors of all rows, 0 for one without text; what is told of them, and without `out` they themselves."""
+    check_out(out, source, "vectors", VECTORS)
     if level not in ("sentence", "token"):
         raise SettingError(f"--level takes sentence or token; found '{level}'.")
-    index = out.with_suffix(".jsonl")  # beside the vectors of tokens
-    if level == "token":
-        check_index(index, file)
+    by_token, index = level == "token", None
+    if out and out.suffix == ".npy" and by_token:
+        index = out.with_suffix(".jsonl")  # says which vector is whose
+        check_index(index, Path(source))
     search = search_of(model, columns)
-    rows = plain_rows(open_table(file, search, screen.say), search, screen.say)
+    table = asked_table(source, search, screen.say)
+    rows = plain_rows(table, search, screen.say)
     pairs = [pair_of(row) for row in rows]
-    filled = with_text(rows, file, "embed", "whose vectors are 0", screen)
-    found = model.embed([pairs[number] for number in filled], level=level)
-    width = model.architecture.width
-    vectors: Any = [np.zeros(width if level == "sentence" else (0, width), dtype=np.float32) for _ in rows]
+    filled = with_text(rows, table, "embed", "whose vectors are 0", screen)
+    watched = screen if len(rows) > MANY else None
+    found = model.vectors([pairs[number] for number in filled], level, screen=watched)
+    width = model.architecture.width if by_token else model.width
+    vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
     tell_cut(model, len(rows), screen)
-    told: dict[str, Any] = {"out": str(out), "rows": len(rows), "width": width}
-    if level == "token":
-        write_text(index, token_index(model, pairs, vectors))
-        told |= {"tokens": sum(map(len, vectors)), "index": str(index)}
-    vectors = np.concatenate(vectors) if level == "token" else np.stack(vectors)
+    tokens = tokens_of(model, pairs, vectors) if by_token else None
+    number = sum(map(len, vectors)) if by_token else len(vectors)
+    told = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
+    if out is None:
+        return {**told, **({"names": tokens} if by_token else {}), "vectors": [part.tolist() for part in vectors]}
+    if index and tokens is not None:
+        write_text(index, token_index(tokens))
+    write_vectors(out, table, vectors, tokens)
+    which = f", and the tokens that they belong to, to {index}" if index else ""
+    screen.say(f"{number:,} vectors of {width} numbers written to {out}{which}.")
+    return {"out": str(out), **told, **({"index": str(index)} if index else {})}
+
+
+def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: list[list[str]] | None) -> None:
+    """One array; or, as Parquet, the rows with their vectors, or with their tokens and the vectors of these."""
+    if out.suffix == ".parquet":
+        if tokens is None:
+            sheet = beside(table, ["vector"], [[vector] for vector in vectors])
+        else:
+            cells = [[mine, list(part)] for mine, part in zip(tokens, vectors, strict=True)]
+            sheet = beside(table, ["tokens", "vectors"], cells)
+        sheet.write(out)
+        return
+    array = np.stack(vectors) if tokens is None else np.concatenate(vectors)
     with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
-        np.save(opened, vectors)
-    which = f", and the tokens that they belong to, to {index}" if level == "token" else ""
-    screen.say(f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers written to {out}{which}.")
-    return told
+        # not np.save, which says of a full disk: 96000 requested and 15328 written
+        np.lib.format.write_array_header_1_0(opened, np.lib.format.header_data_from_array_1_0(array))
+        opened.write(array.data)
 
 
 def check_index(index: Path, file: Path) -> None:
@@ -185,21 +166,24 @@ def is_index(path: Path) -> bool:
         return False
 
 
-def token_index(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> str:
-    """For each row: its tokens, and where its vectors begin."""
+def tokens_of(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> list[list[str]]:
+    """For each row the tokens that its vectors are of."""
     vocabulary = model.tokenizer.vocabulary
     special = {number for part in vocabulary.frame(2) for number in part}
+    rows = [row.tokens.tolist() for row in model.rows(pairs)]
+    kept = [[token for token in row if token not in special] or row for row in rows]
+    return [vocabulary.names(row[: len(mine)]) for row, mine in zip(kept, vectors, strict=True)]
+
+
+def token_index(tokens: list[list[str]]) -> str:
+    """For each row: its tokens, and where its vectors begin."""
     lines, begin = [], 0
-    for row, mine in zip(model.rows(pairs), vectors, strict=True):
-        kept = [token for token in row.tokens.tolist() if token not in special]
-        lines.append(json.dumps({"begin": begin, "tokens": vocabulary.names(kept)}, ensure_ascii=False) + "\n")
-        begin += len(mine)
+    for row in tokens:
+        lines.append(json.dumps({"begin": begin, "tokens": row}, ensure_ascii=False) + "\n")
+        begin += len(row)
     return "".join(lines)
 
 
 def tell_cut(model: Model, rows: int, screen: Screen) -> None:
     if model.cut:
-        screen.say(
-            f"{model.cut:,} of {rows:,} texts are longer than {model.longest} tokens and lost their tail "
-            "(of a pair, the longer text first)."
-        )
+        screen.say(f"! {model.told_cut(rows)}")

@@ -35,6 +35,8 @@ def read_pieces(path: Path) -> Pieces:
         return pieces_in(path.read_bytes())
     except OSError as error:
         raise InputError(f"this file cannot be read: {error.strerror}.") from error
+    except InputError:
+        raise
     except (LookupError, ValueError, struct.error) as error:
         raise InputError("this is not a SentencePiece model, or it is damaged.") from error
 

@@ -120,10 +120,11 @@ class Tokenizer:
         rules = {part: content[part] for part in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         return hashlib.blake2b(json.dumps(rules, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def save(self, folder: Path, longest: int | None = None) -> None:
+    def save(self, folder: Path, longest: int | None = None, *, padded: bool = False) -> None:
         """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read.
 
-        With `longest`, transformers cuts texts there when asked to: as many tokens as a network reads.
+        With `longest`, transformers cuts texts there when asked to: as many tokens as a network reads. With `padded`,
+        it can put texts of any lengths into one batch, even where no token is only padding.
         """
         folder = Path(folder)
         content = self._rust.to_str(pretty=True)
@@ -131,6 +132,8 @@ class Tokenizer:
         names = {theirs: roles[role] for role, theirs in files.THEIR_ROLES.items() if role in roles}
         if self.vocabulary.cls == MISSING and "end" in roles:
             names["bos_token"] = roles["end"]  # a text begins where another ended
+        if padded and self.vocabulary.pad == MISSING != self.vocabulary.end:
+            names["pad_token"] = self.vocabulary.tokens[self.vocabulary.end]
         segments = ["token_type_ids"] if self.vocabulary.second and self.vocabulary.cls != MISSING else []
         config = {
             # Reads tokenizer.json as it is; BertTokenizer would give up words of more than 100 characters.

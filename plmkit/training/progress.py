@@ -22,12 +22,15 @@ TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 
 
 class Screen:
-    """Messages and progress bars."""
+    """Messages and progress bars; a quiet one shows warnings, which begin with `!`, and nothing else."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self.console = console or Console(stderr=True)
+        self.quiet = quiet
 
     def say(self, text: str) -> None:
+        if self.quiet and not text.startswith("!"):
+            return
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def bar(self) -> Progress:
@@ -41,7 +44,7 @@ class Screen:
             TextColumn("left"),
             console=self.console,
             refresh_per_second=4,
-            disable=not self.console.is_terminal,
+            disable=self.quiet or not self.console.is_terminal,
         )
 
     @contextmanager
@@ -61,6 +64,13 @@ class Screen:
         if not self.console.is_terminal and total > TELL_BYTES:
             seconds = time.perf_counter() - begun
             self.say(f"{what}: {total / 1e6:,.1f} MB in {seconds:,.1f} s ({total / 1e6 / seconds:.1f} MB/s)")
+
+    @contextmanager
+    def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar over rows; the function it gives takes how many more are done."""
+        with self.bar() as progress:
+            task = progress.add_task(what, total=total, status="")
+            yield lambda count: progress.advance(task, count)
 
     @contextmanager
     def training(

@@ -7,12 +7,25 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    GPT2ForSequenceClassification,
+    pipeline,
+)
 
 import plmkit
 from plmkit.interop import export as exporting
 from plmkit.loading import read_parts
 from plmkit.manifest import unseal
+from plmkit.run import Machine
+from plmkit.tasks.finetune import Order, finetune
+from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.settings import TaskSettings
+from plmkit.training.progress import Screen
 
 TEXTS = ["The cat sees a house.", "我的狗很可爱，企鹅不擅长飞行。", "Unbelievable: 潮水退了 in 2018!", "a [MASK] b"]
 
@@ -20,8 +33,6 @@ TEXTS = ["The cat sees a house.", "我的狗很可爱，企鹅不擅长飞行。
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, pretrained):
     folder = tmp_path_factory.mktemp("exports") / "pretrained"
-    from plmkit.training.progress import Screen
-
     told = exporting.export(pretrained, folder, "huggingface", Screen())
     assert told["checked"]
     assert told["largest_difference"] < 1e-5
@@ -83,6 +94,124 @@ def test_a_fine_tuned_model_exports_with_its_classes(finetuned, plm, tmp_path):
     assert again.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
 
 
+LONG = "the cat sees a house. my friend hears the moon. " * 8
+ODD = ["  Ça, naïve… 😀 ", "!", "x" * 200, "日本語, русский", "the king\tcalls\nthe sea", LONG, LONG[::-1], *TEXTS[:3]]
+
+
+@pytest.fixture(scope="module")
+def short(made, hub_folder, rows_file):
+    """A classifier that reads 32 tokens, though the network could read 48."""
+    order = Order(
+        model=hub_folder, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "short",
+        task=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
+    )  # fmt: skip
+    finetune(order, Screen())
+    return order.out
+
+
+@pytest.fixture(scope="module")
+def sure(made, hub_folder):
+    """A classifier of transformers that reads 32 tokens, and is as sure as trained ones are."""
+    torch.manual_seed(2)
+    config = AutoConfig.from_pretrained(hub_folder, num_labels=2, id2label={0: "bad", 1: "good"})
+    shutil.copytree(hub_folder, made / "sure")
+    BertForSequenceClassification(config).save_pretrained(made / "sure")
+    settings = json.loads((made / "sure" / "tokenizer_config.json").read_text())
+    (made / "sure" / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 32}))
+    return made / "sure"
+
+
+@pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning")
+@pytest.mark.parametrize("which", ["short", "sure"])
+def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, request, plm, tmp_path):
+    model = plmkit.load(request.getfixturevalue(which), device="cpu")
+    assert plm("export", model.folder, tmp_path / "out").code == 0
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").model_max_length == 32
+    ours = model.predict(ODD)
+    judge = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
+    theirs = [
+        {found["label"]: found["score"] for found in answers} for answers in judge(ODD, truncation=True, batch_size=4)
+    ]
+    again = plmkit.load(tmp_path / "out", device="cpu")
+    assert again.longest == model.longest == 32
+    for mine, other, back in zip(ours, theirs, again.predict(ODD), strict=True):
+        assert mine.probabilities == pytest.approx(other, abs=1e-5)
+        assert back.probabilities == pytest.approx(mine.probabilities, abs=1e-6)
+    model.longest = 40
+    longer = model.predict(ODD)
+    assert max(abs(a.probabilities["bad"] - b.probabilities["bad"]) for a, b in zip(ours, longer, strict=True)) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def tuned_gpt2(made, gpt2, rows_file):
+    """That GPT-2 after fine-tuning here."""
+    order = Order(
+        model=gpt2, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
+        task=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
+    )  # fmt: skip
+    finetune(order, Screen())
+    return order.out
+
+
+@pytest.fixture(scope="module")
+def foreign_gpt2(made, gpt2):
+    """The same after fine-tuning elsewhere: without a frame, and without padding of its own."""
+    torch.manual_seed(5)
+    shutil.copytree(gpt2, made / "foreign-gpt2")
+    config = AutoConfig.from_pretrained(gpt2, num_labels=2, id2label={0: "bad", 1: "good"})
+    GPT2ForSequenceClassification(config).save_pretrained(made / "foreign-gpt2")
+    return made / "foreign-gpt2"
+
+
+@pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning")
+@pytest.mark.parametrize("which", ["tuned_gpt2", "foreign_gpt2"])
+def test_a_gpt2_classifier_exports_with_padding_so_that_texts_go_in_batches(which, request, plm, tmp_path):
+    model = plmkit.load(request.getfixturevalue(which), device="cpu")
+    ran = plm("export", model.folder, tmp_path / "out")
+    assert ran.code == 0, ran.err
+    texts = [*ODD, "the sea!", "the sea"]
+    judge = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
+    theirs = judge(texts, truncation=True, batch_size=8)
+    alone = [judge(text, truncation=True)[0] for text in texts]
+    for ours, found, single in zip(model.predict(texts), theirs, alone, strict=True):
+        assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in found}, abs=1e-5)
+        assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in single}, abs=1e-5)
+    again = plmkit.load(tmp_path / "out", device="cpu").predict(texts)
+    for ours, back in zip(model.predict(texts), again, strict=True):
+        assert back.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
+
+
+def test_a_tokenizer_that_cuts_elsewhere_fails_loudly(short, plm, tmp_path, monkeypatch):
+    def longer(*arguments, longest, **settings):
+        exporting_write(*arguments, longest=48, **settings)
+
+    exporting_write = exporting.write_huggingface
+    monkeypatch.setattr(exporting, "write_huggingface", longer)
+    ran = plm("export", short, tmp_path / "out")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{tmp_path / 'out'} is not written: transformers reads '  Ça coûte" in ran.err
+    assert "as 39 tokens, not 32.\n" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_is_noticed_in_logits_as_small_as_those_of_a_new_head(finetuned, plm, tmp_path, monkeypatch):
+    def smaller(*arguments, **settings):
+        weights = arguments[1]
+        for name in ("heads.label.classify.weight", "heads.label.classify.bias"):
+            weights[name].mul_(1e-5)
+        exporting_write(*arguments, **settings)
+        theirs = load_file(arguments[0] / "model.safetensors")
+        theirs["classifier.weight"][0] *= -1
+        save_file(theirs, arguments[0] / "model.safetensors", metadata={"format": "pt"})
+
+    exporting_write = exporting.write_huggingface
+    monkeypatch.setattr(exporting, "write_huggingface", smaller)
+    ran = plm("export", finetuned, tmp_path / "out")
+    assert ran.code == 2
+    assert "transformers computes other logits with it" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_weight_that_changed_on_the_way_fails_loudly(pretrained, plm, tmp_path, monkeypatch):
     def spoilt(folder, *arguments, **settings):
         exporting_write(folder, *arguments, **settings)
@@ -112,12 +241,10 @@ def test_an_export_that_fails_leaves_an_empty_folder_as_it_was(pretrained, plm, 
 
 
 def test_an_export_that_is_interrupted_while_it_compares_leaves_nothing(pretrained, tmp_path, monkeypatch):
-    from plmkit.training.progress import Screen
-
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting, "largest_difference", interrupted)
+    monkeypatch.setattr(exporting, "gaps_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         exporting.export(pretrained, tmp_path / "out", "huggingface", Screen())
     assert list(tmp_path.iterdir()) == []

@@ -30,10 +30,14 @@ def cached(cache: Path, folder: Path, name: str = NAME) -> Path:
     for part in (place / "blobs", place / "refs", snapshot):
         part.mkdir(parents=True)
     (place / "refs" / "main").write_text(COMMIT)
-    for file in folder.iterdir():
-        blob = place / "blobs" / hashlib.sha256(file.read_bytes()).hexdigest()
+    for file in (path for path in folder.rglob("*") if path.is_file()):
+        blob, link = (
+            place / "blobs" / hashlib.sha256(file.read_bytes()).hexdigest(),
+            snapshot / file.relative_to(folder),
+        )
         shutil.copy(file, blob)
-        (snapshot / file.name).symlink_to(os.path.relpath(blob, snapshot))
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(os.path.relpath(blob, link.parent))
     return snapshot
 
 

@@ -1,8 +1,10 @@
 """The contract of `plm`: its verbs, their options, what goes to stdout and what to stderr, and exit codes."""
 
 import csv
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -10,8 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
+from typer.main import get_command
 
 import plmkit
+from plmkit.catalogue import CATALOGUE
+from plmkit.cli import app, recipe_names
+from plmkit.data.reading.whole import read_table
 from plmkit.run import Machine
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.settings import TaskSettings
@@ -202,27 +209,162 @@ def test_predictions_keep_the_columns_and_rows_that_were_there(suffix, plm, fine
         assert row["prediction"] == max(shares, key=shares.get)
 
 
-def test_predictions_for_missing_values_and_odd_characters_stay_one_row_each(plm, finetuned, tmp_path):
-    file = tmp_path / "rows.jsonl"
-    rows = [{"text": "tab\tand\nbreak", "extra": None}, {"text": "the cat", "extra": 3}]
+ODD = ["tab\tand\nbreak", 'a "quoted" word', "the cat", "two\r\nlines, and a comma", '"', "'x"]
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl", ".parquet"])
+def test_odd_texts_are_read_back_as_they_were_from_every_kind_of_file(suffix, plm, finetuned, tmp_path):
+    file, out = tmp_path / "rows.jsonl", tmp_path / f"out{suffix}"
+    rows = [{"id": number, "text": text, "gap": None} for number, text in enumerate(ODD)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    lines = plm("predict", finetuned, file).out.splitlines()
-    assert len(lines) == 3
-    assert lines[1].split("\t")[:2] == ["tab and break", ""]
+    assert plm("predict", finetuned, file, "--out", out).code == 0
+    table = read_table(out)
+    assert table.columns == ("id", "text", "gap", "prediction", "probability:bad", "probability:good")
+    assert [row[1] for row in table.rows] == ODD
+    assert [str(row[0]) for row in table.rows] == ["0", "1", "2", "3", "4", "5"]
+    assert {row[2] for row in table.rows} == ({""} if suffix in (".tsv", ".csv") else {None})
+    if suffix == ".tsv":
+        read = list(csv.reader(io.StringIO(out.read_bytes().decode(), newline=""), csv.excel_tab))
+        assert [row[1] for row in read] == ["text", *ODD]
+        printed = plm("predict", finetuned, file)
+        assert printed.out == out.read_bytes().decode()
+        assert plm("predict", finetuned, out, "--out", tmp_path / "again.tsv").code == 0
+        assert [row[1] for row in read_table(tmp_path / "again.tsv").rows] == ODD
+
+
+def test_a_plain_tsv_stays_without_quotes_and_stray_ones_are_text(plm, finetuned, tmp_path):
+    file = tmp_path / "rows.tsv"
+    file.write_text('text\tnote\nthe cat\tx\n"the dog\ty\n', encoding="utf-8")
+    assert [row[0] for row in read_table(file).rows] == ["the cat", '"the dog']
+    ran = plm("predict", finetuned, tmp_path / "rows.tsv")
+    assert [row[0] for row in csv.reader(io.StringIO(ran.out), csv.excel_tab)] == ["text", "the cat", '"the dog']
+    file.write_text("text\tnote\nthe cat\tx\n", encoding="utf-8")
+    assert plm("predict", finetuned, file).out.startswith("text\tnote\tprediction\tprobability:bad\t")
+
+
+def test_a_parquet_that_cannot_hold_a_column_is_refused(plm, finetuned, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b", "id": "x"}\n')
+    ran = plm("predict", finetuned, tmp_path / "rows.jsonl", "--out", tmp_path / "out.parquet")
+    assert (ran.code, ran.out) == (2, "")
+    assert "column 'id' holds values of several kinds, which Parquet cannot.\nWrite .jsonl instead." in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_json_keeps_the_columns_of_each_row(plm, finetuned, pretrained, tmp_path):
+    (tmp_path / "rows.csv").write_text("id,text,label\n7,the cat,?\n8,,?\n", encoding="utf-8")
+    first, second = only_object(plm("predict", finetuned, tmp_path / "rows.csv", "--json"))["predictions"]
+    assert first["row"] == {"id": "7", "text": "the cat", "label": "?"}
+    assert first["label"] in ("bad", "good")
+    scored = only_object(plm("score", pretrained, tmp_path / "rows.csv", "--json"))["rows"]
+    assert [one["row"]["id"] for one in scored] == ["7", "8"]
+    assert second == {
+        "row": {"id": "8", "text": "", "label": "?"}, "label": None, "probability": None, "probabilities": None,
+    }  # fmt: skip
+
+
+# A text as it stands, and lines from stdin
+
+
+def test_a_text_may_stand_in_the_place_of_a_file(plm, finetuned, pretrained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "The cat sees/hears a house, e.g. 1.5 of it"
+    found = only_object(plm("predict", finetuned, text, "--json"))["predictions"]
+    wanted = plmkit.load(finetuned, device="cpu").predict(text)
+    assert [(one["row"], one["label"]) for one in found] == [({"text": text}, wanted.label)]
+    shown = plm("predict", finetuned, "潮水退了/就知道").out.splitlines()
+    assert [line.split("\t")[0] for line in shown] == ["text", "潮水退了/就知道"]
+    told = only_object(plm("embed", pretrained, text))
+    assert (told["rows"], told["width"]) == (1, 32)
+    np.testing.assert_allclose(told["vectors"], plmkit.load(pretrained, device="cpu").embed([text]), atol=1e-6)
+    told = only_object(plm("embed", pretrained, "the cat", "--level", "token"))
+    assert (told["tokens"], told["names"], np.shape(told["vectors"])) == (2, [["the", "cat"]], (1, 2, 32))
+    assert only_object(plm("score", pretrained, "the cat", "--json"))["all"]["tokens"] == 2
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "my rows.csv", "rows.xyz", "./rows"])
+def test_a_file_that_is_not_there_is_not_taken_for_a_text(name, plm, finetuned, pretrained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for ran in (plm("predict", finetuned, name), plm("embed", pretrained, name, "--out", "v.npy")):
+        assert (ran.code, ran.out) == (2, "")
+        assert f"There is no file {name.removeprefix('./')}" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+class Stdin:
+    def __init__(self, content: bytes) -> None:
+        self.buffer = io.BytesIO(content)
+
+
+def test_lines_are_read_from_stdin(plm, finetuned, pretrained, monkeypatch):
+    content = "the cat\r\n\n我的狗很可爱。\n\n".encode()
+    monkeypatch.setattr(sys, "stdin", Stdin(content))
+    found = only_object(plm("predict", finetuned, "-", "--json"))["predictions"]
+    assert [one["row"]["text"] for one in found] == ["the cat", "", "我的狗很可爱。"]
+    assert [one["label"] is None for one in found] == [False, True, False]
+    monkeypatch.setattr(sys, "stdin", Stdin(content))
+    assert np.shape(only_object(plm("embed", pretrained, "-"))["vectors"]) == (3, 32)
+    for content, told in ((b" \n", "There is no text on stdin."), (b"a\n\xff", "Line 2 of stdin is not UTF-8 text.")):
+        monkeypatch.setattr(sys, "stdin", Stdin(content))
+        ran = plm("predict", finetuned, "-")
+        assert (ran.code, ran.out) == (2, "")
+        assert told in ran.err
+
+
+def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, finetuned, pretrained, tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("the cat sees a house.\n\n \nthe dog likes the sea.\n\n", encoding="utf-8")
+    ran = plm("predict", finetuned, file, "--out", tmp_path / "out.tsv")
+    assert ran.code == 0
+    assert f"! {file}: 2 rows without text, left without an answer (lines 2 and 3).\n" in ran.err
+    rows = list(csv.reader(io.StringIO((tmp_path / "out.tsv").read_text()), csv.excel_tab))[1:]
+    assert [row[0] for row in rows] == ["the cat sees a house.", "", " ", "the dog likes the sea."]
+    assert [row[1:] for row in rows[1:3]] == [["", "", ""]] * 2
+    assert all(row[1] in ("bad", "good") for row in (rows[0], rows[3]))
+    ran = plm("embed", pretrained, file, "--out", tmp_path / "v.npy")
+    assert (ran.code, np.load(tmp_path / "v.npy").any(1).tolist()) == (0, [True, False, False, True])
+    assert f"! {file}: 2 rows without text, whose vectors are 0 (lines 2 and 3).\n" in ran.err
+    counts = [row["tokens"] > 0 for row in plm("score", pretrained, file, "--json").json["rows"]]
+    assert counts == [True, False, False, True]
+
+
+# Vectors
+
+
+def test_vectors_are_written_as_parquet_beside_their_rows(plm, pretrained, tmp_path):
+    (tmp_path / "rows.csv").write_text("id,text\n7,the cat\n8,a bird hears\n", encoding="utf-8")
+    assert plm("embed", pretrained, tmp_path / "rows.csv", "--out", tmp_path / "v.parquet").code == 0
+    found = parquet.read_table(tmp_path / "v.parquet")
+    assert found.column_names == ["id", "text", "vector"]
+    assert str(found.schema.field("vector").type) == "list<element: float>"
+    model = plmkit.load(pretrained, device="cpu")
+    np.testing.assert_allclose(found["vector"].to_pylist(), model.embed(["the cat", "a bird hears"]), atol=1e-6)
+    out = tmp_path / "t.parquet"
+    assert plm("embed", pretrained, tmp_path / "rows.csv", "--out", out, "--level", "token").code == 0
+    found = parquet.read_table(out)
+    assert found["tokens"].to_pylist() == [["the", "cat"], ["a", "bird", "hears"]]
+    np.testing.assert_allclose(found["vectors"][1].as_py(), model.embed("a bird hears", level="token"), atol=1e-6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "t.parquet", "v.parquet"]
+
+
+def test_a_file_without_a_place_for_its_vectors_gets_a_name_to_write(plm, pretrained, texts):
+    ran = plm("embed", pretrained, texts)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == ("plm: --out is missing: name a file for the vectors, as in --out vectors.npy, or add --json.\n")
+    assert np.shape(only_object(plm("embed", pretrained, texts, "--json"))["vectors"]) == (3, 32)
 
 
 def test_vectors_are_written_by_text_and_by_token(plm, pretrained, texts, tmp_path):
     assert plm("embed", pretrained, texts, "--out", tmp_path / "v.npy").code == 0
     vectors = np.load(tmp_path / "v.npy", allow_pickle=False)
-    np.testing.assert_allclose(vectors, plmkit.load(pretrained).embed(texts.read_text().splitlines()), atol=1e-6)
+    model, lines = plmkit.load(pretrained), texts.read_text(encoding="utf-8").splitlines()
+    np.testing.assert_allclose(vectors, model.embed(lines), atol=1e-6)
     assert plm("embed", pretrained, texts, "--out", tmp_path / "t.npy", "--level", "token").code == 0
     tokens = np.load(tmp_path / "t.npy", allow_pickle=False)
     index = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     assert index[1]["tokens"] == [*"我的狗很可爱。"]
     assert len(tokens) == sum(len(row["tokens"]) for row in index)
-    for row, vector in zip(index, vectors, strict=True):
-        mine = tokens[row["begin"] : row["begin"] + len(row["tokens"])]
-        np.testing.assert_allclose(mine.mean(0), vector, atol=1e-5)
+    for row, wanted in zip(index, model.embed(lines, level="token"), strict=True):
+        np.testing.assert_allclose(tokens[row["begin"] : row["begin"] + len(row["tokens"])], wanted, atol=1e-5)
 
 
 def test_the_index_of_token_vectors_is_named_and_may_be_written_again(plm, pretrained, texts, tmp_path):
@@ -256,6 +398,80 @@ def test_commands_that_are_shown_next_can_be_copied_whole(plm, corpus, tmp_path,
 
 
 # Through a real process
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("command", [["--version"], ["--help"]])
+def test_output_that_cannot_be_written_is_an_error(command):
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    assert (ran.returncode, ran.stderr) == (2, told)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet", "npy"])
+def test_a_full_disk_is_an_error_and_leaves_what_was_there(ending, plm, finetuned, tmp_path, monkeypatch):
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / f"out.{ending}"
+    out.write_text("before")
+    monkeypatch.setattr("plmkit.files.flush", full)
+    ran = plm("embed" if ending == "npy" else "predict", finetuned, "the cat", "--out", out)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"plm: {tmp_path} cannot be written: No space left on device.\n")
+    assert "written to" not in ran.err
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(f"out.{ending}", "before")]
+
+
+# Help for shells, and silence
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last of these words."""
+    asked = {"_PLM_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    ran = subprocess.run([PROGRAM], capture_output=True, text=True, env={**os.environ, **asked})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout.split()
+
+
+def test_the_shell_completes_verbs_recipes_and_tasks():
+    assert completed("plm", "pre") == ["pretrain", "predict"]
+    assert completed("plm", "pretrain", "bert-m") == ["bert-mini", "bert-medium"]
+    assert completed("plm", "doctor", "x.txt", "--recipe", "ernie") == ["ernie-mini", "ernie-1.0"]
+    assert completed("plm", "finetune", "runs/x", "--task", "pa") == ["pair", "paraphrase"]
+
+
+def test_the_names_to_complete_are_those_of_the_catalogue():
+    assert recipe_names("") == list(CATALOGUE)
+
+
+def test_a_script_for_the_shell_is_shown(plm, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    ran = plm("--show-completion", "bash")
+    assert ran.code == 0
+    assert "complete -o default -F _plm_completion plm" in ran.out
+    assert "--install-completion" in plm("--help").out
+
+
+@pytest.mark.parametrize("verb", sorted(get_command(app).commands))
+def test_every_verb_can_be_quiet(verb, plm):
+    assert "--quiet" in plm(verb, "--help").out
+
+
+def test_a_quiet_command_says_nothing_but_warnings(plm, finetuned, corpus, tmp_path, tiny_settings):
+    train = ("pretrain", "bert-tiny", corpus, *tiny_settings, "--steps", 2)
+    loud = plm(*train, "--out", tmp_path / "loud").err
+    ran = plm(*train, "--out", tmp_path / "run", "--quiet")
+    assert ran.code == 0
+    assert "documents" in loud
+    assert ran.err.splitlines() == [line for line in loud.splitlines() if line.startswith("!")]
+    (tmp_path / "rows.txt").write_text("the cat\n" + "the cat sees a house. " * 40, encoding="utf-8")
+    ran = plm("predict", finetuned, tmp_path / "rows.txt", "--out", tmp_path / "out.tsv", "-q")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == (
+        "! 1 of 2 texts are longer than 64 tokens and lost their tail (of a pair, the longer text first).\n"
+    )
 
 
 def test_the_program_prints_errors_to_stderr_and_exits_with_2():
@@ -299,9 +515,14 @@ def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, 
     assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
 
 
-def test_a_file_of_blank_lines_has_nothing_to_embed(plm, pretrained, tmp_path):
-    (tmp_path / "lines.txt").write_text("\n \n\n", encoding="utf-8")
-    for verb in (("embed", "--out", tmp_path / "v.npy"), ("score",)):
-        ran = plm(verb[0], pretrained, tmp_path / "lines.txt", *verb[1:])
-        assert (ran.code, f"has no text to {verb[0]}." in ran.err) == (2, True), ran.err
-    assert not (tmp_path / "v.npy").exists()
+def test_a_file_of_blank_lines_has_nothing_to_embed_or_to_score_or_to_predict(plm, pretrained, finetuned, tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("\n \n\n", encoding="utf-8")
+    told = f"plm: {file} has no text in any of its 2 rows.\n"
+    for ran in (
+        plm("embed", pretrained, file, "--out", tmp_path / "out.npy"),
+        plm("score", pretrained, file, "--out", tmp_path / "out.tsv"),
+        plm("predict", finetuned, file, "--out", tmp_path / "out.tsv"),
+    ):
+        assert (ran.code, ran.out, ran.err) == (2, "", told)
+    assert list(tmp_path.iterdir()) == [file]

@@ -39,7 +39,7 @@ def model(decoder):
 def test_a_text_follows_its_prompt_on_stdout(plm, decoder, model):
     ran = plm("generate", decoder, "the cat", "--tokens", 8, "--seed", 3)
     assert ran.code == 0
-    (text,) = model.generate("the cat", tokens=8, seed=3)
+    text = model.generate("the cat", tokens=8, seed=3)
     assert ran.out == f"the cat{text.text}\n"
     assert ran.err == ""
     assert plm("generate", decoder, "the cat", "--tokens", 8, "--seed", 3).out == ran.out
@@ -54,16 +54,25 @@ def test_several_texts_are_parted_by_a_line_and_come_as_json(plm, decoder, model
     assert [text["prompt"] for text in told["texts"]] == ["the cat", "the cat", "我的", "我的"]
 
 
+def test_one_prompt_has_one_text_and_several_have_a_list(model):
+    one = model.generate("the cat", tokens=5)
+    assert (one.prompt, one.tokens <= 5) == ("the cat", True)
+    assert model.generate(["the cat"], tokens=5) == [one]
+    both = model.generate("the cat", tokens=5, n=2)
+    assert (len(both), both[0]) == (2, one)
+    assert model.score(["the cat", "a bird"]) == [model.score("the cat"), model.score("a bird")]
+
+
 def test_prompts_come_from_a_file_one_on_each_line(plm, decoder, model, tmp_path):
     (tmp_path / "prompts.txt").write_text("the cat\n\na bird\n", encoding="utf-8")
     told = plm("generate", decoder, "--file", tmp_path / "prompts.txt", "--temperature", 0, "--json").json
     assert [text["prompt"] for text in told["texts"]] == ["the cat", "a bird"]
-    assert told["texts"][0]["text"] == model.generate("the cat", temperature=0)[0].text
+    assert told["texts"][0]["text"] == model.generate("the cat", temperature=0).text
 
 
 def test_a_stream_from_python_is_the_text(model):
     pieces = list(model.stream("the cat", tokens=12, temperature=0))
-    assert "".join(pieces) == model.generate("the cat", tokens=12, temperature=0)[0].text
+    assert "".join(pieces) == model.generate("the cat", tokens=12, temperature=0).text
     assert len(pieces) > 1
     with pytest.raises(PlmError, match="A stream is one text; found n=2"):
         model.stream("the cat", n=2)
@@ -77,7 +86,7 @@ def test_no_prompts_from_python_give_no_texts(model):
 def test_what_is_no_prompt_is_refused_without_the_name_of_another_verb(model, given, found):
     with pytest.raises(InputError) as caught:
         model.generate(given)
-    assert str(caught.value) == f"Give a list of texts, such as [text]; found {found}."
+    assert str(caught.value) == f"Give a text or a list of texts; found {found}."
 
 
 def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model):
@@ -107,7 +116,7 @@ def plmkit_writing(**asked):
 def test_a_stop_string_that_never_comes_is_told_and_nothing_is_lost(plm, decoder, model):
     ran = plm("generate", decoder, "the cat", "--tokens", 6, "--stop", "never this")
     assert ran.code == 2
-    assert ran.out == model.generate("the cat", tokens=6)[0].whole + "\n"
+    assert ran.out == model.generate("the cat", tokens=6).whole + "\n"
     assert "No stop string came: the text ends after 6 tokens." in ran.err
     assert len(ran.err.splitlines()) <= 3
 
@@ -120,7 +129,7 @@ def test_a_full_context_is_no_reason_to_ask_for_more_tokens(plm, decoder):
 
 
 def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
-    whole = model.generate("the cat", tokens=20, temperature=0)[0].text
+    whole = model.generate("the cat", tokens=20, temperature=0).text
     stop = whole[4:7]
     ran = plm("generate", decoder, "the cat", "--tokens", 20, "--temperature", 0, "--stop", stop)
     assert (ran.code, ran.err) == (0, "")

@@ -18,7 +18,7 @@ from plmkit.catalogue import find
 from plmkit.corruption.arrange import SentencePairs
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.batch import Batch, States
-from plmkit.errors import SettingError
+from plmkit.errors import SettingError, TruncationWarning
 from plmkit.loading import Task, read_parts
 from plmkit.run import Machine, Settings
 from plmkit.schedules.optimizers import AdamW
@@ -210,7 +210,8 @@ def test_every_pooling_trains_is_saved_and_predicts(pooling, pretrained, rows_fi
     model = plmkit.load(tmp_path / "out", device="cpu")
     head = model.network.heads["label"]
     assert (head.pooling, head.classify.in_features) == (pooling, 16 * 32 if pooling == "concat" else 32)
-    short, long = model.predict(["a cat.", "the old man sees a long road and the sea and the moon and the garden."])
+    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than 16 tokens"):
+        short, long = model.predict(["a cat.", "the old man sees a long road and the sea and the moon and the garden."])
     assert short.probabilities == pytest.approx(model.predict(["a cat."])[0].probabilities, abs=1e-6)
     assert long.label in ("bad", "good")
 

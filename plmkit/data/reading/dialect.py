@@ -25,11 +25,12 @@ class Dialect:
 
     separator: str
     quoted: bool
+    usual: str = ","  # separator of files with this ending
 
     @property
     def unusual(self) -> str | None:
-        """The separator of a .csv file, where it is no comma."""
-        return SEPARATORS[self.separator] if self.quoted and self.separator != "," else None
+        """The separator, where it is not the one that the ending of the file promises."""
+        return SEPARATORS[self.separator] if self.separator != self.usual else None
 
     @property
     def advice(self) -> str:
@@ -42,17 +43,25 @@ class Dialect:
         """All cells of each row; a blank line is a row of one empty cell."""
         if self.quoted:
             return split_quoted(lines, name, self.separator)
-        # quotes are text, for many published TSV files hold stray ones
+        # otherwise quotes are text, for many published TSV files hold stray ones
         return ((number, line.rstrip("\r").split(self.separator)) for number, line in lines)
 
 
 def dialect_of(lines: Iterator[Line], format: Format) -> tuple[Dialect, Iterator[Line]]:
     """How a file is written, and all its lines."""
-    if format == "tsv":
-        return Dialect(separator="\t", quoted=False), lines
     sample = list(some(lines))
-    separator = separator_of([line for _, line in sample if line.strip()])
-    return Dialect(separator=separator, quoted=True), chain(sample, lines)
+    filled = [line for _, line in sample if line.strip()]
+    if format == "tsv":
+        dialect = Dialect(separator="\t", quoted=is_quoted(filled), usual="\t")
+    else:
+        dialect = Dialect(separator=separator_of(filled), quoted=True)
+    return dialect, chain(sample, lines)
+
+
+def is_quoted(lines: Sequence[str]) -> bool:
+    """Whether every cell of the first row of a .tsv file is in quotes, as where `plm predict` needs them."""
+    cells = lines[0].rstrip("\r").split("\t") if lines else [""]
+    return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells)
 
 
 def separator_of(lines: Sequence[str]) -> str:

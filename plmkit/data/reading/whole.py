@@ -29,6 +29,7 @@ class Table:
     lines: list[int]  # where each row begins in the file, from 1
     header: bool = True  # False: the columns are numbered
     dialect: Dialect | None = None  # of .csv and .tsv
+    plain: bool = False  # lines of text, without columns of their own
 
     @property
     def heading(self) -> Heading:
@@ -100,10 +101,14 @@ def _until_last(lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def _plain(path: Path, lines: Iterator[Line]) -> Table:
-    texts = {number: line.removesuffix("\r") for number, line in lines}
-    return Table(
-        path=path, columns=("text",) if texts else (), rows=[(text,) for text in texts.values()], lines=list(texts)
-    )
+    return lines_table(path, [line for _, line in lines])
+
+
+def lines_table(path: Path, lines: Sequence[str]) -> Table:
+    """A text on each line."""
+    rows: list[tuple[object, ...]] = [(line.removesuffix("\r"),) for line in lines]
+    columns = ("text",) if rows else ()
+    return Table(path=path, columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)), plain=True)
 
 
 def _cells(path: Path, format: Format, lines: Iterator[Line], header: bool) -> Table:

@@ -1,0 +1,259 @@
+"""How one vector is made of the vectors of a row's tokens, as the folders of sentence-transformers say it."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plmkit.arguments import kind_of
+from plmkit.errors import InputError
+from plmkit.files import read_json, write_json
+from plmkit.training.checkpoint import load_tensors, save_tensors
+
+MODULES, CONFIG, WEIGHTS = "modules.json", "config.json", "model.safetensors"
+LENGTH, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
+TYPES = "sentence_transformers.models."  # every release reads these names
+MODES = {  # ours, which are today's names, and the switches that older folders have; in the order they are joined in
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "torch.nn.modules.linear.Identity": lambda vectors: vectors,
+    "torch.nn.modules.activation.Tanh": torch.tanh,
+    "torch.nn.modules.activation.ReLU": F.relu,
+    "torch.nn.modules.activation.GELU": F.gelu,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalize:
+    """Vectors of length one."""
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """One layer behind the pooling."""
+
+    weight: Tensor  # (outputs, inputs)
+    bias: Tensor | None
+    activation: str
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.to(vectors.device)
+        return ACTIVATIONS[self.activation](F.linear(vectors, self.weight.to(vectors.device), bias))
+
+
+Step = Normalize | Dense
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """What happens between the last layer and a sentence's vector."""
+
+    modes: tuple[str, ...] = ("mean",)  # over all tokens, special ones included; several are joined
+    steps: tuple[Step, ...] = ()
+    longest: int | None = None  # tokens in a row, where the folder says so
+    prompt: str = ""  # stands before every text
+    unknown: tuple[str, ...] = ()  # what the folder asks for and cannot be computed here
+
+    def __call__(self, hidden: Tensor, visible: Tensor) -> Tensor:
+        """(B, L, width) and (B, L) to (B, outputs)."""
+        vectors = torch.cat([pooled(mode, hidden.float(), visible) for mode in self.modes], dim=-1)
+        for step in self.steps:
+            vectors = step(vectors)
+        return vectors
+
+    def outputs(self, width: int) -> int:
+        """How many numbers a vector has."""
+        layers = [len(step.weight) for step in self.steps if isinstance(step, Dense)]
+        return layers[-1] if layers else width * len(self.modes)
+
+
+MEAN = Pooling()  # sentence-transformers' own default
+
+
+def pooled(mode: str, hidden: Tensor, visible: Tensor) -> Tensor:
+    shown = visible[:, :, None].to(hidden.dtype)
+    rows, places = torch.arange(len(hidden), device=hidden.device), visible.int()
+    first = places.argmax(1)
+    if mode == "cls":
+        return hidden[rows, first]
+    if mode == "lasttoken":
+        return hidden[rows, visible.shape[1] - 1 - places.flip(1).argmax(1)]
+    if mode == "max":
+        return hidden.masked_fill(~visible[:, :, None], -torch.inf).amax(1)
+    if mode == "weightedmean":  # the weights 1, 2, 3, ... begin where the text does
+        shown = shown * (torch.arange(1, visible.shape[1] + 1, device=hidden.device) - first[:, None])[:, :, None]
+    length = shown.sum(1)
+    return (hidden * shown).sum(1) / (length.sqrt() if mode == "mean_sqrt_len_tokens" else length)
+
+
+# Reading
+
+
+def read_pooling(folder: Path, width: int) -> Pooling | None:
+    """What a folder of sentence-transformers says; None where the folder is another's."""
+    if not (folder / MODULES).is_file():
+        return None
+    (first, where), *others = modules_of(folder)
+    if first != "Transformer" or where != folder:
+        raise InputError(f"{folder / MODULES} begins with {first} in '{where.name}', not with a Transformer beside it.")
+    modes: tuple[str, ...] = ()
+    steps: list[Step] = []
+    unknown = [*strange_settings(folder)]
+    for kind, where in others:
+        if kind == "Pooling" and not modes:
+            modes = modes_in(where)
+        elif kind == "Normalize" and modes:
+            steps.append(Normalize())
+        elif kind == "Dense" and modes and (layer := dense_in(where)):
+            steps.append(layer)
+        elif kind != "Dropout":  # which drops nothing but in training
+            unknown.append(kind)
+    check_widths(folder, [layer for layer in steps if isinstance(layer, Dense)], width * len(modes))
+    return Pooling(
+        modes=modes,
+        steps=tuple(steps),
+        longest=longest_in(folder),
+        prompt=prompt_of(folder),
+        unknown=tuple(unknown if modes else [*unknown, "no Pooling"]),
+    )
+
+
+def check_widths(folder: Path, layers: Sequence[Dense], width: int) -> None:
+    """Each layer takes as many numbers as there are before it."""
+    for layer in layers:
+        outputs = len(layer.weight)
+        if layer.weight.shape != (outputs, width) or (layer.bias is not None and layer.bias.shape != (outputs,)):
+            raise InputError(
+                f"{folder}: a Dense layer does not fit behind {width} numbers. The files do not belong together."
+            )
+        width = outputs
+
+
+def modules_of(folder: Path) -> list[tuple[str, Path]]:
+    """The kind of each module in order, and where its settings are."""
+    found = listed_in(folder / MODULES)
+    named = [
+        part for part in found if isinstance(part, dict) and all(type(part.get(k)) is str for k in ("type", "path"))
+    ]
+    outside = [part for part in named if PurePosixPath(part["path"]).is_absolute() or ".." in part["path"].split("/")]
+    if not named or len(named) < len(found) or outside:
+        raise InputError(f"{folder / MODULES} does not list modules by type and path. Copy it again.")
+    return [(part["type"].rsplit(".", 1)[-1], folder / part["path"]) for part in named]
+
+
+def modes_in(folder: Path) -> tuple[str, ...]:
+    settings = read_json(folder / CONFIG)
+    said = settings.get("pooling_mode") or [mode for mode, switch in MODES.items() if settings.get(switch)]
+    modes = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list) else ()
+    if wrong := [mode for mode in modes if mode not in MODES]:
+        raise InputError(f"{folder / CONFIG}: there is no pooling '{wrong[0]}'; known are {', '.join(MODES)}.")
+    return modes or MEAN.modes
+
+
+def dense_in(folder: Path) -> Dense | None:
+    """The layer, if it is one of those that can be computed; its weights are never unpickled."""
+    settings = read_json(folder / CONFIG)
+    activation = settings.get("activation_function", "torch.nn.modules.activation.Tanh")
+    elsewhere = any(
+        settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")
+    )
+    if activation not in ACTIVATIONS or elsewhere or settings.get("use_residual") or not (folder / WEIGHTS).is_file():
+        return None
+    weights = load_tensors(folder / WEIGHTS)
+    if "linear.weight" not in weights:
+        raise InputError(f"{folder / WEIGHTS} has no weight of a layer. Copy it again.")
+    return Dense(weight=weights["linear.weight"].float(), bias=weights.get("linear.bias"), activation=activation)
+
+
+def strange_settings(folder: Path) -> list[str]:
+    """Settings that would change the vectors."""
+    lowered = settings_of(folder / LENGTH).get("do_lower_case")
+    apart = prompt_of(folder) and any(
+        settings_of(where / CONFIG).get("include_prompt") is False
+        for kind, where in modules_of(folder)
+        if kind == "Pooling"
+    )
+    return [name for name, found in (("do_lower_case", lowered), ("include_prompt", apart)) if found]
+
+
+def longest_in(folder: Path) -> int | None:
+    longest = settings_of(folder / LENGTH).get("max_seq_length")
+    return longest if type(longest) is int and longest > 0 else None
+
+
+def prompt_of(folder: Path) -> str:
+    settings = settings_of(folder / PROMPTS)
+    prompts, name = settings.get("prompts"), settings.get("default_prompt_name")
+    return str(prompts.get(name) or "") if isinstance(prompts, dict) and isinstance(name, str) else ""
+
+
+def settings_of(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def listed_in(path: Path) -> list[Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Copy it again.") from error
+    if not isinstance(found, list):
+        raise InputError(f"{path} holds {kind_of(found)}, not a list of modules.")
+    return found
+
+
+# Writing
+
+
+def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> None:
+    """The files by which sentence-transformers makes the same vectors of the model in this folder."""
+    names = ["", "1_Pooling", *(f"{number}_{type(step).__name__}" for number, step in enumerate(pooling.steps, 2))]
+    types = ["Transformer", "Pooling", *(type(step).__name__ for step in pooling.steps)]
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": TYPES + kind}
+        for number, (path, kind) in enumerate(zip(names, types, strict=True))
+    ]
+    write_json(folder / MODULES, modules)
+    write_json(folder / LENGTH, {"max_seq_length": longest, "do_lower_case": False})
+    if pooling.prompt:
+        write_json(folder / PROMPTS, {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"})
+    write_json(folder / names[1] / CONFIG, {"word_embedding_dimension": width, **settings_for(pooling.modes)})
+    for path, step in zip(names[2:], pooling.steps, strict=True):
+        (folder / path).mkdir()
+        if isinstance(step, Dense):
+            write_dense(folder / path, step)
+
+
+def settings_for(modes: Sequence[str]) -> dict[str, Any]:
+    """The switches that every release reads; only the newest has words for another order."""
+    if list(modes) == [mode for mode in MODES if mode in modes]:
+        return {switch: mode in modes for mode, switch in MODES.items()}
+    return {"pooling_mode": list(modes)}
+
+
+def write_dense(folder: Path, layer: Dense) -> None:
+    outputs, inputs = layer.weight.shape
+    write_json(
+        folder / CONFIG,
+        {
+            "in_features": inputs,
+            "out_features": outputs,
+            "bias": layer.bias is not None,
+            "activation_function": layer.activation,
+        },
+    )
+    weights = {"linear.weight": layer.weight, "linear.bias": layer.bias}
+    save_tensors(folder / WEIGHTS, {name: tensor for name, tensor in weights.items() if tensor is not None})

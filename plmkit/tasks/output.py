@@ -1,0 +1,119 @@
+"""Answers beside the rows that they are of, written as tables of several kinds."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from plmkit.data.reading.cells import short
+from plmkit.data.reading.whole import Table
+from plmkit.errors import InputError, SettingError
+from plmkit.files import explained, new_file, write_text
+
+TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+
+
+class QuotedTabs(csv.excel_tab):
+    quoting = csv.QUOTE_ALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """Rows to write, under the names of their columns."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+
+    def text(self, suffix: str) -> str:
+        """As a text file of that kind holds it."""
+        if suffix == ".jsonl":
+            return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in self.records())
+        lines = [self.columns, *([written(cell) for cell in row] for row in self.rows)]
+        file = io.StringIO()
+        if suffix == ".csv":
+            csv.writer(file, lineterminator="\n").writerows(lines)
+        else:  # quoted whole or not at all, so that its first line tells readers which
+            quoted = any(needs_quotes(cell) for line in lines for cell in line)
+            dialect = QuotedTabs if quoted else csv.excel_tab
+            csv.writer(file, dialect, lineterminator="\n").writerows(lines)
+        return file.getvalue()
+
+    def records(self) -> list[dict[str, Any]]:
+        """As JSON has it."""
+        return [dict(zip(self.columns, map(as_json, row), strict=True)) for row in self.rows]
+
+    def write(self, out: Path) -> None:
+        """All of the file or none of it."""
+        if out.suffix == ".parquet":
+            self.write_parquet(out)
+        else:
+            write_text(out, self.text(out.suffix))
+
+    def write_parquet(self, out: Path) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        columns = {}
+        for number, name in enumerate(self.columns):
+            try:
+                columns[name] = pyarrow.array([row[number] for row in self.rows])
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+                raise InputError(
+                    f"--out {out}: column '{short(name)}' holds values of several kinds, which Parquet cannot.\n"
+                    "Write .jsonl instead."
+                ) from error
+        with explained(out.parent), new_file(out) as partial:
+            parquet.write_table(pyarrow.table(columns), partial)
+
+
+def beside(table: Table, names: Sequence[str], cells: Sequence[Sequence[Any]]) -> Sheet:
+    """A table with new columns behind its own."""
+    columns = [*table.columns, *(free(name, table.columns) for name in names)]
+    return Sheet(columns=columns, rows=[[*row, *new] for row, new in zip(table.rows, cells, strict=True)])
+
+
+def records_of(table: Table) -> list[dict[str, Any]]:
+    """The rows as they were, as JSON has them."""
+    return beside(table, [], [[]] * len(table.rows)).records()
+
+
+def free(name: str, taken: Sequence[str]) -> str:
+    """The name, or, where the file has such a column already, `name 2`, `name 3`, and so on."""
+    numbered = (f"{name} {number}" for number in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
+
+
+def written(cell: object) -> str:
+    """A cell as text; nothing stays nothing."""
+    if isinstance(cell, list | dict):
+        return json.dumps(cell, ensure_ascii=False)
+    return "" if cell is None else str(cell)
+
+
+def needs_quotes(cell: str) -> bool:
+    return any(character in cell for character in '\t\r\n"')
+
+
+def as_json(cell: object) -> object:
+    """JSON has no word for a number that is none."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES) -> None:
+    """It can be written there, and not over what is read."""
+    if out and out.suffix not in kinds:
+        raise SettingError(f"--out {out}: {what} are written as {', '.join(kinds)}. Name such a file.")
+    if out and is_same(out, Path(source)):
+        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
+
+
+def is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there, or is a text
+        return False
