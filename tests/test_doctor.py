@@ -1,8 +1,12 @@
 import random
 
+import numpy as np
 import pytest
 
 from plmkit.data.vocabulary import SPECIAL_TOKENS
+from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.tokenizer import bert_tokenizer
+from plmkit.training.prepare import hidden_units
 
 WORDS = ". 。 the cat sees a house dog likes sea bird hears moon king calls"
 TEXT = """The cat sees a house. The dog likes the sea.
@@ -165,3 +169,38 @@ def test_rows_from_left_to_right_are_shown_with_what_follows(small, plm):
         assert units == []
     assert any("<|endoftext|>" in seen for seen, _ in found["preview"])
     assert "and what follows at each place" in plm("doctor", small, *chosen).out
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("i'll go with the well-known men", ["known", "men"]),
+        ("well-known men don't go", ["t", "go"]),
+        ("the men's well-known men", ["s", "known"]),
+        ("the well-known men", ["-"]),
+    ],
+)
+def test_a_colour_covers_its_word_after_a_hyphen_and_an_apostrophe(text, units):
+    tokenizer = bert_tokenizer(
+        [*SPECIAL_TOKENS, *"i ' ll go with the well - known men don t s".split()], lowercase=True
+    )
+    tokens = tokenizer.encode(text)
+    whole = tokenizer.decode(tokens)
+    assert whole == text
+    names = tokenizer.vocabulary.names(tokens)
+    last = [len(names) - 1 - names[::-1].index(unit) for unit in units]
+    hidden = np.isin(np.arange(len(tokens)), last)
+    spans = hidden_units(tokens, hidden, np.ones(len(tokens), dtype=bool), tokenizer.decode)
+    assert [whole[begin:end] for begin, end in spans] == units
+
+
+def test_a_colour_covers_the_character_whose_bytes_are_hidden_and_the_break_that_is():
+    tokenizer = ByteBPE(size=300).train(["a b"])
+    tokens = tokenizer.encode("a 狗\nb")
+    whole = tokenizer.decode(tokens)
+    assert whole == "a 狗\nb"
+    assert len(tokens) == 7  # three of them are the bytes of one character
+    for place, covered in {0: "a", 1: " ", 2: "狗", 3: "狗", 4: "狗", 5: "\n", 6: "b"}.items():
+        hidden = np.arange(7) == place
+        ((begin, end),) = hidden_units(tokens, hidden, np.ones(7, dtype=bool), tokenizer.decode)
+        assert whole[begin:end] == covered

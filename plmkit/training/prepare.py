@@ -30,6 +30,7 @@ from plmkit.training.progress import Screen
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
+BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
 
@@ -235,13 +236,20 @@ def hidden_units(
 ) -> tuple[tuple[int, int], ...]:
     """From and to which character of the decoded tokens each hidden unit reaches."""
     opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
+    # what follows decides about spaces (i ' ll becomes i'll), but letters stay: they are what is counted
     text = decode(tokens)
+    places = [*(place for place, letter in enumerate(text) if not letter.isspace()), len(text)]
     spans = []
     for begin in np.flatnonzero(opens).tolist():
         end = begin + 1
         while end < len(tokens) and hidden[end] and not opens[end]:
             end += 1
-        first, last = len(decode(tokens[:begin])), len(decode(tokens[:end]))
-        first += len(text[first:last]) - len(text[first:last].lstrip())
-        spans.append((first, last))
+        first = places[letters(decode(tokens[:begin]).rstrip(BROKEN))]
+        last = places[letters(decode(tokens[:end])) - 1] + 1
+        spans.append((min(first, last), max(first, last)))  # of a unit that is a space, what lies between
     return tuple(spans)
+
+
+def letters(text: str) -> int:
+    """Characters other than spaces."""
+    return len("".join(text.split()))
