@@ -129,17 +129,17 @@ def doctor(
     """Check a corpus before training: what it holds, what is wrong with it, what the model will see."""
     from plmkit import show
     from plmkit.catalogue import find
-    from plmkit.doctor import diagnose
+    from plmkit.doctor import examine
     from plmkit.run import settle
-    from plmkit.training.prepare import prepare
 
     settings = settle(find(recipe), sets or [])
-    material = prepare(settings, corpus, None, seed, screen(), tokenizer=tokenizer)
-    diagnosis = diagnose(material, settings.recipe)
+    diagnosis = examine(settings, corpus, seed, screen(), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())
     else:
         show.diagnosis(diagnosis, settings.recipe)
+    if diagnosis.bad_files:
+        raise typer.Exit(2)
 
 
 @app.command(

@@ -48,6 +48,11 @@ def several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def printable(name: str) -> str:
+    """A file's name as it can be shown and written: bytes that are no UTF-8 become \\xff."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def not_there(path: Path, what: str) -> str:
     """`There is no folder 'runs/brt'. Did you mean 'bert'?`, of the first part of the path that is missing."""
     folder = what == "folder"

@@ -24,7 +24,7 @@ from plmkit.files import new_folder, write_json
 from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FORMAT = 3  # count up when the files or the way they are made change
+FORMAT = 4  # count up when the files or the way they are made change
 BLOCK_CHARACTERS = 500_000  # one worker's portion; a few of them are all that is in memory
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 

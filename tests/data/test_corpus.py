@@ -56,8 +56,8 @@ def test_blank_lines_divide_documents_and_lines_are_paragraphs(write: Write) -> 
     path = write("a.txt", "\n  First line. \nSecond line.\n\n \t\nAnother document.")
     corpus = open_corpus([path])
     assert list(corpus.documents()) == [
-        Document(paragraphs=("First line.", "Second line."), source=str(path), line=2),
-        Document(paragraphs=("Another document.",), source=str(path), line=6),
+        Document(paragraphs=("First line.", "Second line."), source=str(path), lines=(2, 3)),
+        Document(paragraphs=("Another document.",), source=str(path), lines=(6,)),
     ]
     assert corpus.sources[0].layout == "blank-lines"
     assert corpus.notes == ()
