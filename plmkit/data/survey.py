@@ -105,7 +105,7 @@ def survey_of(block: list[Document], tokens: np.ndarray, sentences: int, unknown
         markdown_at=place_of(block, markdown),
         long_lines=int((lengths > LONG_LINE).sum()),
         longest_line=int(lengths.max()),
-        longest_line_at=place_of(block, lengths.argmax()[None]),
+        longest_line_at=place_of(block, np.array([lengths.argmax()])),
         scripts=count_scripts("".join(texts)[:SAMPLE]),
         hashes=(np.frombuffer(digests, dtype=np.uint64),),
     )

@@ -435,6 +435,37 @@ def test_a_damaged_byte_in_utf8_is_refused_with_its_line(
         assert refused(path).endswith("A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them.")
 
 
+@pytest.mark.parametrize(("block", "utf_8"), [(117, "1–4"), (1 << 20, "1–3")], ids=["two blocks", "one"])
+def test_lines_of_two_encodings_are_told_apart(
+    write: Write, monkeypatch: pytest.MonkeyPatch, block: int, utf_8: str
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    utf, gb = "我的狗很可爱，潮水退了。\n".encode(), "企鹅不擅长飞行，醒醒吧。\n".encode("gb18030")
+    path = write("a.txt", utf * 3 + b"ascii\n" + gb * 2 + b"\n" + gb + utf + gb)
+    assert refused(path) == (
+        f"{path}, line 5: not valid UTF-8. It is mixed: lines {utf_8} and 9 in UTF-8, lines 5–8 and 10 in what looks "
+        f"like GB18030.\nConvert each part by itself, as with `sed -n 5,8p {path} | iconv -f gb18030 -t utf-8`, and "
+        "join them again."
+    )
+
+
+def test_many_changes_of_encoding_are_told_in_short(write: Write) -> None:
+    lines = ["我的狗很可爱。\n".encode(), "企鹅不擅长飞行。\n".encode("gb18030"), b"caf\xe9 noir\n"]
+    said = refused(write("a.txt", b"".join(lines * 5)))
+    assert (
+        "line 2: not valid UTF-8. It is mixed: lines 1, 4, 7 and 2 more in UTF-8, lines 2, 5, 8 and 2 more in what "
+        "looks like GB18030, lines 3, 6, 9 and 2 more in another encoding.\n" in said
+    )
+
+
+def test_one_damaged_line_of_chinese_utf8_is_not_taken_for_gb18030(write: Write) -> None:
+    line = "好的文本。" * 4 + "\n"
+    path = write("a.txt", line.encode() * 3 + line.encode()[:7] + line.encode()[8:] + line.encode())
+    assert refused(path) == (
+        f"{path}, line 4: not valid UTF-8. A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them."
+    )
+
+
 def test_latin1_is_refused_with_the_way_to_convert(write: Write) -> None:
     path = write("a.txt", "Un café noir\nest prêt.".encode("latin-1"))
     assert refused(path).startswith(f"{path}, line 1: not valid UTF-8. Convert it with `iconv -f ENCODING")

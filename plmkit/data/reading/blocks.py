@@ -88,8 +88,10 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
     decoder = codecs.getincrementaldecoder("utf-8")()
     number, tail = 1, ""  # `tail` is the unfinished line, `number` its number
     inside = False  # whether the beginning of that line was already given out
+    foreign = False  # whether any letter so far was beyond ASCII
     for block in check_start(blocks, name):
-        text = tail + _decode(decoder, block, name, number)
+        text = tail + _decode(decoder, block, name, number, foreign)
+        foreign = foreign or not text.isascii()
         lines = text.split("\n")
         tail = lines.pop()
         if inside and lines:
@@ -106,7 +108,7 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
             at = cutting_point(tail, longest)
             yield number, [tail[:at]]
             tail, inside = tail[at:], True
-    tail += _decode(decoder, b"", name, number, final=True)
+    tail += _decode(decoder, b"", name, number, foreign, final=True)
     if tail.strip():
         yield number, [tail]
 
@@ -116,11 +118,13 @@ def cutting_point(text: str, longest: int) -> int:
     return max(text.rfind(mark, longest // 2, longest) for mark in " \t。！？") + 1 or longest
 
 
-def _decode(decoder: codecs.IncrementalDecoder, block: bytes, name: str, number: int, final: bool = False) -> str:
+def _decode(
+    decoder: codecs.IncrementalDecoder, block: bytes, name: str, number: int, foreign: bool, final: bool = False
+) -> str:
     if 0 in block:
         at = number + block.count(b"\n", 0, block.index(0))
         raise InputError(f"{name}, line {at}: binary data (a NUL byte), not text. Give plain text files.")
     try:
         return decoder.decode(block, final)
     except UnicodeDecodeError as error:
-        raise not_utf8(error, name, number) from None
+        raise not_utf8(error, name, number, foreign=foreign) from None
