@@ -197,7 +197,7 @@ def test_the_end_of_a_cut_line_is_no_blank_line(write: Write, monkeypatch: pytes
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
 def test_one_endless_line_is_read_in_bounded_memory(write: Write, name: str) -> None:
-    content = b"word " * 8_000_000  # 40 MB
+    content = b"word " * 8_000_000  # 40 MB, which any packed file may give
     compress = {".gz": lambda data: gzip.compress(data, 1, mtime=0), ".zst": zstandard.compress}
     corpus = open_corpus([write(name, compress.get(Path(name).suffix, bytes)(content))])
     tracemalloc.start()
@@ -207,6 +207,24 @@ def test_one_endless_line_is_read_in_bounded_memory(write: Write, name: str) -> 
     assert max(sizes) <= 1_000_000
     assert sum(sizes) + len(sizes) == len(content)  # one space is lost at the end of each piece
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.zst"])
+def test_a_packed_file_that_swells_without_end_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A million words in a few kilobytes; a bomb gives a terabyte."""
+    monkeypatch.setattr(blocks, "SMALL", 1 << 21)
+    content = (b'{"text": "word"}\n' if "jsonl" in name else b"word ") * 1_000_000
+    compress = gzip.compress if name.endswith("gz") else zstandard.compress
+    path = write(name, compress(content))
+    size = path.stat().st_size
+    assert 250 * size < len(content)
+    assert re.fullmatch(
+        rf"{re.escape(str(path))} gives more than \d+ MB from 0\.\d MB, over 250 times its size: it repeats itself "
+        r"without end\.\nIf that is meant, unpack it and give the text\.",
+        refused(path),
+    )
 
 
 def test_bytes_on_disk_are_reported_as_they_are_read(write: Write) -> None:

@@ -256,6 +256,9 @@ def test_an_unknown_setting_of_pretraining(setting, hint, refused, here):
 
 def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
     assert "Did you mean 'task.epochs'?" in refused(*tune(pretrained, here, "--set", "task.epoch=1"))
+    said = refused(*tune(pretrained, here, "--set", "task.class_weights=[1,2]"))
+    assert said.startswith("plm: There is no setting 'task.class_weights'. There are task.batch, task.clip, ")
+    assert "Did you mean" not in said
     assert "names begin with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
 
 
