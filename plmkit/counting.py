@@ -1,5 +1,8 @@
 """Exact parameter counts, without making a single weight."""
 
+from dataclasses import fields, replace
+from typing import Any
+
 import torch
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -8,6 +11,7 @@ from plmkit.recipe import Recipe
 
 NUMBERS = 4  # for each weight in training: itself, its gradient, and two moments of the optimizer
 NUMBER = 4  # bytes
+FEW = 4  # layers that are built to be counted; what one more has, all others have
 OWNERS = {  # of two networks that are trained together, whose each weight is
     "model.embed.": "shared", "model.generator.": "generator", "model.vocabulary.": "generator",
     "model.discriminator.": "discriminator", "heads.": "discriminator",
@@ -37,9 +41,33 @@ def of_size(size: int) -> Vocabulary:
 
 
 def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
-    """Of the network with its pretraining heads, at the paper's vocabulary unless told."""
+    """Of the network with its pretraining heads; without a vocabulary's size, at the paper's."""
+    known = of_size(vocabulary or recipe.vocabulary)
+    layers = recipe.architecture.layers
+    if layers <= FEW + 1:
+        return count_layers(recipe, layers, known)
+    some, more = (count_layers(recipe, number, known) for number in (FEW, FEW + 1))
+    return some + (layers - FEW) * (more - some)
+
+
+def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
+    shallow = replace(recipe, architecture=replace(recipe.architecture, layers=layers))
     with torch.device("meta"):
-        return recipe.build(of_size(vocabulary or recipe.vocabulary)).parameter_count
+        return shallow.build(vocabulary).parameter_count
+
+
+def sizes_of(architecture: Any) -> dict[str, int]:
+    """Its whole numbers, by name."""
+    values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
+    return {name: value for name, value in values.items() if type(value) is int}
+
+
+def least_weights(architecture: Any) -> int:
+    """No more than a network of this shape has, by multiplication alone: its largest matrix, in each of its layers."""
+    sizes = sizes_of(architecture)
+    layers = 1 if getattr(architecture, "sharing", "none") != "none" else architecture.layers
+    matrix = architecture.width * max(architecture.width, sizes.get("inner", 1))
+    return max(layers * matrix, *sizes.values())
 
 
 def encoder_parameters(recipe: Recipe, vocabulary: int | None = None) -> int:

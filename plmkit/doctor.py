@@ -1,7 +1,7 @@
 """A look at a corpus before training: what it holds, what a recipe makes of it, what is wrong with it."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from plmkit.data.corpus import problems
 from plmkit.errors import InputError, printable, several
 from plmkit.recipe import Recipe
 from plmkit.run import Settings
+from plmkit.training.device import choose_device
 from plmkit.training.prepare import Material, prepare, preview
 from plmkit.training.progress import Screen
+from plmkit.training.room import NoRoom, check_shape, check_weights
 
 MANY_UNKNOWN = 0.02
 MANY_DUPLICATES = 0.1
@@ -70,15 +72,26 @@ def examine(
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
         machine = settings.run
-        found = {path: problems(path, layout=machine.layout, column=machine.column) for path in paths}
-        bad = {file: problem for files in found.values() for file, problem in files.items() if problem}
-        usable = [path for path, files in found.items() if not all(files.values())]
+        read = {path: problems(path, layout=machine.layout, column=machine.column) for path in paths}
+        bad = {file: problem for files in read.values() for file, problem in files.items() if problem}
+        usable = [path for path, files in read.items() if not all(files.values())]
         if not bad or (len(bad) == 1 and not usable):
             raise
         if not usable:
             raise InputError("\n".join([f"None of the {len(bad):,} files can be read.", *bad.values()])) from None
         material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
-    return diagnose(material, settings.recipe, {printable(str(file)): problem for file, problem in bad.items()})
+    found = diagnose(material, settings.recipe, {printable(str(file)): problem for file, problem in bad.items()})
+    return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
+
+
+def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
+    """Why the recipe cannot be trained on this machine, if it cannot."""
+    device = choose_device(settings.run.device)
+    try:
+        check_shape(settings.recipe, device)
+        check_weights(settings.recipe, vocabulary, device)
+    except NoRoom as error:
+        yield str(error).replace("\n", " ")
 
 
 def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None) -> Diagnosis:

@@ -6,6 +6,7 @@ import pytest
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
+from plmkit.training import room
 from plmkit.training.prepare import hidden_units
 
 WORDS = ". 。 the cat sees a house dog likes sea bird hears moon king calls"
@@ -160,6 +161,19 @@ def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, c
         assert "corpus.txt" in message
         assert len(message.splitlines()) <= 3
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "weights"),
+    [("architecture.width=1e9", "at least 4,000,000,000,000,000,000"), ("architecture.longest=3e6", "771,301,155")],
+)
+def test_a_recipe_that_no_memory_here_holds_is_warned_about(setting, weights, small, vocabulary, plm, monkeypatch):
+    monkeypatch.setattr(room, "free_memory", lambda device: 8_000_000_000)
+    command = ("doctor", small, "--tokenizer", vocabulary, "--json")
+    told = plm(*command, "--set", setting).json["warnings"][-1]
+    assert told.startswith(f"bert-mini with these settings has {weights} weights: ")
+    assert " and 8.0 GB are free on this machine. Lower architecture." in told
+    assert "GB are free" not in " ".join(plm(*command).json["warnings"])
 
 
 def test_rows_from_left_to_right_are_shown_with_what_follows(small, plm):

@@ -122,6 +122,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name(assignment, says):
         ("schedule.batch=many", "'schedule.batch' takes a whole number; found 'many'."),
         ("schedule.batch=2.5", "'schedule.batch' takes a whole number; found '2.5'."),
         ("schedule.batch=inf", "'schedule.batch' takes a whole number; found 'inf'."),
+        ("schedule.batch=1e308", "'schedule.batch' takes a whole number below 1e+18; found '1e308'."),
         ("schedule.batch=true", "'schedule.batch' takes a whole number; found 'true'."),
         ("schedule.batch=", "'schedule.batch' takes a whole number; found ''."),
         ("schedule.batch=none", "'schedule.batch' takes a whole number; found 'none'."),

@@ -26,6 +26,7 @@ from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
+from plmkit.training.room import check_vocabulary
 
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most of what is scored has text before it
@@ -169,6 +170,7 @@ def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) 
     key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "tokenizers" / key
     if not (folder / "tokenizer.json").is_file():
+        check_vocabulary(recipe.tokenizer.size)
         total = sum(corpus.size for corpus in corpora)
         with screen.reading("learning a vocabulary", total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))
