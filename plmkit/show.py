@@ -30,40 +30,55 @@ console = Console(highlight=False, soft_wrap=True)  # a command that is shown ca
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
     if as_json:
-        told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
+        told = [{"name": name, "paper": r.paper, **counted(r)} for name, r in rows]
         print(json.dumps({"recipes": told}))
         return
     table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
-        table.add_row(name, shape, f"{parameters(recipe):,}", settings)
+        table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
     console.print(table)
     console.print(
         "\nSizes `for minutes` train in minutes on a small machine: begin with bert-mini, which fills blanks and is "
         "fine-tuned, or gpt2-mini, which writes.\n"
-        "Parameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full."
+        "Parameters are counted with as many tokens as the recipe's tokenizer learns. `plm recipes NAME` shows one in "
+        "full, and where the paper's vocabulary is another, counts with that as well."
     )
+
+
+def counted(recipe: Recipe) -> dict[str, int]:
+    """Parameters with the vocabulary that the recipe's tokenizer learns, and with the paper's."""
+    size = recipe.tokenizer.size
+    return {
+        "parameters": parameters(recipe, size),
+        "tokenizer_size": size,
+        "paper_parameters": parameters(recipe),
+        "paper_vocabulary": recipe.vocabulary,
+    }
 
 
 def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
+    size = recipe.tokenizer.size
     if as_json:
-        print(
-            json.dumps(
-                {**to_json(recipe), "parameters": parameters(recipe), "parts": parts(recipe)}, ensure_ascii=False
-            )
-        )
+        print(json.dumps({**to_json(recipe), **counted(recipe), "parts": parts(recipe, size)}, ensure_ascii=False))
         return
     console.print(f"[bold]{recipe.name}[/]  {recipe.summary}  ({recipe.paper})")
+    total = parameters(recipe, size)
     console.print(
-        f"{parameters(recipe):,} parameters with a vocabulary of {recipe.vocabulary:,}, "
-        f"{encoder_parameters(recipe):,} of them in the encoder."
+        f"{total:,} parameters with a vocabulary of {size:,}, as tokenizer.size says, "
+        f"{encoder_parameters(recipe, size):,} of them in the encoder."
     )
-    held = parts(recipe)
+    if recipe.vocabulary != size:
+        console.print(
+            f"With the paper's vocabulary of {recipe.vocabulary:,}: {parameters(recipe):,} parameters, "
+            f"{encoder_parameters(recipe):,} of them in the encoder."
+        )
+    held = parts(recipe, size)
     shares = ", ".join(f"{count:,} {'in the ' + name if name != 'shared' else name}" for name, count in held.items())
     console.print(
-        f"{shares + '; ' if shares else ''}{training_bytes(parameters(recipe)) / 1e6:,.0f} MB while they are trained: "
+        f"{shares + '; ' if shares else ''}{training_bytes(total) / 1e6:,.0f} MB while they are trained: "
         "weights, gradients and two moments of the optimizer."
     )
     if recipe.notes:
