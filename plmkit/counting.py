@@ -1,6 +1,7 @@
 """Exact parameter counts, without making a single weight."""
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from plmkit.recipe import Recipe
 
 NUMBERS = 4  # for each weight in training: itself, its gradient, and two moments of the optimizer
 NUMBER = 4  # bytes
-FEW = 4  # layers that are built to be counted; what one more has, all others have
 OWNERS = {  # of two networks that are trained together, whose each weight is
     "model.embed.": "shared", "model.generator.": "generator", "model.vocabulary.": "generator",
     "model.discriminator.": "discriminator", "heads.": "discriminator",
@@ -35,6 +35,7 @@ def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
     return counts
 
 
+@cache
 def of_size(size: int) -> Vocabulary:
     """A vocabulary of so many tokens; their names do not matter."""
     return Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"word{number}" for number in range(size - len(SPECIAL_TOKENS)))))
@@ -43,11 +44,8 @@ def of_size(size: int) -> Vocabulary:
 def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
     """Of the network with its pretraining heads; without a vocabulary's size, at the paper's."""
     known = of_size(vocabulary or recipe.vocabulary)
-    layers = recipe.architecture.layers
-    if layers <= FEW + 1:
-        return count_layers(recipe, layers, known)
-    some, more = (count_layers(recipe, number, known) for number in (FEW, FEW + 1))
-    return some + (layers - FEW) * (more - some)
+    one, two = (count_layers(recipe, layers, known) for layers in (1, 2))
+    return one + (recipe.architecture.layers - 1) * (two - one)  # what the second has, all others have
 
 
 def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
