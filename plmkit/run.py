@@ -16,6 +16,7 @@ from plmkit.settings import assign, checked, cut, from_json, names_in, to_json
 RUN_FILE = "run.json"
 FORMAT = 1
 PRETRAIN, FINETUNE = "pretrain", "finetune"
+MOST_CORES = 1024  # of one machine
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
 
 
@@ -44,6 +45,9 @@ class Machine:
         for name in ("threads", "processes", "rows_at_once"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
+        for name in ("threads", "processes"):
+            if (getattr(self, name) or 0) > MOST_CORES:
+                raise SettingError(f"run.{name} is at most {MOST_CORES:,}; found {getattr(self, name):,}.")
         if not 0 <= self.valid_share <= 0.5:
             raise SettingError(f"run.valid_share lies between 0 and 0.5; found {self.valid_share}.")
         if any(weight <= 0 for weight in self.weights):

@@ -175,6 +175,8 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
         ("run.log_steps=-1", "run.log_steps must be 1 or more; found -1."),
         ("run.threads=0", "run.threads must be 1 or more, or none; found 0."),
+        ("run.threads=1e9", "run.threads is at most 1,024; found 1,000,000,000."),
+        ("run.processes=1e9", "run.processes is at most 1,024; found 1,000,000,000."),
         ("run.rows_at_once=0", "run.rows_at_once must be 1 or more, or none; found 0."),
         ("run.valid_share=0.6", "run.valid_share lies between 0 and 0.5; found 0.6."),
         ("run.weights=[1, 0]", "run.weights must all be above 0; found [1.0, 0.0]."),
