@@ -230,17 +230,17 @@ def doctor(
         return
     from plmkit import show
     from plmkit.catalogue import find
-    from plmkit.doctor import diagnose
+    from plmkit.doctor import examine
     from plmkit.run import settle
-    from plmkit.training.prepare import prepare
 
     settings = reading(settle(find(recipe), sets or []), text, no_header)
-    material = prepare(settings, corpus, None, seed, screen(quiet), tokenizer=tokenizer)
-    diagnosis = diagnose(material, settings.recipe)
+    diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())
     else:
         show.diagnosis(diagnosis, settings.recipe)
+    if diagnosis.bad_files:
+        raise typer.Exit(2)
 
 
 @app.command(

@@ -1,5 +1,9 @@
 """Exact parameter counts, without making a single weight."""
 
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
 import torch
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -31,15 +35,37 @@ def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
     return counts
 
 
+@cache
 def of_size(size: int) -> Vocabulary:
     """A vocabulary of so many tokens; their names do not matter."""
     return Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"word{number}" for number in range(size - len(SPECIAL_TOKENS)))))
 
 
 def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
-    """Of the network with its pretraining heads, at the paper's vocabulary unless told."""
+    """Of the network with its pretraining heads; without a vocabulary's size, at the paper's."""
+    known = of_size(vocabulary or recipe.vocabulary)
+    one, two = (count_layers(recipe, layers, known) for layers in (1, 2))
+    return one + (recipe.architecture.layers - 1) * (two - one)  # what the second has, all others have
+
+
+def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
+    shallow = replace(recipe, architecture=replace(recipe.architecture, layers=layers))
     with torch.device("meta"):
-        return recipe.build(of_size(vocabulary or recipe.vocabulary)).parameter_count
+        return shallow.build(vocabulary).parameter_count
+
+
+def sizes_of(architecture: Any) -> dict[str, int]:
+    """Its whole numbers, by name."""
+    values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
+    return {name: value for name, value in values.items() if type(value) is int}
+
+
+def least_weights(architecture: Any) -> int:
+    """No more than a network of this shape has, by multiplication alone: its largest matrix, in each of its layers."""
+    sizes = sizes_of(architecture)
+    layers = 1 if getattr(architecture, "sharing", "none") != "none" else architecture.layers
+    matrix = architecture.width * max(architecture.width, sizes.get("inner", 1))
+    return max(layers * matrix, *sizes.values())
 
 
 def encoder_parameters(recipe: Recipe, vocabulary: int | None = None) -> int:

@@ -1,16 +1,29 @@
 """A look at a corpus before training: what it holds, what a recipe makes of it, what is wrong with it."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from plmkit.data.corpus import problems
+from plmkit.errors import InputError, printable, several
 from plmkit.recipe import Recipe
-from plmkit.training.prepare import Material, preview
+from plmkit.run import Settings
+from plmkit.training.device import choose_device
+from plmkit.training.prepare import Material, prepare, preview
+from plmkit.training.progress import Screen
+from plmkit.training.room import NoRoom, check_shape, check_weights
 
 MANY_UNKNOWN = 0.02
 MANY_DUPLICATES = 0.1
+MUCH_MARKUP = 0.001  # of the lines; fewer are a matter of chance
 FEW_TOKENS = 200_000
+SURVEYED = (
+    "documents", "sentences", "tokens", "characters", "lines", "long_lines", "longest_line", "longest_line_at",
+    "replaced", "replaced_at", "html_lines", "html_at", "markdown_lines", "markdown_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +39,16 @@ class Diagnosis:
     sources: dict[str, float]  # share of the tokens
     duplicate_share: float
     unknown_share: float
+    lines: int
     long_lines: int
     longest_line: int
     longest_line_at: str
-    replaced: int
+    replaced: int  # U+FFFD characters
+    replaced_at: str  # the first
+    html_lines: int
+    html_at: str
+    markdown_lines: int
+    markdown_at: str
     examples: int  # rows in an epoch
     tokens_per_example: float
     held_out: int  # documents
@@ -37,30 +56,58 @@ class Diagnosis:
     warnings: tuple[str, ...]
     preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
     hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each hidden unit, as it was
+    stages: tuple[int, ...]  # for each example: the stage of the run, from 0
+    bad_files: dict[str, str]  # what is wrong with each file that cannot be read, and is left out of all counts
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
+def examine(
+    settings: Settings, paths: Sequence[str], seed: int, screen: Screen, *, tokenizer: Path | None = None
+) -> Diagnosis:
+    """The diagnosis of a corpus whose bad files, if there are good ones, are named and left out."""
+    bad: dict[Path, str] = {}
+    try:
+        material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
+    except InputError:
+        machine = settings.run
+        read = {
+            path: problems(path, layout=machine.layout, column=machine.column, header=machine.header) for path in paths
+        }
+        bad = {file: problem for files in read.values() for file, problem in files.items() if problem}
+        usable = [path for path, files in read.items() if not all(files.values())]
+        if not bad or (len(bad) == 1 and not usable):
+            raise
+        if not usable:
+            raise InputError("\n".join([f"None of the {len(bad):,} files can be read.", *bad.values()])) from None
+        material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
+    found = diagnose(material, settings.recipe, {printable(str(file)): problem for file, problem in bad.items()})
+    return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
+
+
+def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
+    """Why the recipe cannot be trained on this machine, if it cannot."""
+    device = choose_device(settings.run.device)
+    try:
+        check_shape(settings.recipe, device)
+        check_weights(settings.recipe, vocabulary, device)
+    except NoRoom as error:
+        yield str(error).replace("\n", " ")
+
+
+def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None) -> Diagnosis:
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.schedule.lengths[0][1])
     sizes = material.store.document_tokens()
     shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
-    found: dict[str, Any] = dict(  # noqa: C408
-        documents=survey.documents,
-        sentences=survey.sentences,
-        tokens=survey.tokens,
-        characters=survey.characters,
+    found: dict[str, Any] = dict(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
         sources={name: round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
-        long_lines=survey.long_lines,
-        longest_line=survey.longest_line,
-        longest_line_at=survey.longest_line_at,
-        replaced=survey.replaced,
+        **{name: getattr(survey, name) for name in SURVEYED},
         examples=len(plan),
         tokens_per_example=plan.tokens() / len(plan),
         held_out=len(material.valid_documents),
@@ -71,6 +118,8 @@ def diagnose(material: Material, recipe: Recipe) -> Diagnosis:
         warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.hidden for example in examples),
+        stages=tuple(example.stage for example in examples),
+        bad_files=bad_files or {},
         **found,
     )
 
@@ -112,7 +161,14 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
         )
     if found["replaced"]:
         out.append(
-            f"Characters lost to U+FFFD: {found['replaced']:,}. The text was once decoded with the wrong encoding; "
-            "convert it again from its source."
+            f"Characters lost to U+FFFD: {found['replaced']:,}, the first in {found['replaced_at']}. The text was once "
+            "decoded with the wrong encoding; convert it again from its source."
         )
+    for kind, reader in {"HTML": "html", "Markdown": "markdown"}.items():
+        count, at = found[f"{reader}_lines"], found[f"{reader}_at"]
+        if count > MUCH_MARKUP * found["lines"]:
+            out.append(
+                f"{kind} in {several(count, 'line')} ({count / found['lines']:.1%}), the first in {at}: the model "
+                f"would learn its signs as text. `pandoc -f {reader} -t plain --wrap=none` makes plain text of a file."
+            )
     return tuple(out)

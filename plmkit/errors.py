@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
 
@@ -42,14 +42,32 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` where a known name is close, otherwise nothing."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean '{close[0]}'?" if close else ""
+    """` Did you mean 'x'?` where a known name is a slip away, or is this one cut short or drawn out; else nothing.
+
+    A word in common is not enough: who asks for class_weights does not mean lm_weight.
+    """
+    wanted, folded = name.casefold(), {other.casefold(): other for other in known}
+    close = [other for other in get_close_matches(wanted, folded, cutoff=0.6) if is_slip(wanted, other)]
+    longer = [other for other in folded if len(wanted) > 2 and (other.startswith(wanted) or other.endswith(wanted))]
+    shorter = [other for other in folded if wanted.startswith(f"{other}_") or wanted.endswith(f"_{other}")]
+    close += sorted(longer, key=len) + sorted(shorter, key=len, reverse=True)
+    return f" Did you mean '{folded[close[0]]}'?" if close else ""
+
+
+def is_slip(name: str, other: str) -> bool:
+    """Do they differ by three letters at most, or of a long name by a third of its letters?"""
+    same = sum(block.size for block in SequenceMatcher(None, name, other).get_matching_blocks())
+    return len(name) + len(other) - 2 * same <= max(3, len(name) // 3)
 
 
 def several(count: int, noun: str) -> str:
     """`1 document`, `2,000 documents`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(name: str) -> str:
+    """A file's name as it can be shown and written: bytes that are no UTF-8 become \\xff."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def not_there(path: Path, what: str) -> str:

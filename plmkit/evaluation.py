@@ -22,6 +22,7 @@ from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 HEADS = ("causal_lm", "permuted_lm")  # that say text from left to right
 ROWS_AT_ONCE = 8  # windows
 TOKENS_AT_ONCE = 256  # of a model that reads on
+MOST_MEMORY = 1_000_000  # steps
 
 Advance = Callable[[int], None]  # hears how many more tokens were read
 
@@ -116,9 +117,9 @@ def reader_of(
     if memory is not None:
         if not hasattr(settings, "memory"):
             raise SettingError(f"{model.folder} has no memory that --memory could set. Leave it out.")
-        if memory < 1:
+        if not 1 <= memory <= MOST_MEMORY:
             raise SettingError(
-                "--memory is how many steps a Transformer-XL or an XLNet keeps, 1 or more; "
+                f"--memory is how many steps a Transformer-XL or an XLNet keeps, from 1 to {MOST_MEMORY:,}; "
                 f"found {memory} for {model.folder}."
             )
         settings = replace(settings, memory=memory)

@@ -17,6 +17,7 @@ from plmkit.tokenizers.files import TOKENIZER_FILES
 RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
 FORMAT = 1
 PRETRAIN, FINETUNE = "pretrain", "finetune"
+MOST_CORES = 1024  # of one machine
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
 
 
@@ -46,6 +47,9 @@ class Machine:
         for name in ("threads", "processes", "rows_at_once"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
+        for name in ("threads", "processes"):
+            if (getattr(self, name) or 0) > MOST_CORES:
+                raise SettingError(f"run.{name} is at most {MOST_CORES:,}; found {getattr(self, name):,}.")
         if not 0 <= self.valid_share <= 0.5:
             raise SettingError(f"run.valid_share lies between 0 and 0.5; found {self.valid_share}.")
         if any(weight <= 0 for weight in self.weights):

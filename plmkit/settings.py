@@ -11,6 +11,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.errors import SettingError, nearest
 
+LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
+
 
 def to_json(value: Any) -> Any:
     """Plain data for JSON; a settings object also says its kind."""
@@ -157,9 +159,12 @@ def parse(text: str, hint: Any, name: str) -> Any:
         return None
     for option in options:
         try:
-            return parse_one(text, option)
+            value = parse_one(text, option)
         except (ValueError, TypeError, KeyError, OverflowError):
             continue
+        if isinstance(value, int) and abs(value) >= LARGEST:
+            raise SettingError(f"'{name}' takes a whole number below {LARGEST:.0e}; found '{text}'.")
+        return value
     wanted = " or ".join(describe(option) for option in options)
     raise SettingError(f"'{name}' takes {wanted}; found '{text}'.")
 

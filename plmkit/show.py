@@ -30,40 +30,55 @@ console = Console(highlight=False, soft_wrap=True)  # a command that is shown ca
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
     if as_json:
-        told = [{"name": name, "paper": r.paper, "parameters": parameters(r)} for name, r in rows]
+        told = [{"name": name, "paper": r.paper, **counted(r)} for name, r in rows]
         print(json.dumps({"recipes": told}))
         return
     table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
-        table.add_row(name, shape, f"{parameters(recipe):,}", settings)
+        table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
     console.print(table)
     console.print(
         "\nSizes `for minutes` train in minutes on a small machine: begin with bert-mini, which fills blanks and is "
         "fine-tuned, or gpt2-mini, which writes.\n"
-        "Parameters are counted with the paper's vocabulary. `plm recipes NAME` shows one in full."
+        "Parameters are counted with as many tokens as the recipe's tokenizer learns. `plm recipes NAME` shows one in "
+        "full, and where the paper's vocabulary is another, counts with that as well."
     )
+
+
+def counted(recipe: Recipe) -> dict[str, int]:
+    """Parameters with the vocabulary that the recipe's tokenizer learns, and with the paper's."""
+    size = recipe.tokenizer.size
+    return {
+        "parameters": parameters(recipe, size),
+        "tokenizer_size": size,
+        "paper_parameters": parameters(recipe),
+        "paper_vocabulary": recipe.vocabulary,
+    }
 
 
 def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
+    size = recipe.tokenizer.size
     if as_json:
-        print(
-            json.dumps(
-                {**to_json(recipe), "parameters": parameters(recipe), "parts": parts(recipe)}, ensure_ascii=False
-            )
-        )
+        print(json.dumps({**to_json(recipe), **counted(recipe), "parts": parts(recipe, size)}, ensure_ascii=False))
         return
     console.print(f"[bold]{recipe.name}[/]  {recipe.summary}  ({recipe.paper})")
+    total = parameters(recipe, size)
     console.print(
-        f"{parameters(recipe):,} parameters with a vocabulary of {recipe.vocabulary:,}, "
-        f"{encoder_parameters(recipe):,} of them in the encoder."
+        f"{total:,} parameters with a vocabulary of {size:,}, as tokenizer.size says, "
+        f"{encoder_parameters(recipe, size):,} of them in the encoder."
     )
-    held = parts(recipe)
+    if recipe.vocabulary != size:
+        console.print(
+            f"With the paper's vocabulary of {recipe.vocabulary:,}: {parameters(recipe):,} parameters, "
+            f"{encoder_parameters(recipe):,} of them in the encoder."
+        )
+    held = parts(recipe, size)
     shares = ", ".join(f"{count:,} {'in the ' + name if name != 'shared' else name}" for name, count in held.items())
     console.print(
-        f"{shares + '; ' if shares else ''}{training_bytes(parameters(recipe)) / 1e6:,.0f} MB while they are trained: "
+        f"{shares + '; ' if shares else ''}{training_bytes(total) / 1e6:,.0f} MB while they are trained: "
         "weights, gradients and two moments of the optimizer."
     )
     if recipe.notes:
@@ -121,33 +136,70 @@ def first_line(choice: Any) -> str:
 
 
 def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
-    table = Table(box=None, show_header=False)
+    bad_files(found.bad_files)
     languages = ", ".join(f"{name} {share:.0%}" for name, share in found.languages.items() if share >= 0.005)
     rows = {
-        "documents": f"{found.documents:,}",
-        "sentences": f"{found.sentences:,}",
-        "tokens": f"{found.tokens:,} of a vocabulary of {found.vocabulary:,}",
+        "documents": f"{found.documents:,}, {found.duplicate_share:.1%} of them repeat an earlier one",
+        "sentences": f"{found.sentences:,} in {several(found.lines, 'line')}",
+        "tokens": f"{found.tokens:,} of a vocabulary of {found.vocabulary:,}, {found.unknown_share:.2%} unknown to it",
         "scripts": languages or "no letters",
-        "duplicate documents": f"{found.duplicate_share:.1%}",
-        "unknown tokens": f"{found.unknown_share:.2%}",
         "longest line": f"{found.longest_line:,} characters ({found.longest_line_at})",
-        "wrongly decoded": f"{found.replaced:,} characters",
-        "examples": f"{found.examples:,} an epoch for {recipe.name}, {found.tokens_per_example:.0f} tokens long",
+        "examples": f"{found.examples:,} per epoch for {recipe.name}, {found.tokens_per_example:.0f} tokens long",
         "held out": f"{several(found.held_out, 'document')}, {several(found.held_out_tokens, 'token')}",
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    console.print(table)
     if len(found.sources) > 1:
-        mix = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
-        console.print(f"mix by tokens: {mix}", markup=False)
+        rows["mix by tokens"] = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
+    tell(table)
     for warning in found.warnings:
-        console.print(Text(f"! {warning}", style="yellow"))
-    for number, ((seen, whole), hidden) in enumerate(zip(found.preview, found.hidden, strict=True), start=1):
-        console.print(f"\n[bold]example {number}[/], as the model sees it")
-        console.print(Text(seen))
-        console.print("[dim]and what follows at each place[/]" if asks_next(recipe) else "[dim]and as it was[/]")
-        console.print(highlighted(whole, hidden))
+        marked("!", warning, "yellow")
+    for number, (stage, (seen, whole), hidden) in enumerate(
+        zip(found.stages, found.preview, found.hidden, strict=True), start=1
+    ):
+        tell(f"\n[bold]example {number}[/]{stage_of(recipe, stage)}, as the model sees it")
+        tell(Text(seen))
+        tell("[dim]and what follows at each place[/]" if asks_next(recipe) else "[dim]and as it was[/]")
+        tell(highlighted(whole, hidden))
+
+
+def tell(content: Any) -> None:
+    """Wrapped between words on a terminal; a pipe gets whole lines."""
+    console.print(content, soft_wrap=not console.is_terminal)
+
+
+def marked(mark: str, text: str, style: str) -> None:
+    """A paragraph behind its mark."""
+    table = Table.grid(padding=(0, 1))
+    table.add_row(Text(mark, style=style), Text(text, style=style, overflow="fold"))
+    tell(table if console.is_terminal else Text(f"{mark} {text}"))
+
+
+def bad_files(problems: dict[str, str]) -> None:
+    """What is wrong with each, before all that is said of the others."""
+    if not problems:
+        return
+    one = len(problems) == 1
+    marked(
+        "!",
+        f"{several(len(problems), 'file')} cannot be read, and pretraining refuses the corpus as long as "
+        f"{'it is' if one else 'they are'} in it. What follows is about the others.",
+        "red",
+    )
+    for problem in problems.values():
+        marked("-", problem, "red")
+    console.print()
+
+
+def stage_of(recipe: Recipe, stage: int) -> str:
+    """` in stage 2 of 3 (33–67% of the run, by phrase)`, of a run whose stages hide otherwise."""
+    units = [step.at(stage).used for step in recipe.corruption if getattr(step, "stages", 1) > 1]
+    if not units:
+        return ""
+    ends = [0.0, *(end for end, _ in recipe.schedule.lengths)]
+    part = f"{100 * ends[stage]:.0f}–{ends[stage + 1]:.0%} of the run"
+    return f" in stage {stage + 1} of {len(ends) - 1} ({part}, by {' and '.join(units[0])})"
 
 
 def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:

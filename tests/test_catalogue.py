@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.counting import encoder_parameters, parameters
+from plmkit.counting import encoder_parameters, least_weights, parameters
 from plmkit.errors import RecipeError
 from plmkit.recipe import OBJECTIVES, WEIGHTINGS, recipe_from_json
 from plmkit.settings import to_json
@@ -132,6 +132,7 @@ def closed_form(recipe, vocabulary: int) -> tuple[int, int]:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_parameters_are_exactly_the_papers(name):
     assert (encoder_parameters(find(name)), parameters(find(name))) == COUNTS[name]
+    assert COUNTS[name][0] / 1000 < least_weights(find(name).architecture) <= COUNTS[name][0]
 
 
 @pytest.mark.parametrize("name", ["bert-tiny", "bert-mini"])

@@ -178,8 +178,11 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         evaluate_text(windowed, tmp_path / "text.txt", memory=6)
     with pytest.raises(SettingError, match="no --stride to set"):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
-    with pytest.raises(SettingError, match="--memory is how many steps"):
-        evaluate_text(remembering, tmp_path / "text.txt", memory=0)
+    for memory in (0, 10**21):
+        with pytest.raises(
+            SettingError, match=rf"--memory is how many steps .*, from 1 to 1,000,000; found {memory} for"
+        ):
+            evaluate_text(remembering, tmp_path / "text.txt", memory=memory)
     with pytest.raises(SettingError, match=r"^model has no distances that --clamp could limit\. Leave it out\.$"):
         evaluate_text(windowed, tmp_path / "text.txt", clamp=6)
     with pytest.raises(SettingError, match=r"^--clamp is the longest distance that is told apart, 1 or more; found 0"):

@@ -30,12 +30,14 @@ class SentencePairs:
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Pairs need two documents to choose from, and one document of two sentences."""
         if len(documents) < 2:
+            held = len(store.documents) - 1 - len(documents)
+            apart = " and 1 that is held out (run.valid_share=0 holds none out)" if held else ""
+            by_line = " take each line as a document (run.layout=document-per-line)," if lines_suit(store) else ""
             raise InputError(
-                f"{where}: the corpus has {len(documents)} document to train on, and pairs need two or more.\n"
-                "Put a blank line between documents, set run.layout=document-per-line, or do without pairs: "
-                "sentence_task=none."
+                f"{where}: the corpus has {len(documents)} document to train on{apart}, and pairs need two or more.\n"
+                f"Put blank lines between three documents or more,{by_line} or do without pairs: sentence_task=none."
             )
-        check_sentences(store, documents, where, "none follows another")
+        check_sentences(store, documents, where, "none follows another", "take each file, if there are several,")
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
         return plan_pairs(NextPairs(store, documents, length, rng), documents, self.short)
@@ -57,7 +59,7 @@ class OrderedPairs:
         return self
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        check_sentences(store, documents, where, "there is no order to learn")
+        check_sentences(store, documents, where, "there is no order to learn", "take a whole file")
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
         return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short)
@@ -68,12 +70,17 @@ def check_short(short: float) -> None:
         raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {short}.")
 
 
-def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: str) -> None:
+def lines_suit(store: TokenStore) -> bool:
+    """Would lines do as documents? There are two and one to hold out, and some have two sentences."""
+    return store.lines is not None and int(store.lines.sum()) > 2 and not store.lines.all()
+
+
+def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: str, take: str) -> None:
     if np.diff(store.documents)[documents].max() < 2:
         raise InputError(
             f"{where}: none of the {len(documents):,} documents has two sentences, so {so}. The first begins there.\n"
             "Put one document's sentences on lines of their own, with blank lines only between documents "
-            "(run.layout=blank-lines), take a whole file as one document "
+            f"(run.layout=blank-lines), {take} as one document "
             "(run.layout=document-per-file), or do without pairs: sentence_task=none."
         )
 

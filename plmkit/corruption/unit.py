@@ -48,10 +48,15 @@ class UnitMasking(Masking):
         return len(self.shares)
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The levels at which any stage hides, from small to large."""
+        shares = zip(self.levels, zip(*self.shares, strict=True), strict=True)
+        return tuple(sorted((level for level, of_stages in shares if any(of_stages)), key=LEVELS.index))
+
+    @property
     def level(self) -> str:
         """The largest units that are needed of a segmenter."""
-        used = {level for stage in self.shares for level, share in zip(self.levels, stage, strict=True) if share}
-        return max(used | {"word"}, key=LEVELS.index)
+        return max((*self.used, "word"), key=LEVELS.index)
 
     def at(self, stage: int) -> Self:
         """The way to hide in this stage of the run; a single stage serves them all."""

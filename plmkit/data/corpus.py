@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,11 +60,14 @@ class Corpus:
 
 def open_corpora(
     paths: Sequence[str | Path], *, valid: str | None = None, layout: str = "auto", column: str | None = None,
-    header: bool = True,
+    header: bool = True, without: Collection[Path] = (),
 ) -> list[Corpus]:  # fmt: skip
-    """Each path as a corpus of its own, the held-out one last; a file may be in one of them only."""
+    """Each path as a corpus of its own, the held-out one last; a file may be in one of them only.
+
+    Files of `without`, by their real paths, are left out.
+    """
     given = [*paths, *([valid] if valid else [])]
-    corpora = [_open([path], layout, column, header) for path in given]
+    corpora = [_open([path], layout, column, header, without) for path in given]
     owner: dict[Path, int] = {}
     for number, corpus in enumerate(corpora):
         for source in corpus.sources:
@@ -92,13 +95,34 @@ def open_corpus(
     return corpus
 
 
-def _open(paths: Sequence[str | Path], layout: str, column: str | None, header: bool) -> Corpus:
+def problems(
+    path: str | Path, *, layout: str = "auto", column: str | None = None, header: bool = True
+) -> dict[Path, str]:
+    """For each file of a corpus, by its real path, why it cannot be read to its end; nothing where it can."""
+    found: dict[Path, str] = {}
+    for file in _once(find_files([path]), Remarks()):
+        real = file.path.resolve()
+        try:
+            source = _inspect(file, layout, column, header, Remarks())
+            for _ in read_documents(source) if source else ():
+                pass
+            found[real] = ""
+        except InputError as error:
+            found[real] = str(error)
+    return found
+
+
+def _open(
+    paths: Sequence[str | Path], layout: str, column: str | None, header: bool, without: Collection[Path] = ()
+) -> Corpus:
     """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
     if layout not in LAYOUTS:
         raise SettingError(f"There is no layout '{layout}'.{nearest(layout, LAYOUTS)} Layouts: {', '.join(LAYOUTS)}.")
     remarks = Remarks()
     sources = []
     for file in _once(find_files(paths), remarks):
+        if file.path.resolve() in without:
+            continue
         source = _inspect(file, layout, column, header, remarks)
         if source is None or next(read_documents(source), None) is None:
             remarks.add("empty", file)

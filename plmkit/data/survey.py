@@ -2,13 +2,18 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from plmkit.data.markup import is_html, is_markdown
 from plmkit.data.reading.source import Document
+from plmkit.data.reading.whole import where
+from plmkit.errors import printable
 
 LONG_LINE = 10_000  # characters; a line this long is rarely one paragraph
+REPLACED = "\ufffd"
 SAMPLE = 20_000  # characters of a block whose scripts are counted
 
 
@@ -21,10 +26,16 @@ class Survey:
     tokens: int = 0
     characters: int = 0
     unknown: int = 0  # tokens
+    lines: int = 0  # with text
     replaced: int = 0  # U+FFFD characters: text that was decoded wrongly before it came here
+    replaced_at: str = ""  # file and line of the first
+    html_lines: int = 0
+    html_at: str = ""  # the first
+    markdown_lines: int = 0
+    markdown_at: str = ""  # the first
     long_lines: int = 0
     longest_line: int = 0
-    longest_line_at: str = ""  # file and line
+    longest_line_at: str = ""
     scripts: tuple[int, int, int] = (0, 0, 0)  # characters of a sample: Chinese, Latin, other letters
     duplicates: int = 0  # documents that are equal to an earlier one
     hashes: tuple[np.ndarray, ...] = ()  # one number a document, until closed
@@ -37,7 +48,13 @@ class Survey:
             tokens=self.tokens + other.tokens,
             characters=self.characters + other.characters,
             unknown=self.unknown + other.unknown,
+            lines=self.lines + other.lines,
             replaced=self.replaced + other.replaced,
+            replaced_at=self.replaced_at or other.replaced_at,
+            html_lines=self.html_lines + other.html_lines,
+            html_at=self.html_at or other.html_at,
+            markdown_lines=self.markdown_lines + other.markdown_lines,
+            markdown_at=self.markdown_at or other.markdown_at,
             long_lines=self.long_lines + other.long_lines,
             longest_line=longer.longest_line,
             longest_line_at=longer.longest_line_at,
@@ -66,8 +83,11 @@ def add(first: tuple[int, int, int], second: tuple[int, int, int]) -> tuple[int,
 
 def survey_of(block: list[Document], tokens: np.ndarray, sentences: int, unknown: int) -> Survey:
     """The counts of one block of documents."""
-    lines = [(len(line), document) for document in block for line in document.paragraphs]
-    longest, where = max(lines, key=lambda line: line[0], default=(0, None))
+    lines = [line for document in block for line in document.paragraphs]
+    lengths = np.array([len(line) for line in lines])
+    replaced, html, markdown = (
+        np.flatnonzero([holds(line) for line in lines]) for holds in (is_replaced, is_html, is_markdown)
+    )
     texts = ["\n".join(document.paragraphs) for document in block]
     digests = b"".join(hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest() for text in texts)
     return Survey(
@@ -76,13 +96,32 @@ def survey_of(block: list[Document], tokens: np.ndarray, sentences: int, unknown
         tokens=len(tokens),
         characters=sum(map(len, texts)),
         unknown=int((tokens == unknown).sum()),
-        replaced=sum(text.count("\ufffd") for text in texts),
-        long_lines=sum(length > LONG_LINE for length, _ in lines),
-        longest_line=longest,
-        longest_line_at=f"{where.source}, line {where.line}" if where else "",
+        lines=len(lines),
+        replaced=sum(lines[number].count(REPLACED) for number in replaced),
+        replaced_at=place_of(block, replaced),
+        html_lines=len(html),
+        html_at=place_of(block, html),
+        markdown_lines=len(markdown),
+        markdown_at=place_of(block, markdown),
+        long_lines=int((lengths > LONG_LINE).sum()),
+        longest_line=int(lengths.max()),
+        longest_line_at=place_of(block, np.array([lengths.argmax()])),
         scripts=count_scripts("".join(texts)[:SAMPLE]),
         hashes=(np.frombuffer(digests, dtype=np.uint64),),
     )
+
+
+def is_replaced(line: str) -> bool:
+    return REPLACED in line
+
+
+def place_of(block: list[Document], numbers: np.ndarray) -> str:
+    """File and line of the first of these lines of the block; nothing where there are none."""
+    for number in numbers[:1]:
+        places = ((document.source, line) for document in block for line in document.lines)
+        source, line = next(islice(places, int(number), None))
+        return where(printable(source), line)
+    return ""
 
 
 def count_scripts(text: str) -> tuple[int, int, int]:

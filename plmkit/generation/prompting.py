@@ -13,7 +13,7 @@ from plmkit.generation.answers import MEASURES
 from plmkit.generation.author import Author
 from plmkit.generation.likelihood import token_logs
 from plmkit.generation.shots import Kind, Task, Template, check_answers, line_end_of, prompt_of, template_of
-from plmkit.generation.writing import Writing, at_least
+from plmkit.generation.writing import MOST_BEAMS, MOST_TOKENS, Writing, check_count
 from plmkit.tasks.scores import class_scores
 from plmkit.tokenizers.tokenizer import spaced
 
@@ -36,9 +36,9 @@ class Prompting:
         if self.limit is not None and self.limit < 1:
             raise SettingError(f"limit is how many rows to ask, 1 or more; found {self.limit}.")
         if self.tokens is not None:
-            at_least("tokens", self.tokens, 1)
+            check_count("tokens", self.tokens, MOST_TOKENS)
         if self.beams is not None:
-            at_least("beams", self.beams, 1)
+            check_count("beams", self.beams, MOST_BEAMS)
 
     def check(self, kind: Kind) -> None:
         """What would change nothing is refused."""

@@ -8,6 +8,8 @@ from typing import Any
 from plmkit.errors import SettingError, nearest
 
 TEMPERATURE, TOP_P = 0.8, 0.95  # of a text for people: varied, and rarely off the track
+MOST_TOKENS, MOST_TEXTS, MOST_BEAMS = 1_000_000, 100_000, 1_000  # more is a slip, and would never end
+STRONGEST = 10  # length penalty: twice that, and a long text's score is beyond all numbers
 COLDEST = 1e-6  # below, scores that differ at all leave only the likeliest token, and dividing them overflows
 
 
@@ -26,18 +28,20 @@ class Writing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least("tokens", self.tokens, 1)
-        at_least("n", self.n, 1)
+        check_count("tokens", self.tokens, MOST_TOKENS)
+        check_count("n", self.n, MOST_TEXTS)
         if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise SettingError(f"temperature is a finite number, 0 or more; found {self.temperature:g}.")
         if self.top_k is not None:
-            at_least("top-k", self.top_k, 1)
+            check_count("top-k", self.top_k)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise SettingError(
                 f"top-p is the share of probability to draw from, above 0 and at most 1; found {self.top_p:g}."
             )
-        if self.length_penalty is not None and not math.isfinite(self.length_penalty):
-            raise SettingError(f"length-penalty is a finite number; found {self.length_penalty:g}.")
+        if self.length_penalty is not None and not abs(self.length_penalty) <= STRONGEST:
+            raise SettingError(
+                f"length-penalty lies between -{STRONGEST} and {STRONGEST}; found {self.length_penalty:g}."
+            )
         if any(not text for text in self.stop):
             raise SettingError("A stop string is empty, so every text would end at once. Leave it out.")
         self.check_beams()
@@ -48,7 +52,7 @@ class Writing:
             if self.length_penalty is not None:
                 raise SettingError("length-penalty weighs the texts of a beam search; give beams as well.")
             return
-        at_least("beams", self.beams, 1)
+        check_count("beams", self.beams, MOST_BEAMS)
         drawn = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p}
         if given := [name for name, value in drawn.items() if value is not None]:
             raise SettingError(
@@ -88,9 +92,11 @@ class Writing:
         return self.top_p
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise SettingError(f"{name} is a whole number, {least} or more; found {value}.")
+def check_count(name: str, value: int, most: int | None = None) -> None:
+    if value < 1:
+        raise SettingError(f"{name} is a whole number, 1 or more; found {value}.")
+    if most is not None and value > most:
+        raise SettingError(f"{name} is at most {most:,}; found {value:,}.")
 
 
 def writing_of(asked: Mapping[str, Any]) -> Writing:

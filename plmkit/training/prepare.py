@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from plmkit.data.cooccurrence import token_vectors
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.docstrings import docstring_corpus
 from plmkit.data.reading.whole import where
-from plmkit.data.samples import Samples, split
+from plmkit.data.samples import Samples, at_stage, split
 from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
 from plmkit.data.units.choosing import ToolSegmenter, segmenter_of
 from plmkit.data.units.starts import word_starts
@@ -27,11 +27,13 @@ from plmkit.run import Settings
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
 from plmkit.training.progress import Screen
+from plmkit.training.room import check_vocabulary
 
 FORMAT = 1  # of a tokenizer in the cache: count up when its files or the way they are made change
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
+BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
 
@@ -87,13 +89,16 @@ def prepare(
     screen: Screen,
     *,
     tokenizer: Path | None = None,
+    without: Collection[Path] = (),
 ) -> Material:
-    """Read the corpora, learn a tokenizer where none is given, tokenize, hold some text out."""
+    """Read the corpora without some of their files, learn a tokenizer where none is given, tokenize, hold text out."""
     recipe, machine = settings.recipe, settings.run
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
-    opened = open_corpora(paths, valid=valid, layout=machine.layout, column=machine.column, header=machine.header)
+    opened = open_corpora(
+        paths, valid=valid, layout=machine.layout, column=machine.column, header=machine.header, without=without
+    )
     corpora = opened[: len(paths)] or [embedded(screen)]
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")
@@ -178,6 +183,7 @@ def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) 
     key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "tokenizers" / key
     if not is_usable(folder, "vocabulary", screen):
+        check_vocabulary(recipe.tokenizer.size)
         total = sum(corpus.size for corpus in corpora)
         with screen.reading("learning a vocabulary", total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))
@@ -208,6 +214,7 @@ def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
 class Example:
     """A row as the model sees it and as it was, decoded."""
 
+    stage: int  # of the run, from 0
     seen: str
     whole: str  # from left to right, what it is asked for: the row, one token on
     hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
@@ -219,21 +226,34 @@ def asks_next(recipe: Recipe) -> bool:
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
-    """The first rows of training."""
-    rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[0][1])
+    """The first rows of training; where stages hide otherwise, the same rows in each of them."""
+    stages = max(getattr(step, "stages", 1) for step in recipe.corruption)
+    return [
+        example for stage in range(stages) for example in previewed(material, recipe, stage, max(1, count // stages))
+    ]
+
+
+def previewed(material: Material, recipe: Recipe, stage: int, count: int) -> list[Example]:
+    rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[stage][1], stage=stage)
     assert rows.targets is not None
     decode = material.tokenizer.decode
     if asks_next(recipe):
         return [
-            Example(seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
+            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
             for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)
         ]
     hidden = rows.targets != IGNORE
     whole = np.where(hidden, rows.targets, rows.tokens)
-    level = next((step.level for step in recipe.corruption if hasattr(step, "level")), "word")
-    starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
+    steps = [at_stage(step, stage) for step in recipe.corruption]
+    levels = [getattr(step, "used", (step.level,))[-1] for step in steps if hasattr(step, "level")]
+    level = levels[0] if levels else "word"
+    if level == "character":
+        starts = np.ones_like(hidden)
+    else:
+        starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
     return [
         Example(
+            stage=stage,
             seen=decode(rows.tokens[row, shown].tolist()),
             whole=decode(whole[row, shown].tolist()),
             hidden=hidden_units(whole[row, shown].tolist(), hidden[row, shown], starts[row, shown], decode),
@@ -247,13 +267,20 @@ def hidden_units(
 ) -> tuple[tuple[int, int], ...]:
     """From and to which character of the decoded tokens each hidden unit reaches."""
     opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
+    # what follows decides about spaces (i ' ll becomes i'll), but letters stay: they are what is counted
     text = decode(tokens)
+    places = [*(place for place, letter in enumerate(text) if not letter.isspace()), len(text)]
     spans = []
     for begin in np.flatnonzero(opens).tolist():
         end = begin + 1
         while end < len(tokens) and hidden[end] and not opens[end]:
             end += 1
-        first, last = len(decode(tokens[:begin])), len(decode(tokens[:end]))
-        first += len(text[first:last]) - len(text[first:last].lstrip())
-        spans.append((first, last))
+        first = places[letters(decode(tokens[:begin]).rstrip(BROKEN))]
+        last = places[letters(decode(tokens[:end])) - 1] + 1
+        spans.append((min(first, last), max(first, last)))  # of a unit that is a space, what lies between
     return tuple(spans)
+
+
+def letters(text: str) -> int:
+    """Characters other than spaces."""
+    return len("".join(text.split()))

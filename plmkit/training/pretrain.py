@@ -50,7 +50,7 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
 from plmkit.training.prepare import Material, prepare
 from plmkit.training.progress import Screen
-from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, memory_explained
+from plmkit.training.room import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
@@ -113,6 +113,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     start = parts_to_start_from(order)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
+    check_shape(order.settings.recipe, device)
     dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
     screen.say(computing(device, dtype))
     material = prepare(
@@ -125,7 +126,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         )
     found = diagnose(material, order.settings.recipe)
     tell(found, screen)
-    check_weights(order.settings.recipe, material.tokenizer.vocabulary, device)
+    check_weights(order.settings.recipe, len(material.tokenizer.vocabulary), device)
     network = build(order, material, start, screen).to(device)
     check_fits(order.settings, material, network, found.examples, device)
     wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key, "dtype": name_of(dtype)}

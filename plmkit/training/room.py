@@ -7,13 +7,16 @@ from pathlib import Path
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from plmkit.counting import NUMBERS, training_bytes
+from plmkit.counting import NUMBERS, least_weights, parameters, sizes_of, training_bytes
 from plmkit.data.batch import Batch
-from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import PlmError, is_out_of_memory
 from plmkit.network import Network
 from plmkit.recipe import Recipe
 
+ANY = 1 << 50  # bytes that no machine has, where this one does not say what it has
+LARGE = 1_000_000  # no setting of a network that fits anywhere is as large
+LAYER = 50_000  # bytes for the objects of a layer, however narrow it is
+ENTRY = 100  # bytes for each token of a vocabulary while it is learnt
 TOKEN = 100  # bytes for each token of a batch while it is made: what is read, asked, drawn
 MEMINFO = Path("/proc/meminfo")
 GROUPS = (  # the limit that a container sets, and what is used of it
@@ -51,16 +54,40 @@ def _group(files: tuple[Path, Path]) -> tuple[int | None, int]:
     return limit, used - pages.get("total_inactive_file", pages.get("inactive_file", 0))
 
 
-def check_weights(recipe: Recipe, vocabulary: Vocabulary, device: torch.device) -> None:
+def check_shape(recipe: Recipe, device: torch.device) -> None:
+    """Refuse a network that no vocabulary makes fit, by multiplication alone, before any text is read."""
+    least = least_weights(recipe.architecture)
+    refuse_weights(recipe, f"at least {least:,}", training_bytes(least), device)
+
+
+def check_weights(recipe: Recipe, vocabulary: int, device: torch.device) -> None:
     """Refuse a network whose weights, gradients and optimizer alone are too much; none of them is made for that."""
-    with torch.device("meta"):
-        count = recipe.build(vocabulary).parameter_count
-    needed, free = training_bytes(count), free_memory(device)
-    if free is not None and needed > free:
+    count = parameters(recipe, vocabulary)
+    refuse_weights(recipe, f"{count:,}", training_bytes(count), device)
+
+
+def refuse_weights(recipe: Recipe, told: str, weights: int, device: torch.device) -> None:
+    free = free_memory(device)
+    needed = weights + LAYER * recipe.architecture.layers
+    if needed > (ANY if free is None else free):
+        large = [f"architecture.{name}" for name, size in sizes_of(recipe.architecture).items() if size >= LARGE]
+        there = "no machine has that" if free is None else f"{spelt(free)} are free on this {name_of(device)}"
         raise NoRoom(
-            f"{recipe.name} with these settings has {count:,} weights: they, their gradients and the optimizer need "
-            f"{spelt(needed)}, and {spelt(free)} are free on this {name_of(device)}.\n"
-            "Lower architecture.layers or architecture.width, or take a smaller recipe: `plm recipes` lists them."
+            f"{recipe.name} with these settings has {told} weights: they, their gradients and the optimizer need "
+            f"{spelt(needed)}, and {there}.\n"
+            f"Lower {' and '.join(large) or 'architecture.layers or architecture.width'}, or take a smaller recipe: "
+            "`plm recipes` lists them."
+        )
+
+
+def check_vocabulary(size: int) -> None:
+    """Refuse to learn more tokens than can be kept while they are counted."""
+    needed, free = size * ENTRY, free_memory(torch.device("cpu"))
+    if needed > (ANY if free is None else free):
+        raise NoRoom(
+            f"tokenizer.size={size:,}: to learn so many tokens takes {spelt(needed)}"
+            f"{'' if free is None else f', and {spelt(free)} are free on this machine'}.\n"
+            "Lower tokenizer.size: 8,000 to 50,000 are usual."
         )
 
 

@@ -57,8 +57,8 @@ def test_blank_lines_divide_documents_and_lines_are_paragraphs(write: Write) -> 
     path = write("a.txt", "\n  First line. \nSecond line.\n\n \t\nAnother document.")
     corpus = open_corpus([path])
     assert list(corpus.documents()) == [
-        Document(paragraphs=("First line.", "Second line."), source=str(path), line=2),
-        Document(paragraphs=("Another document.",), source=str(path), line=6),
+        Document(paragraphs=("First line.", "Second line."), source=str(path), lines=(2, 3)),
+        Document(paragraphs=("Another document.",), source=str(path), lines=(6,)),
     ]
     assert corpus.sources[0].layout == "blank-lines"
     assert corpus.notes == ()
@@ -198,7 +198,7 @@ def test_the_end_of_a_cut_line_is_no_blank_line(write: Write, monkeypatch: pytes
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
 def test_one_endless_line_is_read_in_bounded_memory(write: Write, name: str) -> None:
-    content = b"word " * 8_000_000  # 40 MB
+    content = b"word " * 8_000_000  # 40 MB, which any packed file may give
     compress = {".gz": lambda data: gzip.compress(data, 1, mtime=0), ".zst": zstandard.compress}
     corpus = open_corpus([write(name, compress.get(Path(name).suffix, bytes)(content))])
     tracemalloc.start()
@@ -208,6 +208,24 @@ def test_one_endless_line_is_read_in_bounded_memory(write: Write, name: str) -> 
     assert max(sizes) <= 1_000_000
     assert sum(sizes) + len(sizes) == len(content)  # one space is lost at the end of each piece
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.zst"])
+def test_a_packed_file_that_swells_without_end_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A million words in a few kilobytes; a bomb gives a terabyte."""
+    monkeypatch.setattr(blocks, "SMALL", 1 << 21)
+    content = (b'{"text": "word"}\n' if "jsonl" in name else b"word ") * 1_000_000
+    compress = gzip.compress if name.endswith("gz") else zstandard.compress
+    path = write(name, compress(content))
+    size = path.stat().st_size
+    assert 250 * size < len(content)
+    assert re.fullmatch(
+        rf"{re.escape(str(path))} gives more than \d+ MB from 0\.\d MB, over 250 times its size: it repeats itself "
+        r"without end\.\nIf that is meant, unpack it and give the text\.",
+        refused(path),
+    )
 
 
 def test_bytes_on_disk_are_reported_as_they_are_read(write: Write) -> None:
@@ -481,6 +499,37 @@ def test_a_damaged_byte_in_utf8_is_refused_with_its_line(
     assert refused(path).startswith(f"{path}, line 4: not valid UTF-8.")
     if block > 5:
         assert refused(path).endswith("A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them.")
+
+
+@pytest.mark.parametrize(("block", "utf_8"), [(117, "1–4"), (1 << 20, "1–3")], ids=["two blocks", "one"])
+def test_lines_of_two_encodings_are_told_apart(
+    write: Write, monkeypatch: pytest.MonkeyPatch, block: int, utf_8: str
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    utf, gb = "我的狗很可爱，潮水退了。\n".encode(), "企鹅不擅长飞行，醒醒吧。\n".encode("gb18030")
+    path = write("a.txt", utf * 3 + b"ascii\n" + gb * 2 + b"\n" + gb + utf + gb)
+    assert refused(path) == (
+        f"{path}, line 5: not valid UTF-8. It is mixed: lines {utf_8} and 9 in UTF-8, lines 5–8 and 10 in what looks "
+        f"like GB18030.\nConvert each part by itself, as with `sed -n 5,8p {path} | iconv -f gb18030 -t utf-8`, and "
+        "join them again."
+    )
+
+
+def test_many_changes_of_encoding_are_told_in_short(write: Write) -> None:
+    lines = ["我的狗很可爱。\n".encode(), "企鹅不擅长飞行。\n".encode("gb18030"), b"caf\xe9 noir\n"]
+    said = refused(write("a.txt", b"".join(lines * 5)))
+    assert (
+        "line 2: not valid UTF-8. It is mixed: lines 1, 4, 7 and 2 more in UTF-8, lines 2, 5, 8 and 2 more in what "
+        "looks like GB18030, lines 3, 6, 9 and 2 more in another encoding.\n" in said
+    )
+
+
+def test_one_damaged_line_of_chinese_utf8_is_not_taken_for_gb18030(write: Write) -> None:
+    line = "好的文本。" * 4 + "\n"
+    path = write("a.txt", line.encode() * 3 + line.encode()[:7] + line.encode()[8:] + line.encode())
+    assert refused(path) == (
+        f"{path}, line 4: not valid UTF-8. A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them."
+    )
 
 
 def test_latin1_is_refused_with_the_way_to_convert(write: Write) -> None:

@@ -258,6 +258,9 @@ def test_an_unknown_setting_of_pretraining(setting, hint, refused, here):
 
 def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
     assert "Did you mean 'task.epochs'?" in refused(*tune(pretrained, here, "--set", "task.epoch=1"))
+    said = refused(*tune(pretrained, here, "--set", "task.class_weights=[1,2]"))
+    assert said.startswith("plm: There is no setting 'task.class_weights'. There are task.batch, task.clip, ")
+    assert "Did you mean" not in said
     assert "names begin with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
 
 
@@ -503,13 +506,16 @@ def test_a_start_that_is_another_network(refused, here, pretrained, tiny_setting
 
 def test_a_corpus_without_sentence_pairs(refused, here):
     (here / "corpus.txt").write_text("\n\nOne.\n\nTwo.\n\nThree.\n")
-    for recipe, so in (("bert-tiny", "none follows another"), ("albert-mini", "there is no order to learn")):
+    for recipe, so, take in (
+        ("bert-tiny", "none follows another", "take each file, if there are several,"),
+        ("albert-mini", "there is no order to learn", "take a whole file"),
+    ):
         said = refused(*train(here, "--set", "run.layout=blank-lines", recipe=recipe))
         assert f"{here / 'corpus.txt'}, line 3: none of the " in said
         assert f" documents has two sentences, so {so}. The first begins there.\n" in said
         assert said.endswith(
             "Put one document's sentences on lines of their own, with blank lines only between documents "
-            "(run.layout=blank-lines), take a whole file as one document "
+            f"(run.layout=blank-lines), {take} as one document "
             "(run.layout=document-per-file), or do without pairs: sentence_task=none.\n"
         )
 

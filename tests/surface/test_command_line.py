@@ -102,8 +102,12 @@ def only_object(ran) -> dict:
 def test_recipes_as_json(plm):
     found = only_object(plm("recipes", "--json"))
     assert {recipe["name"]: recipe["parameters"] for recipe in found["recipes"]}["bert-base"] == 110_106_428
+    assert {recipe["name"]: recipe["parameters"] for recipe in found["recipes"]}["bert-mini"] == 5_479_746
     one = only_object(plm("recipes", "bert-base", "--json"))
     assert (one["name"], one["parameters"], one["architecture"]["layers"]) == ("bert-base", 110_106_428, 12)
+    mini = only_object(plm("recipes", "bert-mini", "--json"))
+    assert (mini["parameters"], mini["tokenizer_size"]) == (5_479_746, mini["tokenizer"]["size"]) == (5_479_746, 8_000)
+    assert (mini["paper_parameters"], mini["paper_vocabulary"]) == (11_267_900, 30_522)
 
 
 def test_doctor_as_json(plm, mixed_corpus):
@@ -158,6 +162,7 @@ def test_recipes_lists_all_names_in_full_even_on_a_narrow_terminal(plm, monkeypa
     ran = plm("recipes")
     assert "bert-base-chinese" in ran.out
     assert "102,882,442" in ran.out
+    assert "transformer-xl-enwik8-large" in ran.out
 
 
 def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
@@ -165,7 +170,9 @@ def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
     for axis in ("tokenizer", "corruption", "architecture", "objectives", "schedule"):
         assert f"\n{axis}: " in out
     assert "arXiv:1908.08962" in out
-    assert "11,267,900 parameters" in out
+    assert "\n5,479,746 parameters with a vocabulary of 8,000, as tokenizer.size says, 5,404,928 of them in" in out
+    assert "\nWith the paper's vocabulary of 30,522: 11,267,900 parameters, 11,170,560 of them in the encoder." in out
+    assert "\n88 MB while they are trained" in out  # 16 bytes for each that is trained
     assert "set for minutes" in out
     assert "architecture.layers=4" in out
     assert "corruption.token_masking.rate=" in out

@@ -153,6 +153,11 @@ def test_a_full_context_is_told(plm, decoder):
         (["the cat", "--top-k", 0], "top-k is a whole number, 1 or more"),
         (["the cat", "--temperature", -1], "temperature is a finite number, 0 or more"),
         (["the cat", "--tokens", 0], "tokens is a whole number, 1 or more"),
+        (["the cat", "--tokens", 10**18], "tokens is at most 1,000,000; found 1,000,000,000,000,000,000."),
+        (["the cat", "--n", 10**9], "n is at most 100,000; found 1,000,000,000."),
+        (["the cat", "--beams", 10**9], "beams is at most 1,000; found 1,000,000,000."),
+        (["the cat", "--beams", 2, "--length-penalty", 1e308], "length-penalty lies between -10 and 10; found 1e+308."),
+        (["the cat", "--seed", "1e30"], "Invalid value for '--seed'"),
         (["the cat", "--stop", ""], "A stop string is empty"),
         (["the cat", "--beams", 3, "--temperature", 1], "Leave out one or the other"),
     ],
@@ -162,6 +167,19 @@ def test_what_cannot_be_is_refused_in_a_sentence(plm, decoder, asked, said):
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert len(ran.err.splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        ("--top-k", 10**9), ("--temperature", 1e-300), ("--temperature", 1e300), ("--top-p", 1e-300), ("--seed", -1),
+        ("--seed", 10**30), ("--beams", 2, "--length-penalty", 10), ("--beams", 2, "--length-penalty", -10),
+    ],
+)  # fmt: skip
+def test_what_is_extreme_but_can_be_is_written(plm, decoder, extreme):
+    ran = plm("generate", decoder, "the cat", "--tokens", 4, *extreme)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("the cat")
 
 
 def test_a_masked_model_refuses_to_generate_and_says_what_to_use(plm, pretrained):

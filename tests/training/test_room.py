@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from plmkit.catalogue import find
-from plmkit.counting import of_size
+from plmkit.counting import of_size, parameters
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.errors import is_out_of_memory
 from plmkit.run import settle
@@ -16,7 +16,7 @@ from plmkit.training import loop, room
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.progress import Screen
-from plmkit.training.room import NoRoom, check_batch, check_step, check_weights, free_memory, kept_bytes
+from plmkit.training.room import NoRoom, check_batch, check_shape, check_step, check_weights, free_memory, kept_bytes
 
 CPU = torch.device("cpu")
 TINY = (
@@ -45,17 +45,77 @@ def batch(rows: int, length: int = 32) -> Batch:
     return Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=visible, targets=targets, follows=follows)
 
 
+@pytest.mark.parametrize("name", ["bert-mini", "albert-mini", "electra-tiny", "gpt2-tiny", "char-transformer-tiny"])
+def test_many_layers_are_counted_as_if_they_were_built(name):
+    recipe = settle(find(name), ["architecture.layers=9"]).recipe
+    with torch.device("meta"):
+        assert parameters(recipe, 300) == recipe.build(of_size(300)).parameter_count
+
+
+@pytest.mark.parametrize(
+    ("setting", "least", "needed"),
+    [
+        ("architecture.width=1e9", "4,000,000,000,000,000,000", "64,000,000,000.0 GB"),
+        ("architecture.layers=1e9", "262,144,000,000,000", "4,244,304.0 GB"),
+        ("architecture.inner=1e17", "102,400,000,000,000,000,000", "1,638,400,000,000.0 GB"),
+        ("architecture.longest=1e15", "1,000,000,000,000,000", "16,000,000.0 GB"),
+    ],
+)
+def test_a_shape_beyond_all_memory_is_refused_before_any_text_is_read(
+    setting, least, needed, plm, tmp_path, monkeypatch
+):
+    have(monkeypatch, 8_000_000_000)
+    ran = plm(
+        "pretrain", "bert-mini", tmp_path / "never-read.txt", "--out", tmp_path / "out", "--steps", 1, "--set", setting
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"plm: bert-mini with these settings has at least {least} weights: they, their gradients and the optimizer "
+        f"need {needed}, and 8.0 GB are free on this machine.\n"
+        f"Lower {setting.partition('=')[0]}, or take a smaller recipe: `plm recipes` lists them.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_layers_that_are_shared_or_narrow_take_memory_too(monkeypatch):
+    have(monkeypatch, 8_000_000_000)
+    for name in ("albert-mini", "lstm-tiny"):
+        recipe = settle(find(name), ["architecture.layers=1e7", "architecture.width=64"]).recipe
+        with pytest.raises(NoRoom, match=r"Lower architecture\.layers, or take a smaller recipe"):
+            check_shape(recipe, CPU)
+
+
+def test_a_machine_that_does_not_say_its_memory_refuses_only_what_no_machine_has(monkeypatch):
+    have(monkeypatch, None)
+    check_shape(find("gpt3-175b"), CPU)
+    with pytest.raises(NoRoom, match="and no machine has that"):
+        check_shape(settle(find("bert-mini"), ["architecture.width=1e9"]).recipe, CPU)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "pretrain"])
+def test_a_vocabulary_beyond_all_memory_is_refused_before_it_is_learnt(verb, plm, corpus, tmp_path, monkeypatch):
+    have(monkeypatch, 8_000_000_000)
+    command = ("doctor", corpus) if verb == "doctor" else (verb, "bert-mini", corpus, "--out", tmp_path / "out")
+    ran = plm(*command, "--set", "tokenizer.size=1e12")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(
+        "plm: tokenizer.size=1,000,000,000,000: to learn so many tokens takes 100,000.0 GB, and 8.0 GB are free on "
+        "this machine.\nLower tokenizer.size: 8,000 to 50,000 are usual.\n"
+    )
+    assert list(tmp_path.iterdir()) == [corpus]
+
+
 def test_weights_that_are_too_many_are_refused_without_being_made(monkeypatch):
     have(monkeypatch, 8_000_000_000)
     recipe = settle(find("bert-mini"), ["architecture.width=100000", "architecture.heads=10"]).recipe
     with pytest.raises(NoRoom) as caught:
-        check_weights(recipe, of_size(8000), CPU)
+        check_weights(recipe, 8000, CPU)
     assert str(caught.value) == (
         "bert-mini with these settings has 181,675,012,098 weights: they, their gradients and the optimizer need "
         "2,906.8 GB, and 8.0 GB are free on this machine.\n"
         "Lower architecture.layers or architecture.width, or take a smaller recipe: `plm recipes` lists them."
     )
-    check_weights(find("bert-mini"), of_size(8000), CPU)
+    check_weights(find("bert-mini"), 8000, CPU)
 
 
 def test_what_a_step_keeps_grows_with_its_rows_and_leaves_weights_out():

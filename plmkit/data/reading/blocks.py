@@ -17,6 +17,8 @@ LEAST_FEED, MOST_FEED = (
     1 << 6,
     1 << 11,
 )  # bytes given to zstd at once, small because they can swell 32,000-fold
+SMALL = 1 << 26  # bytes that a packed file may give, however small it is
+MOST_RATIO = 250  # beyond that it may give so many times its size; text gives 3 to 10 times, endless logs 100
 LONGEST_ROW = 1 << 25  # characters in one line of a table
 
 
@@ -24,14 +26,15 @@ def read_blocks(name: str, compression: Compression | None, on_bytes: OnBytes | 
     """The content in blocks of about 1 MB, decompressed; `on_bytes` hears how many came from disk."""
     try:
         with open(name, "rb", buffering=0) as file:
-            counted = cast(BinaryIO, CountedFile(file, on_bytes) if on_bytes else file)
+            counted = CountedFile(file, on_bytes or (lambda size: None))
+            packed = cast(BinaryIO, counted)
             if compression == "zst":
-                yield from _join(_unzstd(counted))
+                yield from _bounded(_join(_unzstd(packed)), counted, name)
             elif compression == "gz":
-                with gzip.GzipFile(fileobj=counted, mode="rb") as unpacked:
-                    yield from iter(lambda: unpacked.read(BLOCK), b"")
+                with gzip.GzipFile(fileobj=packed, mode="rb") as unpacked:
+                    yield from _bounded(iter(lambda: unpacked.read(BLOCK), b""), counted, name)
             else:
-                yield from iter(lambda: counted.read(BLOCK), b"")
+                yield from iter(lambda: packed.read(BLOCK), b"")
     except EOFError:
         raise InputError(f"{name} ends too early: the copy is not complete. Fetch it again.") from None
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
@@ -46,11 +49,26 @@ class CountedFile:
     def __init__(self, file: BinaryIO, on_bytes: OnBytes) -> None:
         self.file = file
         self.on_bytes = on_bytes
+        self.total = 0
 
     def read(self, size: int = -1) -> bytes:
         data = self.file.read(size)
+        self.total += len(data)
         self.on_bytes(len(data))
         return data
+
+
+def _bounded(blocks: Iterable[bytes], packed: CountedFile, name: str) -> Iterator[bytes]:
+    """The same blocks, as long as they are not far more than what was read could hold of text."""
+    total = 0
+    for block in blocks:
+        total += len(block)
+        if total > max(SMALL, MOST_RATIO * packed.total):
+            raise InputError(
+                f"{name} gives more than {total / 1e6:,.0f} MB from {packed.total / 1e6:,.1f} MB, over {MOST_RATIO} "
+                "times its size: it repeats itself without end.\nIf that is meant, unpack it and give the text."
+            )
+        yield block
 
 
 def _unzstd(file: BinaryIO) -> Iterator[bytes]:
@@ -88,8 +106,10 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
     decoder = codecs.getincrementaldecoder("utf-8")()
     number, tail = 1, ""  # `tail` is the unfinished line, `number` its number
     inside = False  # whether the beginning of that line was already given out
+    foreign = False  # whether any letter so far was beyond ASCII
     for block in check_start(blocks, name):
-        text = tail + _decode(decoder, block, name, number)
+        text = tail + _decode(decoder, block, name, number, foreign)
+        foreign = foreign or not text.isascii()
         lines = text.split("\n")
         tail = lines.pop()
         if inside and lines:
@@ -106,7 +126,7 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
             at = cutting_point(tail, longest)
             yield number, [tail[:at]]
             tail, inside = tail[at:], True
-    tail += _decode(decoder, b"", name, number, final=True)
+    tail += _decode(decoder, b"", name, number, foreign, final=True)
     if tail.strip():
         yield number, [tail]
 
@@ -116,11 +136,13 @@ def cutting_point(text: str, longest: int) -> int:
     return max(text.rfind(mark, longest // 2, longest) for mark in " \t。！？") + 1 or longest
 
 
-def _decode(decoder: codecs.IncrementalDecoder, block: bytes, name: str, number: int, final: bool = False) -> str:
+def _decode(
+    decoder: codecs.IncrementalDecoder, block: bytes, name: str, number: int, foreign: bool, final: bool = False
+) -> str:
     if 0 in block:
         at = number + block.count(b"\n", 0, block.index(0))
         raise InputError(f"{name}, line {at}: binary data (a NUL byte), not text. Give plain text files.")
     try:
         return decoder.decode(block, final)
     except UnicodeDecodeError as error:
-        raise not_utf8(error, name, number) from None
+        raise not_utf8(error, name, number, foreign=foreign) from None

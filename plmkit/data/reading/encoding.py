@@ -3,11 +3,19 @@
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from plmkit.errors import InputError
 
-SEEN = 1 << 16  # bytes looked at to guess an encoding
+MOST_RUNS = 3  # runs of lines that are named for each of several encodings
 GB_WORDS = re.compile(rb"[\xa1-\xfe]{4}")  # two Chinese characters in a row; Latin-1 letters stand alone
+UTF_8, GB18030, OTHER = "in UTF-8", "in what looks like GB18030", "in another encoding"
+ICONV = {GB18030: "gb18030", OTHER: "ENCODING"}
+ADVICE = {  # where all lines with letters beyond ASCII are of one encoding
+    UTF_8: "A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them.",
+    GB18030: "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`.",
+    OTHER: "Convert it with `iconv -f ENCODING -t utf-8` (windows-1252 for most Western files).",
+}
 
 STARTS = {  # first bytes of files that are often given by mistake
     b"PK\x03\x04": "a ZIP archive (or a Word, Excel or EPUB file)",
@@ -47,26 +55,55 @@ def _advice(kind: str) -> str:
     return " Rename it." if "without the ending" in kind else " Extract its text first."
 
 
-def not_utf8(error: UnicodeDecodeError, name: str, number: int) -> InputError:
-    """The error for bytes that are not UTF-8; `number` is the line in which the bytes begin."""
+def not_utf8(error: UnicodeDecodeError, name: str, number: int, *, foreign: bool) -> InputError:
+    """The error for bytes that are not UTF-8; `number` is the line in which the bytes begin.
+
+    `foreign` tells that the text before them has letters beyond ASCII, which were sound UTF-8.
+    """
     data, at = error.object, error.start
     line = number + data.count(b"\n", 0, at)
     if error.reason == "unexpected end of data":
         return InputError(f"{name}, line {line}: ends inside a character. It was cut short, or is not UTF-8.")
-    begin = data.rfind(b"\n", 0, at) + 1
-    begin = begin if at - begin < SEEN // 2 else at
-    return InputError(f"{name}, line {line}: not valid UTF-8. {_guess(data[begin : begin + SEEN])}")
+    kinds = {place: kind for place, part in enumerate(data.split(b"\n"), number) if (kind := _kind(part))}
+    begun = {1: UTF_8, max(1, number - 1): UTF_8} if foreign else {}
+    return InputError(f"{name}, line {line}: not valid UTF-8. {_advise(begun | kinds, name)}")
 
 
-def _guess(data: bytes) -> str:
-    text = data.decode("utf-8", "replace")
-    broken = text.count("�")
-    foreign = sum(not letter.isascii() for letter in text)
-    if broken * 10 <= foreign:  # nearly all else is sound UTF-8, which no other encoding is by chance
-        return "A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them."
-    if GB_WORDS.search(data) and _decodes_as("gb18030", data):
-        return "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`."
-    return "Convert it with `iconv -f ENCODING -t utf-8` (windows-1252 for most Western files)."
+def _kind(line: bytes) -> str:
+    """The encoding that a line seems to have; nothing where all of it is ASCII, and any would do."""
+    if line.isascii():
+        return ""
+    text = line.decode("utf-8", "replace")
+    broken, foreign = text.count("\ufffd"), sum(not letter.isascii() for letter in text)
+    if broken * 2 < foreign:  # the rest is sound UTF-8, which no other encoding is by chance
+        return UTF_8
+    return GB18030 if GB_WORDS.search(line) and _decodes_as("gb18030", line) else OTHER
+
+
+def _advise(kinds: dict[int, str], name: str) -> str:
+    """What to do about lines of these encodings."""
+    runs: dict[str, list[tuple[int, int]]] = {}
+    for kind, lines in groupby(kinds, key=kinds.__getitem__):
+        first, *others = lines
+        runs.setdefault(kind, []).append((first, others[-1] if others else first))
+    if len(runs) == 1:
+        return ADVICE[next(iter(runs))]
+    told = ", ".join(f"{_lines(found)} {kind}" for kind, found in runs.items())
+    strange = next(kind for kind in runs if kind != UTF_8)
+    first, last = runs[strange][0]
+    return (
+        f"It is mixed: {told}.\nConvert each part by itself, as with `sed -n {first},{last}p {name} | "
+        f"iconv -f {ICONV[strange]} -t utf-8`, and join them again."
+    )
+
+
+def _lines(runs: list[tuple[int, int]]) -> str:
+    """`lines 1–3, 7 and 2 more`."""
+    told = [f"{first:,}–{last:,}" if last > first else f"{first:,}" for first, last in runs]
+    if len(told) > MOST_RUNS:
+        told = [*told[:MOST_RUNS], f"{len(told) - MOST_RUNS:,} more"]
+    numbers = " and ".join(filter(None, [", ".join(told[:-1]), told[-1]]))
+    return f"{'lines' if len(told) > 1 or '–' in numbers else 'line'} {numbers}"
 
 
 def _decodes_as(encoding: str, data: bytes) -> bool:

@@ -40,7 +40,7 @@ def documents_of_lines(runs: Iterable[tuple[int, list[str]]], name: str) -> Iter
             if line := line.strip():
                 pieces = [[line]] if len(line) <= LONGEST_DOCUMENT else regroup([line])
                 for piece in pieces:
-                    yield Document(paragraphs=tuple(piece), source=name, line=number)
+                    yield Document(paragraphs=tuple(piece), source=name, lines=(number,))
 
 
 def documents_of_paragraphs(
@@ -48,24 +48,25 @@ def documents_of_paragraphs(
 ) -> Iterator[Document]:
     """A document for each run of lines between blank ones, or one for all; cut where it gets too long."""
     paragraphs: list[str] = []
-    size, start = 0, 1
+    numbers: list[int] = []
+    size = 0
     for first, lines in runs:
         for number, line in enumerate(lines, first):
             if line := line.strip():
-                start = start if paragraphs else number
                 paragraphs.append(line)
+                numbers.append(number)
                 size += len(line)
                 if size > LONGEST_DOCUMENT:
                     *full, paragraphs = regroup(paragraphs)
                     for group in full:
-                        yield Document(paragraphs=tuple(group), source=name, line=start)
-                        start = number  # all but the last line was in the first group
+                        yield Document(paragraphs=tuple(group), source=name, lines=tuple(numbers[: len(group)]))
+                        numbers = [number]  # all but the last line was in the first group
                     size = sum(map(len, paragraphs))
             elif paragraphs and split_at_blank:
-                yield Document(paragraphs=tuple(paragraphs), source=name, line=start)
-                paragraphs, size = [], 0
+                yield Document(paragraphs=tuple(paragraphs), source=name, lines=tuple(numbers))
+                paragraphs, numbers, size = [], [], 0
     if paragraphs:
-        yield Document(paragraphs=tuple(paragraphs), source=name, line=start)
+        yield Document(paragraphs=tuple(paragraphs), source=name, lines=tuple(numbers))
 
 
 def documents_of_rows(rows: Iterable[Row], name: str) -> Iterator[Document]:

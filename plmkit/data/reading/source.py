@@ -20,7 +20,12 @@ class Document:
 
     paragraphs: tuple[str, ...]  # stripped, none empty
     source: str
-    line: int  # 1-based; the row in a Parquet file
+    lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
+
+    @property
+    def line(self) -> int:
+        """Where it begins."""
+        return self.lines[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from plmkit.data.units.bio import Bio
@@ -12,7 +12,7 @@ from plmkit.data.units.chinese import Jieba
 from plmkit.data.units.english import English
 from plmkit.data.units.lists import read_content
 from plmkit.data.units.pieces import Pieces
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 from plmkit.settings import snake
 
 SEGMENTERS = (Jieba, English, Bio, Pieces)
@@ -50,6 +50,15 @@ def fingerprint(segmenter: ToolSegmenter) -> str:
         if values[name]:
             content = read_content(values[name], f"corruption.segmenter.{name}")
             values[name] = hashlib.blake2b(content, digest_size=16).hexdigest()
-    tool = f"{segmenter.tool} {version(segmenter.tool)}" if segmenter.tool else ""
+    tool = f"{segmenter.tool} {version_of(segmenter.tool)}" if segmenter.tool else ""
     parts = [f"units {FORMAT}", type(segmenter).__name__, tool, json.dumps(values, sort_keys=True)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def version_of(tool: str) -> str:
+    try:
+        return version(tool)
+    except PackageNotFoundError:
+        raise InputError(
+            f"{tool}, which finds the units of this text, is not installed. Install it: pip install {tool}."
+        ) from None

@@ -11,6 +11,7 @@ from plmkit.data.units.letters import plain_starts, spans_of
 from plmkit.data.units.lists import Names, check_lexicon
 from plmkit.data.units.spans import Spans, check_level, levels_to, without_overlaps
 from plmkit.data.units.trie import codes_of
+from plmkit.errors import InputError
 
 TOKEN = re.compile(r"\w+(?:['’](?!s\b)\w+)?|['’]s\b|[^\w\s]")
 BEFORE_NOUNS = ("DT", "PDT", "PRP$", "CD", "JJ", "JJR", "JJS", "POS")
@@ -37,8 +38,10 @@ class English:
         return levels_to(self.level)
 
     def check(self) -> None:
-        """Refuse files that are missing, broken or of no use, before anything takes time."""
+        """Refuse files that are missing, broken or of no use, and a broken tagger, before anything takes time."""
         check_lexicon(self.lexicon, self.level)
+        if self.level != "word":
+            parser()
 
     def build(self) -> "EnglishSegmenter":
         return EnglishSegmenter(self)
@@ -132,7 +135,15 @@ def parser() -> Any:
     """textblob's tagger: a lexicon of 94,000 words and rules, all in its wheel; loading it takes a second or two."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from textblob.en import parser as found
+        try:
+            from textblob.en import parser as found
 
-        found.find_tags(["loads", "its", "files"])
+            found.find_tags(["loads", "its", "files"])
+        except Exception as error:  # whatever is missing of it, or of nltk: a module, a file, a name
+            reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+            raise InputError(
+                f"textblob, which finds English phrases and entities, does not work here: {reason}.\n"
+                "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without it: "
+                "--set corruption.segmenter.level=word."
+            ) from error
     return found

@@ -1,9 +1,12 @@
 """English phrases and entities, with no file that the wheel does not hold."""
 
+import builtins
+import importlib.metadata
 import socket
 
 import pytest
 
+from plmkit.data.units import english
 from plmkit.data.units.english import English
 from plmkit.data.units.pieces import Pieces
 from plmkit.errors import InputError
@@ -76,3 +79,57 @@ def test_what_each_level_finds():
     assert English().finds == ("word", "phrase", "entity")
     assert English(level="phrase").finds == ("word", "phrase")
     assert Pieces().finds == ("word",)
+
+
+WORKS_NOT = (
+    "plm: textblob, which finds English phrases and entities, does not work here: {}.\n"
+    "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without it: "
+    "--set corruption.segmenter.level=word.\n"
+)
+BY_PHRASE = (
+    "--recipe", "bert-wwm-mini", "--set", "corruption.segmenter=English", "--set", "corruption.segmenter.level=phrase",
+)  # fmt: skip
+
+
+@pytest.fixture
+def fresh():
+    """The tagger is loaded again, before and after."""
+    english.parser.cache_clear()
+    yield
+    english.parser.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("No module named 'nltk'"), "No module named 'nltk'"),
+        (LookupError("\nResource punkt not found.\nPlease use the NLTK Downloader"), "Resource punkt not found."),
+        (AttributeError(), "AttributeError"),
+    ],
+)
+def test_a_half_installed_textblob_is_a_sentence(error, reason, plm, corpus, fresh, monkeypatch, tmp_path):
+    usual = builtins.__import__
+
+    def broken(name, *arguments, **named):
+        if name == "textblob.en":
+            raise error
+        return usual(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", broken)
+    ran = plm("doctor", corpus, *BY_PHRASE)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == WORKS_NOT.format(reason.removesuffix("."))
+    assert list(tmp_path.iterdir()) == [corpus]
+    assert plm("doctor", corpus, *BY_PHRASE[:-1], "corruption.segmenter.level=word").code == 0
+
+
+def test_a_missing_textblob_is_a_sentence(plm, corpus, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("plmkit.data.units.choosing.version", missing)
+    ran = plm("doctor", corpus, *BY_PHRASE)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "plm: textblob, which finds the units of this text, is not installed. Install it: pip install textblob.\n"
+    )

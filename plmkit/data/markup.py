@@ -1,0 +1,24 @@
+"""Lines that hold HTML or Markdown where plain text is expected."""
+
+import re
+
+TAGS = (
+    "a|abbr|article|b|blockquote|body|br|caption|center|cite|code|dd|div|dl|dt|em|figure|font|footer|h[1-6]|head|"
+    "header|hr|html|i|img|input|li|link|main|meta|nav|ol|p|pre|ref|s|script|section|small|span|strong|style|sub|sup|"
+    "table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul"
+)
+HTML = re.compile(rf"<!--|<!doctype html|</?(?:{TAGS})(?:\s[^<>]*)?/?>|&(?:[a-z]{{2,8}}|#\d{{1,6}});", re.IGNORECASE)
+BEGINS = re.compile(r"#{1,6} \S|```|~~~|\|?(?: *:?-{3,}:? *\|)+")  # a heading, a fence, the line below a table's header
+WITHIN = re.compile(r"\[[^\[\]]*\]\([^()\s]+\)|\*\*[^\s*][^*]*\*\*")  # a link, bold
+
+
+def is_html(line: str) -> bool:
+    """Does the line hold a tag or an entity of HTML? A `<` alone is none."""
+    return ("<" in line or "&" in line) and HTML.search(line) is not None
+
+
+def is_markdown(line: str) -> bool:
+    """Does the line hold a heading, fence, table, link or bold text? A dash before a line is none: people write so."""
+    if line[0] in "#`~|:-" and BEGINS.match(line):
+        return True
+    return ("](" in line or "**" in line) and WITHIN.search(line) is not None
