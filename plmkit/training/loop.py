@@ -91,9 +91,11 @@ def train(
     device: torch.device,
     dtype: torch.dtype = torch.float32,
     rows_at_once: int | None = None,
+    tokens_at_once: int | None = None,
+    lower: str = "schedule.rate",
     state: State = State(),
 ) -> State:
-    """Steps until the budget is spent or `watch` says stop."""
+    """Steps until the budget is spent or `watch` says stop; `lower` is the setting to lower where they diverge."""
     network.train()
     begun = time.perf_counter() - state.seconds
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -105,12 +107,13 @@ def train(
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
-        loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
+        at_once = fitting(batch, rows_at_once, tokens_at_once)
+        loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, at_once)
         norm = clipped(parameters, schedule.clip)
         if not (torch.isfinite(norm) and math.isfinite(loss)):
             raise Diverged(
                 f"The loss or its gradient is not a finite number at step {state.step + 1}; the run stops here.\n"
-                "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
+                f"Lower the rate (--set {lower}=...) and run the same command in a new folder."
             )
         rate = set_rate(optimizer, schedule.factor(rate_progress(budget, state, progress)))
         optimizer.step()
@@ -169,6 +172,14 @@ def accumulate(
             sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
         memories += [] if memory is None else [memory]
     return float(whole), {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
+
+
+def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
+    """How many rows of the batch to compute at once, so that neither limit is passed."""
+    if tokens is None:
+        return rows
+    fit = max(1, tokens // batch.tokens[0].numel())
+    return fit if rows is None else min(rows, fit)
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
