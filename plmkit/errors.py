@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
 
@@ -39,8 +39,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` where a known name is close, otherwise nothing."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = [other for other in get_close_matches(name, list(known), n=3, cutoff=0.5) if is_slip(name, other)]
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def is_slip(name: str, other: str) -> bool:
+    """Whether one is a slip of the pen or a part of the other, and not just a word with letters in common."""
+    inside = name in other or other in name
+    one_letter = len(name) == len(other) and sum(a != b for a, b in zip(name, other, strict=True)) == 1
+    return inside or one_letter or SequenceMatcher(None, name, other).ratio() >= 0.75
 
 
 def several(count: int, noun: str) -> str:
