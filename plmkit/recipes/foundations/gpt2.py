@@ -8,6 +8,7 @@ from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 UNPUBLISHED = (
@@ -18,6 +19,7 @@ FOR_MINUTES = (
     "Batch, rate, warm-up, dropout, length, vocabulary and size are set for minutes on a small machine, not the "
     "paper's. Rows, network and what it learns by are the paper's otherwise."
 )
+TUNING = Tuning(rate=6.25e-5, warmup=0.002, shape="linear_product", optimizer=AdamW())  # Radford et al., 2018, 4.1
 
 
 def gpt2_small() -> Recipe:
@@ -41,6 +43,7 @@ def gpt2_small() -> Recipe:
             shape="cosine",
             optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
         ),
+        tuning=TUNING,  # GPT-1's: this one was used by prompts alone
     )
 
 

@@ -9,6 +9,7 @@ from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.recipe import Recipe
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.unigram import ClosingUnigram
 
 FOR_MINUTES = (
@@ -37,6 +38,7 @@ def xlnet_large() -> Recipe:
             shape="linear_after_warmup",
             optimizer=BertAdam(),
         ),
+        tuning=Tuning(rate=2e-5, shape="linear_after_warmup"),  # A.5
     )
 
 

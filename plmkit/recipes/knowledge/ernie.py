@@ -12,6 +12,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_mini
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.wordpiece import WordPiece
 
 PHRASES_AND_ENTITIES = Jieba(level="entity")
@@ -42,6 +43,7 @@ def ernie() -> Recipe:
             warmup=0.005,
             optimizer=AdamW(),
         ),
+        tuning=Tuning(rate=5e-5, optimizer=AdamW()),  # the released scripts
     )
 
 

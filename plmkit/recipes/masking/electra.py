@@ -13,6 +13,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import FOR_MINUTES
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.wordpiece import WordPiece
 
 
@@ -36,6 +37,7 @@ def electra_base() -> Recipe:
             shape="linear_product",
             optimizer=BertAdam(),
         ),
+        tuning=Tuning(rate=1e-4, shape="linear_product", layer_decay=0.8),  # A, and the released code
     )
 
 
@@ -58,6 +60,7 @@ def electra_large() -> Recipe:
         name="electra-large",
         corruption=(ContiguousSegments(), ReplacedMasking(rate=0.25)),
         architecture=GeneratorDiscriminator(layers=24, heads=16, width=1024, inner=4096, generator=1 / 4),
+        tuning=replace(base.tuning, layer_decay=0.9),
         schedule=replace(base.schedule, steps=400_000, batch=2048, warmup=10 / 400),
     )
 

@@ -11,6 +11,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 
 
 def spanbert_base() -> Recipe:
@@ -32,6 +33,7 @@ def spanbert_base() -> Recipe:
             shape="linear_to_zero",
             optimizer=AdamW(epsilon=1e-8, decay=0.01),
         ),
+        tuning=Tuning(rate=2e-5),  # the released scripts
     )
 
 
