@@ -128,7 +128,7 @@ class Model:
         head = self.needs("label", "predict")
         assert self.kind is not None
         asked = [self.asked(row, number) for number, row in enumerate(many_texts(rows), start=1)]
-        framed = self.framed(asked)
+        framed = self.framed(asked, choosing=self.kind.readings == "each")
         self.check_pairs(framed)
         answers: list[Tensor] = [torch.zeros(0)] * len(framed)
         length = self.longest if head.pooling == "concat" else None
@@ -240,8 +240,8 @@ class Model:
         """Texts as rows; how many did not fit is kept in `cut`."""
         return self.framed([[text_or_pair(row, number)] for number, row in enumerate(many_texts(texts), start=1)])
 
-    def framed(self, asked: Sequence[Sequence[Reading]]) -> list[Framed]:
-        framed = frame_readings(asked, self.tokenizer, self.longest)
+    def framed(self, asked: Sequence[Sequence[Reading]], choosing: bool = False) -> list[Framed]:
+        framed = frame_readings(asked, self.tokenizer, self.longest, choosing)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
 

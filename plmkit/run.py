@@ -16,6 +16,7 @@ from plmkit.settings import assign, checked, cut, from_json, names_in, to_json
 RUN_FILE = "run.json"
 FORMAT = 1
 PRETRAIN, FINETUNE = "pretrain", "finetune"
+PREPARING = ("processes", "valid_share", "layout", "column", "weights")  # settings of `run` that a corpus is read by
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
 
 
@@ -79,6 +80,12 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             )
     choices = {root: checked(choice) for root, choice in choices.items()}
     return Settings(recipe=replace(recipe, **choices), run=checked(machine))
+
+
+def check_read(name: str, read: Sequence[str], verb: str) -> None:
+    """Refuse a setting of `run` that would be ignored."""
+    if name.removeprefix("run.") not in read:
+        raise SettingError(f"{name} has no effect on {verb}, which reads run.{', run.'.join(read)}. Leave it out.")
 
 
 def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
