@@ -80,7 +80,7 @@ def one_recipe(name: str, as_json: bool) -> None:
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
     console.print(f"\nChange any line of it: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
-    console.print("\n[bold]Fine-tuned[/], as its paper has it, unless `plm finetune --set` says otherwise:")
+    console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
     for line in settings_of(recipe.tuning, "task"):
         console.print(f"  {line}", markup=False)
 

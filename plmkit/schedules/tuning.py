@@ -7,7 +7,7 @@ from plmkit.schedules.optimizers import AdamW, BertAdam
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """Settings of fine-tuning; where nothing else is said, BERT's (Devlin et al., 2018, A.3; google-research/bert)."""
+    """How `plm finetune` trains, by default; BERT's where a paper does not say (Devlin et al., 2018)."""
 
     rate: float = 3e-5  # at its peak, at a width of 768
     warmup: float = 0.1  # share of the steps
