@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks import (
     contention,
     evaluation_speed,
+    finetuning_speed,
     generation_speed,
     gpt_speed,
     prediction_speed,
@@ -26,6 +27,7 @@ from benchmarks.shared import Options, lines_table, say
 BENCHMARKS = {
     "pretraining_speed": pretraining_speed,
     "preparation_speed": preparation_speed,
+    "finetuning_speed": finetuning_speed,
     "prediction_speed": prediction_speed,
     "evaluation_speed": evaluation_speed,
     "generation_speed": generation_speed,

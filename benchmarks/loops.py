@@ -63,7 +63,7 @@ def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[
 
 def our_steps(
     network: Any, source: Any, optimizer: Any, schedule: Any, steps: int, seed: int = 0,
-    between: Callable[[], None] | None = None,
+    between: Callable[[], None] | None = None, **how: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Tokens that our loop read, and the seconds that it took; what is done `between` steps is not counted."""
     import torch
@@ -83,12 +83,12 @@ def our_steps(
         return True
 
     budget = Budget(steps=WARM_STEPS + steps)
-    end = train(network, source, optimizer, schedule, budget, watch, seed=seed, device=torch.device("cpu"))
+    end = train(network, source, optimizer, schedule, budget, watch, seed=seed, device=torch.device("cpu"), **how)
     return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds - sum(pauses)
 
 
-def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = None) -> float:
-    """Seconds that the Trainer took."""
+def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = None, grouped: bool = False) -> float:
+    """Seconds that the Trainer took; its rows may be grouped by length."""
     from transformers import Trainer, TrainingArguments
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
 
@@ -105,7 +105,7 @@ def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = 
         output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + steps,
         per_device_train_batch_size=case.batch, learning_rate=RATE, weight_decay=0.01, max_grad_norm=1.0,
         optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
-        dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False,
+        dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False, **sampling(grouped),
         logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
     )  # fmt: skip
     clock = Clock()
@@ -114,6 +114,16 @@ def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = 
     trainer.train()
     assert len(clock.ends) == WARM_STEPS + steps
     return clock.ends[-1] - clock.ends[WARM_STEPS - 1]
+
+
+def sampling(grouped: bool) -> dict[str, Any]:
+    """How their versions before and after 5 are told to group rows by length."""
+    from transformers import TrainingArguments
+
+    if not grouped:
+        return {}
+    newer = hasattr(TrainingArguments, "train_sampling_strategy")
+    return {"train_sampling_strategy": "group_by_length"} if newer else {"group_by_length": True}
 
 
 def parameters_of(model: Any) -> int:

@@ -146,7 +146,8 @@ def main() -> None:
         if not hasattr(error, "format_message"):  # typer's own errors have it, whichever click they come from
             raise
         context = getattr(error, "ctx", None)
-        fail(f"{error.format_message()}\n`{context.command_path if context else 'plm'} --help` shows what it takes.")
+        said = said_otherwise(error) or error.format_message()
+        fail(f"{said}\n`{context.command_path if context else 'plm'} --help` shows what it takes.")
     if code == 130:
         print("plm: stopped.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
@@ -161,6 +162,24 @@ def forget_output() -> None:
 def fail(message: str) -> NoReturn:
     print(f"plm: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def said_otherwise(error: Any) -> str | None:
+    """What an option of other tools is called here; None where nobody knows it, or it was another error."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if option is None or context is None or context.info_name not in ("pretrain", "finetune"):
+        return None
+    from plmkit.habits import option_meant
+    from plmkit.run import Machine
+    from plmkit.schedules.schedule import Schedule
+    from plmkit.settings import names_in
+    from plmkit.tasks.settings import READ, TaskSettings
+
+    tuning = {"task": names_in(TaskSettings), "run": READ}
+    training = {"schedule": names_in(Schedule), "run": names_in(Machine)}
+    options = {option for parameter in context.command.params for option in parameter.opts}
+    here = option_meant(option, options, tuning if context.info_name == "finetune" else training)
+    return f"No such option: {option}. Here that is {here}." if here else None
 
 
 def version(wanted: bool) -> None:
@@ -231,9 +250,13 @@ def doctor(
     from plmkit import show
     from plmkit.catalogue import find
     from plmkit.doctor import examine
-    from plmkit.run import settle
+    from plmkit.run import PREPARING, check_read, settle
+    from plmkit.settings import cut
 
     settings = reading(settle(find(recipe), sets or []), text, no_header)
+    for name, _ in map(cut, sets or []):
+        if name.startswith("run."):
+            check_read(name, PREPARING, "plm doctor")
     diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())
@@ -347,8 +370,9 @@ def finetune(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting, as in task.rate=1e-4; may be repeated. There are task.batch, rate, warmup, decay, "
-            "clip, dropout, pooling, length, layer_decay, frozen, scratch, lm_weight, and run.threads, device, dtype.",
+            help="Change a setting, as in task.rate=1e-4; may be repeated. There are task.batch, rate, warmup, shape, "
+            "optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, scratch, lm_weight, and "
+            "run.threads, device, dtype, rows_at_once, log_steps.",
         ),
     ] = None,
     as_json: Json = False,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.catalogue import CATALOGUE
+from plmkit.catalogue import CATALOGUE, find
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
 from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
@@ -19,8 +19,9 @@ from plmkit.manifest import check
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.pair import discriminator_alone, generator_alone
-from plmkit.recipe import ARCHITECTURES, OBJECTIVES, Architecture, recipe_from_json
+from plmkit.recipe import ARCHITECTURES, OBJECTIVES, OPTIMIZERS, Architecture, recipe_from_json
 from plmkit.run import FINETUNE, RUN_FILE, WEIGHTS, read_run
+from plmkit.schedules.tuning import Tuning
 from plmkit.settings import from_json
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, Kind
@@ -51,6 +52,7 @@ class Parts:
     architecture: Architecture
     tokenizer: Tokenizer
     weights: dict[str, Tensor]  # under our names
+    tuning: Tuning = Tuning()  # how its paper fine-tunes
     task: Task | None = None
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
@@ -144,6 +146,7 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
         recipe = recipe_from_json(about["recipe"])
         return Parts(
             folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
+            tuning=recipe.tuning,
             objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
         )  # fmt: skip
     task = Task(
@@ -152,8 +155,11 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
         pooling=about["task"]["pooling"],
         length=about["length"],
     )
-    architecture = from_json(about["architecture"], {kind.__name__: kind for kind in ARCHITECTURES})
-    return Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, task=task)
+    kinds = {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)}
+    return Parts(
+        folder=folder, architecture=from_json(about["architecture"], kinds), tokenizer=tokenizer, weights=weights,
+        tuning=from_json(about.get("tuning"), kinds) or Tuning(), task=task,
+    )  # fmt: skip
 
 
 def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
@@ -210,7 +216,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
     return Parts(
         folder=folder, architecture=architecture, weights=weights, model_type=family.MODEL_TYPE,
         tokenizer=load_tokenizer(folder, getattr(architecture, "needs", None)),
-        task=foreign_task(folder, config, weights, architecture),
+        task=foreign_task(folder, config, weights, architecture), tuning=find(family.RECIPE).tuning,
         longest=length_in(folder, architecture.longest), pooling=read_pooling(folder, architecture.width) or MEAN,
     )  # fmt: skip
 
@@ -257,6 +263,7 @@ def label_head(architecture: Architecture, task: Task, dropout: float = 0.1) -> 
         pooling=task.pooling,
         dropout=dropout,
         length=task.length,
+        start=getattr(architecture, "start", "truncated"),
     )
 
 

@@ -247,7 +247,7 @@ class Model:
         filled = [
             number for number, row in enumerate(asked) if not any(is_blank(part) for part in row[0] if part is not None)
         ]
-        framed = self.framed([asked[number] for number in filled])
+        framed = self.framed([asked[number] for number in filled], choosing=self.kind.readings == "each")
         predictions = [Prediction(label=None)] * len(asked)
         length = self.longest if head.pooling == "concat" else None
         for numbers in self.batches(framed, batch_size, screen, "predicting"):
@@ -398,9 +398,11 @@ class Model:
         """Texts as rows; how many did not fit is kept in `cut`."""
         return self.framed([[text_or_pair(row, number)] for number, row in enumerate(texts, start=1)])
 
-    def framed(self, asked: Sequence[Sequence[Reading]], longest: int | None = None) -> list[Framed]:
+    def framed(
+        self, asked: Sequence[Sequence[Reading]], longest: int | None = None, choosing: bool = False
+    ) -> list[Framed]:
         self.cut_at = longest or self.longest
-        framed = frame_readings(asked, self.tokenizer, self.cut_at)
+        framed = frame_readings(asked, self.tokenizer, self.cut_at, choosing)
         self.cut = sum(row.cut > 0 for row in framed)
         return framed
 

@@ -43,6 +43,7 @@ from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, Sentence
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.settings import from_json
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
@@ -92,6 +93,7 @@ class Recipe:
     architecture: Architecture
     objectives: tuple[Any, ...]
     schedule: Schedule
+    tuning: Tuning = Tuning()  # of a model that is trained by it
 
     def __post_init__(self) -> None:
         check_fit(self)
@@ -193,5 +195,5 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Recipe)
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Tuning, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

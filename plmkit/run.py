@@ -18,6 +18,7 @@ RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
 FORMAT = 1
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 MOST_CORES = 1024  # of one machine
+PREPARING = ("processes", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
 
 
@@ -85,6 +86,12 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             )
     choices = {root: checked(choice) for root, choice in choices.items()}
     return Settings(recipe=replace(recipe, **choices), run=checked(machine))
+
+
+def check_read(name: str, read: Sequence[str], verb: str) -> None:
+    """Refuse a setting of `run` that would be ignored."""
+    if name.removeprefix("run.") not in read:
+        raise SettingError(f"{name} has no effect on {verb}, which reads run.{', run.'.join(read)}. Leave it out.")
 
 
 def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from plmkit import habits
 from plmkit.errors import SettingError, nearest
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
@@ -132,6 +133,7 @@ def is_group(value: Any) -> bool:
 
 
 def names_in(settings: Any) -> set[str]:
+    """Of a settings object, a class of them, or a list of choices."""
     if isinstance(settings, tuple):
         return {f.name for member in settings for f in dataclasses.fields(member)}
     return {f.name for f in dataclasses.fields(settings)}
@@ -142,7 +144,8 @@ def suggest(settings: Any, full: str, name: str) -> str:
     parts = full.split(".")
     stem = "".join(f"{part}." for part in parts[: parts.index(name)])
     kinds = {snake(type(member).__name__) for member in settings} if isinstance(settings, tuple) else set()
-    close = nearest(name, known | kinds)
+    usual = habits.meant(name)
+    close = f" Did you mean '{usual}'?" if usual in known else nearest(name, known | kinds)
     if close:
         return close.replace("mean '", f"mean '{stem}")
     return f" There are {', '.join(stem + option for option in sorted(known))}."

@@ -95,6 +95,9 @@ def one_recipe(name: str, as_json: bool) -> None:
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
     console.print(f"\nChange any line of it: plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+    console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
+    for line in settings_of(recipe.tuning, "task"):
+        console.print(f"  {line}", markup=False)
 
 
 def choices_of(recipe: Recipe) -> list[str]:
@@ -237,8 +240,12 @@ def finetuned(out: Path, about: dict[str, Any]) -> None:
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
             table.add_row(f"{part} {name}", *(f"{cell:.4f}" for cell in cells))
+    for part, beside in result.get("baseline", {}).items():
+        table.add_row(f"{part} {beside['measure']} of {escape(beside['answer'])}", f"{beside['score']:.4f}")
     if table.row_count:
         console.print(table)
+    chosen = f"Best on dev: epoch {result['epoch']:g} of {about['task']['epochs']:g}. " if "dev" in result else ""
+    console.print(f"{chosen}{about['seconds'] / 60:.1f} minutes in all.")
     kept = f", with the weights of seed {result['seed']}" if many else ""
     console.print(f"The model is in {out}{kept}. Next:", markup=False)
     console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)

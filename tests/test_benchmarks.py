@@ -51,6 +51,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("pretraining_speed", 3),
         ("preparation_speed", 2),
+        ("finetuning_speed", 4),
         ("prediction_speed", 1),
         ("recipe_speed", 3),
         ("resident", 1),

@@ -39,8 +39,7 @@ class LeftToRight:
     weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
     needs: ClassVar = ()  # special tokens, all of which it can do without
     head_bias: ClassVar = False  # of the layer that judges rows (Radford et al., 2018, 3.2)
-    task_rate: ClassVar = 6.25e-5  # of fine-tuning at a width of 768, and its warm-up (Radford et al., 2018, 4.1)
-    task_warmup: ClassVar = 0.002
+    start: ClassVar = "normal"  # how weights begin
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "width", "inner", "longest"):

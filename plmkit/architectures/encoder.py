@@ -11,9 +11,10 @@ from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
 from plmkit.layers.block import FeedForward, PostNormBlock
+from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import Packing, Wanted
-from plmkit.layers.start import start_at_neighbours, start_weights
+from plmkit.layers.start import STARTS, start_at_neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Encoder:
     epsilon: float = 1e-12
     pooler: bool = True  # one more layer on the first position, for judging the row as a whole
     pooler_activation: str = "tanh"  # Hugging Face's ELECTRA judges with "gelu"
+    pooler_dropout: float | None = None  # before that layer, where RoBERTa and ELECTRA have one; None: none, as BERT
+    start: str = "truncated"  # how weights begin: from a normal that is "truncated" at two deviations, or "normal"
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
 
     def __post_init__(self) -> None:
@@ -56,8 +59,13 @@ class Encoder:
             if getattr(self, name) not in ACTIVATIONS:
                 known = ", ".join(ACTIVATIONS)
                 raise SettingError(f"There is no architecture.{name} '{getattr(self, name)}'; there are {known}.")
-        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
-            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+        if self.start not in STARTS:
+            raise SettingError(f"architecture.start takes {' or '.join(STARTS)}; found '{self.start}'.")
+        if not all(0 <= share < 1 for share in (self.dropout, self.attention_dropout, self.pooler_dropout or 0.0)):
+            raise SettingError(
+                "architecture.dropout, architecture.attention_dropout and architecture.pooler_dropout lie from 0 to "
+                "below 1."
+            )
 
     @property
     def writes(self) -> frozenset[str]:
@@ -70,7 +78,8 @@ class Encoder:
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows."""
-        return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
+        before = None if self.pooler_dropout is None else dropout
+        return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, pooler_dropout=before)
 
     def build(self, vocabulary: Sized) -> "EncoderModel":
         return EncoderModel(self, len(vocabulary))
@@ -134,8 +143,9 @@ class EncoderModel(nn.Module):
         self.blocks = nn.ModuleList(
             block_of(settings, attention_of(settings), feed_forward_of(settings)) for _ in range(settings.layers)
         )
+        self.pooler_dropout = Dropout(settings.pooler_dropout or 0.0)
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
-        start_weights(self)
+        STARTS[settings.start](self)
         if settings.neighbours:
             start_at_neighbours(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
@@ -149,4 +159,6 @@ class EncoderModel(nn.Module):
         return States(hidden=hidden, pooled=self.pool(first))
 
     def pool(self, first: Tensor) -> Tensor | None:
-        return None if self.pooler is None else ACTIVATIONS[self.settings.pooler_activation](self.pooler(first))
+        if self.pooler is None:
+            return None
+        return ACTIVATIONS[self.settings.pooler_activation](self.pooler(self.pooler_dropout(first)))

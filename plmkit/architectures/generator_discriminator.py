@@ -72,6 +72,7 @@ class GeneratorDiscriminator:
             epsilon=self.epsilon,
             pooler=False,
             pooler_activation="gelu",
+            pooler_dropout=self.dropout,
             neighbours=self.neighbours,
         )
 

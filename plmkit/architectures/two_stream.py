@@ -35,6 +35,7 @@ class TwoStream:
     epsilon: float = 1e-12
     pooler: bool = False  # one more layer on the last position, for judging the row as a whole
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    start: ClassVar = "normal"  # how weights begin
     left_to_right: ClassVar[bool] = True
     permuted: ClassVar[bool] = True  # the order of the text is one of many: `begin` and `extend` read in that one
 

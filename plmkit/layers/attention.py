@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
+from plmkit.layers.long_rows import read_long_rows
 from plmkit.layers.packing import Packing, Wanted
-from plmkit.layers.short_rows import barred, read_rows, suits
+from plmkit.layers.short_rows import barred, is_short, read_rows
 
 
 class SelfAttention(nn.Module):
@@ -35,13 +36,17 @@ class SelfAttention(nn.Module):
     def read(self, joint: Tensor, packing: Packing | Kept) -> Tensor:
         """(T, 3 * width) to (T, width): what each position reads in its row."""
         if isinstance(packing, Packing) and self.by_products(joint, packing):
-            return read_rows(joint, packing, self.heads, self.readable(packing), self.share)
+            if is_short(joint, packing, self.heads):
+                return read_rows(joint, packing, self.heads, self.readable(packing), self.share)
+            return read_long_rows(joint, packing, self.heads, self.readable, self.share)
         query, key, value = self.by_heads(packing.unpack(joint), 3)
         return self.joined(self.mix(query, key, value, packing), packing)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        """Is this faster than torch's fused kernel?"""
-        return suits(joint, packing, self.heads)
+        """Is this faster than torch's fused kernel? For short rows it is; for long ones where that has no dropout."""
+        if not joint.requires_grad or joint.device.type != "cpu":
+            return False
+        return joint.dtype == torch.float32 if is_short(joint, packing, self.heads) else self.share > 0
 
     def readable(self, packing: Packing) -> Tensor | None:
         """True where a position may read another, in a shape that spreads to (B, heads, L, L); None: everywhere."""

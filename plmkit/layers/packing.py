@@ -14,6 +14,7 @@ class Packing:
     @_disable_dynamo  # how many there are is known only with the numbers
     def __init__(self, visible: Tensor) -> None:
         self.rows, self.length = visible.shape
+        self.shown = visible  # (B, L) False on padding
         every, counts = visible.flatten(), visible.sum(1)
         kept = every.nonzero().squeeze(1)
         self.kept = kept if len(kept) < len(every) else None  # (T,) places of all rows, counted through; None: all

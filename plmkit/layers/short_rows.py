@@ -11,10 +11,9 @@ from plmkit.layers.dropout import mask_like
 from plmkit.layers.packing import Packing
 
 
-def suits(joint: Tensor, packing: Packing, heads: int) -> bool:
-    """Do these rows gain by it? Up to this length, a table of weights takes no more room than `joint` of whole rows."""
-    short = heads * packing.length <= joint.shape[-1]
-    return short and joint.requires_grad and joint.device.type == "cpu" and joint.dtype == torch.float32
+def is_short(joint: Tensor, packing: Packing, heads: int) -> bool:
+    """Whether the table of weights takes no more room than four states: as much as a feed-forward sublayer keeps."""
+    return heads * packing.length <= joint.shape[-1] // 3 * 4
 
 
 def read_rows(joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float) -> Tensor:
@@ -34,11 +33,7 @@ class ReadRows(torch.autograd.Function):
     ) -> Tensor:
         parts = by_heads(joint, packing, 3, heads)
         query, key, value = parts
-        weights = joint.new_empty(len(query), packing.length, packing.length)  # scores at first
-        torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
-        if visible is not None:
-            weights.unflatten(0, (heads, packing.rows)).transpose(0, 1).add_(barred(visible, weights.dtype))
-        torch.softmax(weights, -1, out=weights)
+        weights = weigh(query, key, packing, heads, visible)
         kept = weights * mask_like(weights, dropout) if dropout else weights
         read = torch.bmm(kept, value)
         ctx.packing, ctx.heads = packing, heads
@@ -49,20 +44,43 @@ class ReadRows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parts, weights, kept, read = ctx.saved_tensors
-        query, key, value = parts
         (to_read,) = by_heads(gradient, ctx.packing, 1, ctx.heads)
-        made = torch.empty_like(parts)
-        to_query, to_key, to_value = made
-        torch.bmm(kept.mT, to_read, out=to_value)
-        to_scores = torch.bmm(to_read, value.mT)
-        if read is not None:
-            # of a row's gradients, softmax takes off their mean by weight, which is this sum
-            to_scores.mul_(kept).addcmul_(weights, (to_read * read).sum(-1, keepdim=True), value=-1)
-        else:
-            torch._softmax_backward_data(to_scores, weights, -1, weights.dtype, grad_input=to_scores)
-        torch.baddbmm(to_query, to_scores, key, beta=0, alpha=scale_of(query), out=to_query)
-        torch.baddbmm(to_key, to_scores.mT, query, beta=0, alpha=scale_of(query), out=to_key)
-        return side_by_side(made, ctx.packing, ctx.heads), None, None, None, None
+        sums = None if read is None else (to_read * read).sum(-1, keepdim=True)
+        return (
+            side_by_side(to_parts(parts, weights, kept, to_read, sums), ctx.packing, ctx.heads),
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def weigh(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Tensor | None) -> Tensor:
+    """(heads * B, L, L) by which weight each position reads each other one."""
+    weights = query.new_empty(len(query), packing.length, packing.length)  # scores at first
+    torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
+    if visible is not None:
+        weights.unflatten(0, (heads, packing.rows)).transpose(0, 1).add_(barred(visible, weights.dtype))
+    return torch.softmax(weights, -1, out=weights)
+
+
+def to_parts(parts: Tensor, weights: Tensor, kept: Tensor, to_read: Tensor, sums: Tensor | None) -> Tensor:
+    """Gradients of queries, keys and values; where weights were dropped, `sums` are of gradients times what was read.
+
+    Of a row's gradients, softmax takes off their mean by weight, which is this sum.
+    """
+    query, key, value = parts
+    made = torch.empty_like(parts)
+    to_query, to_key, to_value = made
+    torch.bmm(kept.mT, to_read, out=to_value)
+    to_scores = torch.bmm(to_read, value.mT)
+    if sums is not None:
+        to_scores.mul_(kept).addcmul_(weights, sums, value=-1)
+    else:
+        torch._softmax_backward_data(to_scores, weights, -1, weights.dtype, grad_input=to_scores)
+    torch.baddbmm(to_query, to_scores, key, beta=0, alpha=scale_of(query), out=to_query)
+    torch.baddbmm(to_key, to_scores.mT, query, beta=0, alpha=scale_of(query), out=to_key)
+    return made
 
 
 def scale_of(query: Tensor) -> float:

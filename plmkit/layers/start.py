@@ -33,6 +33,9 @@ def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
+STARTS = {"truncated": start_weights, "normal": start_normal}
+
+
 def start_at_neighbours(
     positions: nn.Embedding,
     project: nn.Linear | None,

@@ -50,7 +50,11 @@ class BertAdam:
     decay: float = 0.01
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
-        return UncorrectedAdam(by_decay(parameters, rate, self.decay), rate, (self.beta1, self.beta2), self.epsilon)
+        return self.build_groups(by_decay(parameters, rate, self.decay), rate)
+
+    def build_groups(self, groups: list[dict], rate: float) -> Optimizer:
+        """Groups say their own `peak` rate and decay."""
+        return UncorrectedAdam(groups, lr=rate, betas=(self.beta1, self.beta2), eps=self.epsilon, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,22 @@ def by_decay(parameters: Named, rate: float, decay: float) -> list[dict]:
     ]
 
 
-class UncorrectedAdam(Optimizer):
+class UncorrectedAdam(torch.optim.AdamW):
+    """The correction of the bias vanishes with the number of steps, so torch is told of infinitely many."""
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for weight in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
+            state = self.state[weight]
+            if "step" not in state:
+                state["step"] = torch.tensor(torch.inf, device=weight.device)
+                for moment in ("exp_avg", "exp_avg_sq"):
+                    state.setdefault(moment, torch.zeros_like(weight))
+        super().step(closure)
+
+
+class LayerwiseAdam(Optimizer):
+    """`parts` of a group: into how many matrices each of its weights is cut; 0 leaves its steps alone."""
+
     def __init__(self, groups: list[dict], rate: float, betas: tuple[float, float], epsilon: float) -> None:
         super().__init__(groups, {"lr": rate, "betas": betas, "eps": epsilon, "weight_decay": 0.0})
 
@@ -117,13 +136,6 @@ class UncorrectedAdam(Optimizer):
         updates = torch._foreach_div(first, scale)
         torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
         return list(updates)
-
-    def lengthen(self, updates: list[Tensor], weights: list[Tensor], group: dict) -> None:
-        """Adam's steps stay as long as they are."""
-
-
-class LayerwiseAdam(UncorrectedAdam):
-    """`parts` of a group: into how many matrices each of its weights is cut; 0 leaves its steps alone."""
 
     def lengthen(self, updates: list[Tensor], weights: list[Tensor], group: dict) -> None:
         """Each matrix's step times |weight| / |step|, or times 1 where either is 0."""

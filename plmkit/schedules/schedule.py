@@ -54,6 +54,12 @@ def constant(progress: float, warmup: float) -> float:
     return progress / warmup if progress < warmup else 1.0
 
 
+def check_optimizer(optimizer: Optimizers, name: str) -> None:
+    for setting, value in vars(optimizer).items():
+        if not 0 <= value < BELOW[setting]:
+            raise SettingError(f"{name}.{setting} lies from 0 to below {BELOW[setting]}; found {value}.")
+
+
 SHAPES: dict[str, Callable[[float, float], float]] = {
     "linear_over_all": linear_over_all,
     "linear_product": linear_product,  # GPT-1's fine-tuning uses the same formula
@@ -86,9 +92,7 @@ class Schedule:
                 raise SettingError(f"schedule.{name} must be above 0; found {getattr(self, name)}.")
         if not 0 <= self.warmup < 1:
             raise SettingError(f"schedule.warmup is a share of the run, from 0 to below 1; found {self.warmup}.")
-        for name, value in vars(self.optimizer).items():
-            if not 0 <= value < BELOW[name]:
-                raise SettingError(f"schedule.optimizer.{name} lies from 0 to below {BELOW[name]}; found {value}.")
+        check_optimizer(self.optimizer, "schedule.optimizer")
         if self.clip < 0:
             raise SettingError(f"schedule.clip is the longest gradient allowed, or 0 for any; found {self.clip}.")
         until = [0.0, *(share for share, _ in self.lengths)]

@@ -2,16 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from plmkit.data.reading.columns import Columns, Search
-from plmkit.data.vocabulary import Vocabulary
-from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import FolderError, SettingError
 from plmkit.files import alone, new_folder, sweep, write_json
 from plmkit.loading import Parts, Task, read_parts, without_generator
@@ -21,10 +17,11 @@ from plmkit.settings import to_json
 from plmkit.tasks.checking import check_tokens, tell_files
 from plmkit.tasks.framing import Framed, frame_readings, readings_of
 from plmkit.tasks.going_on import with_task_tokens
-from plmkit.tasks.judging import spreads
+from plmkit.tasks.judging import baseline, spreads
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Labelled, check_classes, check_trainable, classes_of, read_labelled
-from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.tasks.telling import tell_rows
 from plmkit.tasks.trial import Exercise, Outcome, Trial
 from plmkit.training.checkpoint import checksum, load_tensors, save_tensors
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
@@ -58,7 +55,7 @@ class Order:
 def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     """Train once for each seed, keep the model that was best on dev, and score it."""
     parts = with_task_tokens(without_generator(read_parts(order.model)))
-    order = replace(order, task=order.task.settled(parts.architecture))
+    settings = order.task.settled(parts.architecture, parts.tuning)
     files = read_files(order, screen)
     train_rows, dev_rows, test_rows = (files[name].rows if name in files else [] for name in FILES)
     classes = () if order.kind.numeric or order.kind.readings == "each" else classes_of(train_rows)
@@ -69,10 +66,10 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     threads = Threads(order.machine.threads, screen.say)
     dtype = keep_dtype(device, order.machine.dtype, (read_run(order.out) or {}).get("dtype"), screen.say)
     asked = [readings_of(row.text, row.other, row.choices, order.kind) for row in train_rows]
-    framed = frame_readings(asked, parts.tokenizer, parts.architecture.longest)
-    task = settle_task(order, classes, framed, parts)
-    framed = frame_readings(asked, parts.tokenizer, task.length)
-    about = {**describe(order, parts, task, files["train"].columns), "dtype": name_of(dtype)}
+    choosing = order.kind.readings == "each"
+    framed = frame_readings(asked, parts.tokenizer, length_of(order, parts.architecture.longest), choosing)
+    task = settle_task(order, classes, framed, parts.architecture.longest)
+    about = {**describe(order, settings, parts, task, files["train"].columns), "dtype": name_of(dtype)}
     earlier = ready_folder(order.out, about)  # everything that can be wrong with the order has been looked at
     if earlier and (order.out / WEIGHTS).is_file():
         screen.say(f"{order.out} holds this fine-tuning, finished. Name another --out to do it again.")
@@ -82,10 +79,9 @@ def finetune(order: Order, screen: Screen) -> dict[str, Any]:
     screen.say(computing(device, dtype))
     tell_files(list(files.values()), order.kind, screen.say)
     check_tokens(framed, files["train"], parts.tokenizer.vocabulary, screen.say)
-    tell_cut(framed, task.length, screen)
-    tell_unknown(framed, parts.tokenizer.vocabulary, screen)
+    tell_rows(train_rows, framed, order.kind, task.length, parts.tokenizer.vocabulary, screen)
     exercise = Exercise(
-        parts=parts, task=task, settings=order.task, machine=order.machine, framed=framed,
+        parts=parts, task=task, settings=settings, machine=order.machine, framed=framed,
         train=train_rows, dev=dev_rows, test=test_rows, out=order.out, device=device, dtype=dtype, threads=threads,
     )  # fmt: skip
     with alone(order.out):
@@ -105,13 +101,14 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
     seal_run(order.out, {**about, "state": "unfinished"})
     outcomes: list[Outcome] = []
     kept = order.out / SEEDS
+    begun = time.perf_counter()
     with Log(order.out) as log:
-        for seed in range(order.seed, order.seed + order.seeds):
-            name = f"seed {seed}" if order.seeds > 1 else "fine-tuning"
+        for number, seed in enumerate(range(order.seed, order.seed + order.seeds), start=1):
+            name = f"seed {seed}, {number} of {order.seeds}" if order.seeds > 1 else "fine-tuning"
             outcome = load_outcome(kept / str(seed))
             if outcome is None:
                 try:
-                    outcome = Trial(exercise, seed, log).run(name, screen)
+                    outcome = Trial(exercise, seed, log).run(name, screen, order.seeds - number)
                     save_outcome(kept / str(seed), outcome)
                 except KeyboardInterrupt:
                     before = "; the seeds before it are kept" if outcomes else ""
@@ -120,10 +117,16 @@ def carry_out(order: Order, exercise: Exercise, about: dict[str, Any], screen: S
             outcomes.append(outcome)
     best = max(outcomes, key=lambda outcome: outcome.choice)
     runs = [outcome.scores for outcome in outcomes]
-    result = {**best.scores, "seeds": runs, "spread": spreads(runs)}
+    beside = {
+        part: vars(baseline(exercise.train, rows, order.kind))
+        for part, rows in (("dev", exercise.dev), ("test", exercise.test))
+        if rows
+    }
+    result = {**best.scores, "seeds": runs, "spread": spreads(runs), "baseline": beside}
     save_final(order.out, best.weights)
     write_json(order.out / "scores.json", result)
     about |= {"state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
+    about |= {"seconds": round(time.perf_counter() - begun, 1)}
     write_run(order.out, FINETUNE, about)
     shutil.rmtree(kept, ignore_errors=True)
     seal_run(order.out, about)
@@ -193,42 +196,29 @@ def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     ]
 
 
-def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], parts: Parts) -> Task:
+def length_of(order: Order, longest: int) -> int:
     """Rows as long as the model reads, unless a length is set: what is asked later may be longer than what taught."""
-    longest = parts.architecture.longest
     if order.task.length and order.task.length > longest:
         raise SettingError(f"task.length={order.task.length}, but {order.model} reads {longest} tokens at most.")
-    length = order.task.length or longest
+    return order.task.length or longest
+
+
+def settle_task(order: Order, classes: tuple[str, ...], framed: list[Framed], longest: int) -> Task:
+    length = length_of(order, longest)
     if order.task.pooling == "concat" and not order.task.length:  # joins all positions: no more than the rows need
         length = min(-(-max(row.longest for row in framed) // LENGTH_STEP) * LENGTH_STEP, longest)
     return Task(kind=order.kind, classes=classes, pooling=order.task.pooling, length=length)
 
 
-def tell_cut(framed: Sequence[Framed], length: int, screen: Screen) -> None:
-    if cut := sum(row.cut > 0 for row in framed):
-        screen.say(
-            f"{cut:,} of {len(framed):,} texts are longer than {length} tokens and lose their tail "
-            "(of a pair, the longer text loses first)."
-        )
-
-
-def tell_unknown(framed: Sequence[Framed], vocabulary: Vocabulary, screen: Screen) -> None:
-    """A vocabulary of another language reads nothing, and scores would not say why."""
-    share = vocabulary.unknown_share(np.concatenate([reading.tokens for row in framed for reading in row.readings]))
-    if share > MANY_UNKNOWN:
-        screen.say(
-            f"! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text like this?"
-        )
-
-
-def describe(order: Order, parts: Parts, task: Task, columns: Columns) -> dict[str, Any]:
+def describe(order: Order, settings: Settled, parts: Parts, task: Task, columns: Columns) -> dict[str, Any]:
     return {
         "model": str(order.model),
         "step": parts.step,
         "task_kind": order.kind.name,
-        "task": to_json(order.task),
+        "task": to_json(settings),
+        "tuning": to_json(parts.tuning),
         "run": to_json(order.machine),
-        "architecture": to_json(parts.architecture.for_task(order.task.dropout)),
+        "architecture": to_json(parts.architecture.for_task(settings.dropout)),
         "classes": list(task.classes),
         "length": task.length,
         "columns": to_json(columns),

@@ -8,12 +8,12 @@ import torch
 
 from plmkit.data.batch import Batch
 from plmkit.data.rows import cuts
-from plmkit.data.vocabulary import Vocabulary
+from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.tasks.kinds import Kind
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 CLOSING = 2  # the segment of a [CLS] that stands last
-TOKENS_AT_ONCE = 4096  # in a batch for inference; more gains nothing on a CPU and costs memory
+TOKENS_AT_ONCE = 4096  # computed together; more gains nothing on a CPU and costs memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,25 @@ class Framed:
     def longest(self) -> int:
         return max(len(reading.tokens) for reading in self.readings)
 
+    @property
+    def padded(self) -> int:
+        """Places that it takes in a batch of rows like it."""
+        return self.longest * len(self.readings)
 
-def frame(first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int) -> Framed:
-    """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier)."""
+
+def frame(
+    first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int, choosing: bool = False
+) -> Framed:
+    """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier).
+
+    Where a model judges at a token of its own, a choice and what comes before it have half a row each, whatever the
+    other needs (openai/finetune-transformer-lm).
+    """
     before, between, after = vocabulary.frame(1 if second is None else 2)
+    if choosing and second is not None and vocabulary.extract != MISSING:
+        half = longest // 2 - 2
+        both = frame(first[:half], second[:half], vocabulary, longest)
+        return replace(both, cut=both.cut + sum(max(0, len(part) - half) for part in (first, second)))
     if second is None:
         kept = first[: longest - vocabulary.specials(1)]
         tokens = joined([before, kept, after], vocabulary)
@@ -53,13 +68,15 @@ def joined(parts: Sequence[np.ndarray | list[int]], vocabulary: Vocabulary) -> n
     return tokens if len(tokens) else np.array([vocabulary.end])
 
 
-def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
+def frame_all(
+    pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int, choosing: bool = False
+) -> list[Framed]:
     """All rows of a file at once: one call of the tokenizer for thousands of texts."""
     texts = [text for pair in pairs for text in pair if text is not None]
     flat, lengths = tokenizer.encode_many(texts)
     pieces = iter(np.split(flat.astype(np.int64), np.cumsum(lengths)[:-1]))
     return [
-        frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, longest)
+        frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, longest, choosing)
         for _, other in pairs
     ]
 
@@ -67,9 +84,11 @@ def frame_all(pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, lon
 Reading = tuple[str, str | None]  # one text, or two
 
 
-def frame_readings(rows: Sequence[Sequence[Reading]], tokenizer: Tokenizer, longest: int) -> list[Framed]:
-    """Rows that are each read once or several times."""
-    framed = iter(frame_all([reading for row in rows for reading in row], tokenizer, longest))
+def frame_readings(
+    rows: Sequence[Sequence[Reading]], tokenizer: Tokenizer, longest: int, choosing: bool = False
+) -> list[Framed]:
+    """Rows that are each read once or several times; where one is `choosing`, once with each choice."""
+    framed = iter(frame_all([reading for row in rows for reading in row], tokenizer, longest, choosing))
     groups = [[next(framed) for _ in row] for row in rows]
     return [replace(group[0], others=tuple(group[1:]), cut=max(one.cut for one in group)) for group in groups]
 
@@ -115,7 +134,7 @@ def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | No
 
 def by_length(rows: Sequence[Framed], size: int | None = None) -> Iterator[np.ndarray]:
     """Numbers of rows, longest first, in groups of that size, or such that fill a batch with little padding."""
-    lengths = np.array([row.longest * len(row.readings) for row in rows])
+    lengths = np.array([row.padded for row in rows])
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):

@@ -53,5 +53,6 @@ class RowLM(nn.Module):
         return self.vocabulary.loss(states.hidden[asked], targets[asked], shares[asked].to(states.hidden.dtype))
 
     def scored(self, batch: Batch) -> int:
-        """A mean over rows, as the label's."""
-        return len(batch.tokens)
+        """A mean over rows that have something to say; of choices, each is a row."""
+        assert batch.targets is not None
+        return int((batch.targets != IGNORE).any(-1).sum())

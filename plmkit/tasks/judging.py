@@ -1,6 +1,8 @@
 """Predictions against what was expected."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from plmkit.model import Model, Prediction
@@ -30,6 +32,33 @@ def scores_of(
     gold = [numbers[str(row.label)] for row in rows]
     scores: dict[str, Any] = class_scores(predicted, gold, classes)
     return {**scores, "rows": len(rows), "confusion": confusion(predicted, gold, classes)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """What an answer is worth that does not look at the text."""
+
+    answer: str  # that is always given
+    measure: str
+    score: float
+
+    def __str__(self) -> str:
+        return f"{self.answer}: {self.measure} {self.score:.3f}"
+
+
+def baseline(train: Sequence[Row], rows: Sequence[Row], kind: Kind) -> Baseline:
+    """What the training rows alone say of any text: their commonest label, or their mean."""
+    if kind.numeric:
+        mean = sum(float(row.label or 0) for row in train) / len(train)
+        errors = [(float(row.label or 0) - mean) ** 2 for row in rows]
+        return Baseline(answer="the mean label", measure="mse", score=sum(errors) / len(errors))
+    if kind.readings == "each":
+        return Baseline(
+            answer="any choice", measure="accuracy", score=sum(1 / len(row.choices) for row in rows) / len(rows)
+        )
+    (label, _), *_ = Counter(row.label for row in train).most_common(1)
+    right = sum(row.label == label for row in rows)
+    return Baseline(answer=f"the commonest label, {label}", measure="accuracy", score=right / len(rows))
 
 
 def spreads(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

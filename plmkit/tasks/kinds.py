@@ -13,7 +13,6 @@ class Kind:
     summary: str
     paired: bool | None  # two texts a row; None: one or two
     numeric: bool = False  # the answer is a number, not a class
-    level: str = "row"  # one answer for the row, read from its first position; or one for every "token"
     score: str = "accuracy"
     readings: str = "once"  # a row is read once; "both" orders of its texts; or with "each" of its choices
 

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.errors import SettingError, nearest
-from plmkit.run import Machine
+from plmkit.run import Machine, check_read
+from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.schedule import SHAPES, check_optimizer
+from plmkit.schedules.tuning import Tuning
 from plmkit.settings import assign, checked, cut
 from plmkit.tasks.going_on import RowLM
 from plmkit.tasks.head import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
-RATE, WARMUP = 3e-5, 0.1  # BERT's, at a width of 768
+READ = ("device", "dtype", "threads", "rows_at_once", "log_steps")  # settings of `run` that fine-tuning reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +24,17 @@ class TaskSettings:
 
     epochs: float = 3.0
     batch: int = 32
-    rate: float | None = None  # None: by the width of the network, at 768 GPT-1's 6.25e-5 for decoders, else 3e-5
-    warmup: float | None = None  # share of the steps; None: GPT-1's 0.002 for decoders, else 0.1
-    decay: float = 0.01
-    clip: float = 1.0
+    # what is None here is as in the model's own paper: its recipe says
+    rate: float | None = None  # at its peak; None: the paper's at a width of 768, higher for narrower networks
+    warmup: float | None = None  # share of the steps
+    shape: str | None = None  # how the rate rises and falls
+    optimizer: AdamW | BertAdam | None = None
+    decay: float | None = None  # of the weights: the optimizer's
+    clip: float | None = None  # norm of the whole gradient; 0 leaves it alone
+    layer_decay: float | None = None  # each layer below learns this much slower than the one above
     dropout: float = 0.1  # before the last layer, and inside the network
     pooling: str = "first"  # what is read: first, mean, max or concat
     length: int | None = None  # tokens in a row; None: as many as the model reads
-    layer_decay: float = 1.0  # each layer below learns this much slower than the one above
     frozen: bool = False  # train the last layer only
     scratch: bool = False  # start from random weights, as contrast
     lm_weight: float | None = None  # of the language model on the rows themselves; None: 0.5 where there can be one
@@ -42,8 +48,17 @@ class TaskSettings:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise SettingError(f"task.{name} must be a finite number, 0 or more; found {value:g}.")
-        if not 0 < self.layer_decay <= 1:
+        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
             raise SettingError(f"task.layer_decay must be above 0 and at most 1; found {self.layer_decay:g}.")
+        if self.shape is not None and self.shape not in SHAPES:
+            raise SettingError(f"task.shape takes {', '.join(SHAPES)}; found '{self.shape}'.")
+        if self.optimizer is not None:
+            check_optimizer(self.optimizer, "task.optimizer")
+            if self.decay not in (None, self.optimizer.decay):
+                raise SettingError(
+                    f"task.decay={self.decay:g} and task.optimizer.decay={self.optimizer.decay:g} are one setting. "
+                    "Give task.optimizer.decay alone."
+                )
         if self.pooling not in POOLINGS:
             raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{self.pooling}'.")
         if self.length is not None and self.length < SHORTEST:
@@ -59,8 +74,8 @@ class TaskSettings:
                 "task.frozen leaves the language model as it is, so task.lm_weight has nothing to train. Drop one."
             )
 
-    def settled(self, architecture: Any) -> "TaskSettings":
-        """What is left unset, by what the network is."""
+    def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
+        """What is left unset, by the paper and by what the network is."""
         possible = RowLM.name in getattr(architecture, "weightless", ())
         if self.lm_weight and not possible:
             raise SettingError(
@@ -68,17 +83,36 @@ class TaskSettings:
                 f"the token table is its only weight (GPT, LSTM); this {type(architecture).__name__} has none.\n"
                 "Leave task.lm_weight out."
             )
-        usual = 0.5 if possible and not self.frozen else 0.0
-        warmup = getattr(architecture, "task_warmup", WARMUP)
-        return replace(
-            self,
-            rate=self.rate or rate_for(architecture.width, getattr(architecture, "task_rate", RATE)),
-            warmup=warmup if self.warmup is None else self.warmup,
-            lm_weight=usual if self.lm_weight is None else self.lm_weight,
+        optimizer = self.optimizer or replace(
+            tuning.optimizer, decay=tuning.optimizer.decay if self.decay is None else self.decay
         )
+        filled: dict[str, Any] = {
+            "rate": rate_for(architecture.width, tuning.rate),
+            "warmup": tuning.warmup,
+            "shape": tuning.shape,
+            "clip": tuning.clip,
+            "layer_decay": tuning.layer_decay,
+            "lm_weight": 0.5 if possible and not self.frozen else 0.0,
+        }
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
 
 
-def rate_for(width: int, usual: float = RATE) -> float:
+@dataclass(frozen=True, kw_only=True)
+class Settled(TaskSettings):
+    """The same, with nothing left open but the length."""
+
+    rate: float
+    warmup: float
+    shape: str
+    optimizer: AdamW | BertAdam
+    decay: float
+    clip: float
+    layer_decay: float
+    lm_weight: float
+
+
+def rate_for(width: int, usual: float = Tuning().rate) -> float:
     """Narrow networks want higher rates than is usual at 768: for 3e-5, BERT's, 2.7e-4 at 256."""
     return min(5e-4, usual * (768 / width) ** 2)
 
@@ -94,6 +128,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
             task = assign(task, path, text, name)
         elif root == "run" and path:
             machine = assign(machine, path, text, name)
+            check_read(name, READ, "plm finetune")
         else:
             raise SettingError(
                 f"There is no setting '{name}'.{nearest(root, ('task', 'run'))} "

@@ -1,28 +1,29 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
-from plmkit.data.randomness import WORD, generator
+from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.loading import Parts, Task, label_head
 from plmkit.model import Model
 from plmkit.network import Network
 from plmkit.run import WEIGHTS, Machine
-from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
-from plmkit.tasks.framing import Framed, batch_of
-from plmkit.tasks.going_on import RowLM, next_tokens
-from plmkit.tasks.judging import evaluate_rows
+from plmkit.tasks.batches import LabelledRows
+from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed
+from plmkit.tasks.going_on import RowLM
+from plmkit.tasks.head import LabelHead
+from plmkit.tasks.judging import baseline, evaluate_rows
 from plmkit.tasks.rows import Row
-from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.settings import Settled
 from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
@@ -32,7 +33,7 @@ from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
-ORDER = 5  # the purpose of these random numbers
+LABEL = "label"
 LAYER = re.compile(r"model\.(?:blocks\.|cells\.\w+_l)(\d+)")
 
 
@@ -42,7 +43,7 @@ class Exercise:
 
     parts: Parts
     task: Task
-    settings: TaskSettings  # settled for the architecture
+    settings: Settled
     machine: Machine
     framed: list[Framed]  # the training rows, ready for the model
     train: list[Row]
@@ -63,24 +64,6 @@ class Outcome:
     weights: dict[str, Tensor]
 
 
-class LabelledRows:
-    """Batches of labelled rows; their order is a pure function of (seed, epoch)."""
-
-    def __init__(self, rows: list[Framed], labels: Tensor, parts: Parts, length: int | None, seed: int) -> None:
-        self.rows, self.labels, self.vocabulary = rows, labels, parts.tokenizer.vocabulary
-        self.length, self.seed = length, seed
-
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        if position.index >= len(self.rows):
-            position = Position(epoch=position.epoch + 1)
-        order = generator(self.seed, ORDER, position.epoch).permutation(len(self.rows))
-        chosen = order[position.index : position.index + rows]
-        batch = batch_of([self.rows[number] for number in chosen], self.vocabulary, self.length)
-        after = replace(position, index=position.index + len(chosen))
-        labels = self.labels[torch.from_numpy(chosen)]
-        return replace(batch, labels=labels, targets=next_tokens(batch)), after
-
-
 class Trial:
     """One seed."""
 
@@ -89,6 +72,7 @@ class Trial:
         self.exercise, self.seed, self.log = exercise, seed, log
         self.device = exercise.device
         self.network = build(settings, parts, task, seed).to(self.device)
+        self.head = cast(LabelHead, self.network.heads[LABEL])
         self.epoch_steps = -(-len(exercise.framed) // settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
         self.model = Model(
@@ -96,58 +80,91 @@ class Trial:
             kind=task.kind, classes=task.classes, longest=task.length, device=self.device,
         )  # fmt: skip
         self.best: Outcome | None = None
-        self.losses: list[float] = []
+        self.baseline = baseline(exercise.train, exercise.dev, task.kind) if exercise.dev else None
+        self.losses: list[float] = []  # since the last line in the log
+        self.of_epoch: list[float] = []
 
-    def run(self, name: str, screen: Screen) -> Outcome:
-        """Train to the end, then score the best epoch; Ctrl-C is passed on once the step under way has ended."""
+    def run(self, name: str, screen: Screen, after: int = 0) -> Outcome:
+        """Train to the end, then score the best epoch; Ctrl-C is passed on once the step under way has ended.
+
+        So many more seeds come `after` this one.
+        """
         exercise, settings, task = self.exercise, self.exercise.settings, self.exercise.task
-        assert settings.rate is not None and settings.warmup is not None
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
             lengths=((1.0, task.length),),
             rate=settings.rate,
             warmup=settings.warmup,
-            shape="linear_after_warmup",
+            shape=settings.shape,
             clip=settings.clip,
         )
-        optimizer = optimizer_of(self.network, settings, schedule.rate, layers_of(self.network))
+        optimizer = optimizer_of(self.network, settings, layers_of(self.network))
         fixed = task.length if task.pooling == "concat" else None
-        source = LabelledRows(exercise.framed, labels_of(exercise.train, task), exercise.parts, fixed, self.seed)
-        with interruptible() as interrupted, screen.training(name) as bar:
+        labels = labels_of(exercise.train, task)
+        source = LabelledRows(
+            exercise.framed, labels, exercise.parts.tokenizer.vocabulary, length=fixed, seed=self.seed
+        )
+        if task.kind.numeric:
+            self.start_at(labels, source.next(Position(), settings.batch, task.length)[0])
+        with interruptible() as interrupted, screen.training(name, after) as bar:
 
             def watch(report: Report) -> bool:
                 exercise.threads.look()
-                self.note(report, bar)
+                self.note(report, bar, screen.say)
                 return not interrupted()
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
                 train(
                     self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
                     seed=self.seed, device=self.device, dtype=exercise.dtype,
-                    rows_at_once=exercise.machine.rows_at_once, lower="task.rate",
+                    rows_at_once=exercise.machine.rows_at_once,
+                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",
                 )  # fmt: skip
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()
 
-    def note(self, report: Report, bar: Any) -> None:
+    @torch.no_grad()
+    def start_at(self, labels: Tensor, batch: Batch) -> None:
+        """Let the head begin with the mean of the numbers, where need be at the mean of a first batch."""
+        self.network.eval()
+        batch = batch.to(self.device)
+        self.head.start_at(labels, self.head.rows(self.network.states(batch), batch))
+
+    def note(self, report: Report, bar: Any, say: Callable[[str], None]) -> None:
         """After a step: a line in the log now and then, a score after each epoch."""
         step = report.state.step
         self.losses.append(report.loss)
+        self.of_epoch.append(report.loss)
+        recent = sum(self.losses) / len(self.losses)
+        speed = report.state.tokens / report.state.seconds
+        bar(report, {"loss": recent}, speed, {}, f"seed {self.seed}, {self.epoch(step)}")
         if step % self.exercise.machine.log_steps == 0 or step == self.steps:
-            recent = sum(self.losses) / len(self.losses)
             self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "rate": report.rate})
-            bar(report, {"loss": recent}, report.state.tokens / report.state.seconds, {})
             self.losses.clear()
         if step % self.epoch_steps == 0 or step == self.steps:
             report.check()
-            self.keep_best(step)
-            self.network.train()
+            self.end_epoch(step, say)
 
-    def keep_best(self, step: int) -> None:
+    def end_epoch(self, step: int, say: Callable[[str], None]) -> None:
+        told = [f"train loss {sum(self.of_epoch) / len(self.of_epoch):.3f}"]
+        found = self.keep_best(step)
+        if self.baseline and found:
+            names = dict.fromkeys((self.exercise.task.kind.score, self.baseline.measure))
+            told += [f"dev {name} {found[name]:.3f}" for name in names]
+            told[-1] += f" ({self.baseline})"
+        say(f"Seed {self.seed}, {self.epoch(step)}: {', '.join(told)}.")
+        self.of_epoch.clear()
+        self.network.train()
+
+    def epoch(self, step: int) -> str:
+        return f"epoch {step / self.epoch_steps:.3g} of {self.exercise.settings.epochs:g}"
+
+    def keep_best(self, step: int) -> dict[str, Any]:
         """Score on dev, and remember the weights if they are the best so far; without dev, the last are."""
         scores: dict[str, Any] = {}
+        found: dict[str, Any] = {}
         choice = float(step)
         if self.exercise.dev:
             found = evaluate_rows(self.model, self.exercise.dev)
@@ -157,28 +174,31 @@ class Trial:
             self.log.write(step, {f"dev/{self.seed}/{name}": value for name, value in numbers.items()})
         if self.best is None or choice > self.best.choice:
             weights = {name: tensor.cpu().clone() for name, tensor in weights_of(self.network).items()}
-            self.best = Outcome(choice=choice, scores={**scores, "step": step}, weights=weights)
+            weights = self.head.in_units(weights, f"heads.{LABEL}")
+            epoch = round(step / self.epoch_steps, 3)
+            self.best = Outcome(choice=choice, scores={**scores, "step": step, "epoch": epoch}, weights=weights)
+        return found
 
     def scored(self) -> Outcome:
         """The best epoch, with its scores on the test rows."""
         assert self.best is not None
         self.network.load_state_dict(self.best.weights)
+        self.head.mean, self.head.deviation = 0.0, 1.0  # which the weights have now taken up
         scores = {"seed": self.seed, **self.best.scores}
         if self.exercise.test:
             scores["test"] = evaluate_rows(self.model, self.exercise.test)
         return replace(self.best, scores=scores)
 
 
-def build(settings: TaskSettings, parts: Parts, task: Task, seed: int) -> Network:
+def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
     """The pretrained encoder, bit for bit, under a new head; or all of it random."""
-    settings = settings.settled(parts.architecture)
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(range(parts.vocabulary_size))
-    heads: dict[str, Any] = {"label": label_head(architecture, task, settings.dropout)}
+    heads: dict[str, Any] = {LABEL: label_head(architecture, task, settings.dropout)}
     if settings.lm_weight:
         heads[RowLM.name] = RowLM(model.embed.tokens)
-    network = Network(model, heads, {"label": 1.0, RowLM.name: settings.lm_weight or 0.0})
+    network = Network(model, heads, {LABEL: 1.0, RowLM.name: settings.lm_weight})
     if not settings.scratch:
         own = network.state_dict()
         mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
@@ -195,8 +215,8 @@ def labels_of(rows: Sequence[Row], task: Task) -> Tensor:
     return torch.tensor([numbers[str(row.label)] for row in rows])
 
 
-def optimizer_of(network: Network, task: TaskSettings, rate: float, layers: int) -> torch.optim.Optimizer:
-    """AdamW over what may learn, lower layers slower where asked, by the factors of the model's own paper."""
+def optimizer_of(network: Network, task: Settled, layers: int) -> torch.optim.Optimizer:
+    """Over what may learn; where lower layers learn slower, by the factors of the model's own paper."""
     depth = depth_in_blocks if getattr(network.model, "slows_blocks_only", False) else depth_below
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
@@ -206,10 +226,10 @@ def optimizer_of(network: Network, task: TaskSettings, rate: float, layers: int)
         key = task.layer_decay ** depth(name, layers), parameter.dim() > 1
         groups.setdefault(key, []).append(parameter)
     described = [
-        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": rate * factor}
+        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": task.rate * factor}
         for (factor, decays), members in groups.items()
     ]
-    return AdamW().build_groups(described, rate)
+    return task.optimizer.build_groups(described, task.rate)
 
 
 def layers_of(network: Network) -> int:

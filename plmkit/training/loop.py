@@ -99,6 +99,7 @@ def train(
     device: torch.device,
     dtype: torch.dtype = torch.float32,
     rows_at_once: int | None = None,
+    tokens_at_once: int | None = None,
     state: State = State(),
     lower: str = "schedule.rate",
 ) -> State:
@@ -115,7 +116,8 @@ def train(
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
-        loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, rows_at_once)
+        at_once = fitting(batch, rows_at_once, tokens_at_once)
+        loss, losses, memory = accumulate(network, batch.recalling(state.memory), device, dtype, at_once)
         norm = clipped(parameters, schedule.clip)
         if not (torch.isfinite(norm) and math.isfinite(loss)):
             raise Diverged(f"The loss or its gradient is not a finite number at step {state.step + 1}", lower)
@@ -180,6 +182,14 @@ def accumulate(
             sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
         memories += [] if memory is None else [memory]
     return float(whole), {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
+
+
+def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
+    """How many rows of the batch to compute at once, so that neither limit is passed."""
+    if tokens is None:
+        return rows
+    fit = max(1, tokens // batch.tokens[0].numel())
+    return fit if rows is None else min(rows, fit)
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:

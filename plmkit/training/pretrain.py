@@ -54,10 +54,17 @@ from plmkit.training.room import NoRoom, check_batch, check_shape, check_step, c
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
-FREE = ("dropout", "attention_dropout", "pooler", "neighbours")  # may change when training goes on from weights
+FREE = (
+    "dropout",
+    "attention_dropout",
+    "pooler",
+    "pooler_dropout",
+    "neighbours",
+    "start",
+)  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
-WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ")  # about a recipe: a newer version may say it otherwise
+WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ", "recipe.tuning")  # a newer version may say otherwise
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
 from plmkit.training.loop import Report
@@ -19,6 +19,9 @@ NAMES = {
     "auxiliary_lm": "auxiliary",
 }
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
+
+
+Tell = Callable[..., None]  # takes a report, losses, speed, scores, and where in the epochs it is
 
 
 class Screen:
@@ -40,8 +43,7 @@ class Screen:
             BarColumn(bar_width=10),
             TaskProgressColumn(),
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
             console=self.console,
             refresh_per_second=4,
             disable=self.quiet or not self.console.is_terminal,
@@ -52,12 +54,13 @@ class Screen:
         """A bar over bytes, with MB/s; the function it gives takes how many more are done."""
         begun = time.perf_counter()
         with self.bar() as progress:
-            task = progress.add_task(what, total=total, status="")
+            task = progress.add_task(what, total=total, status="", left="")
 
             def advance(count: int) -> None:
                 progress.advance(task, count)
-                done = progress.tasks[0].completed / 1e6
-                progress.update(task, status=f"{done / max(1e-9, time.perf_counter() - begun):.1f} MB/s")
+                done, seconds = progress.tasks[0].completed, time.perf_counter() - begun
+                left = time_left(seconds, done / total) if total else ""
+                progress.update(task, status=f"{done / 1e6 / max(1e-9, seconds):.1f} MB/s", left=left)
 
             yield advance
             progress.update(task, completed=total)
@@ -69,31 +72,45 @@ class Screen:
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar over rows; the function it gives takes how many more are done."""
         with self.bar() as progress:
-            task = progress.add_task(what, total=total, status="")
+            task = progress.add_task(what, total=total, status="", left="")
             yield lambda count: progress.advance(task, count)
 
     @contextmanager
-    def training(
-        self, name: str = "training"
-    ) -> Iterator[Callable[[Report, dict[str, float], float, dict[str, float]], None]]:
-        """A bar over the budget, with losses and speed; ten plain lines where there is no terminal."""
+    def training(self, name: str = "training", after: int = 0) -> Iterator[Tell]:
+        """A bar over the budget, with losses, speed and time left; ten plain lines where there is no terminal.
+
+        So many more trainings of the same length come `after` this one.
+        """
         shown = 0
         with self.bar() as progress:
-            task = progress.add_task(name, total=1.0, status="")
+            task = progress.add_task(name, total=1.0, status="", left="")
 
-            def update(report: Report, losses: dict[str, float], speed: float, scores: dict[str, float]) -> None:
+            def update(
+                report: Report, losses: dict[str, float], speed: float, scores: dict[str, float], where: str = ""
+            ) -> None:
                 nonlocal shown
                 status = f"{brief(losses)} {speed:,.0f} tokens/s"
                 if scores:
                     status += f" held out {next(iter(scores.values())):.3f}"
-                progress.update(task, completed=report.progress, status=status)
+                left = time_left(report.state.seconds - report.state.before, report.progress, after)
+                progress.update(task, completed=report.progress, status=status, left=left)
                 tenth = int(report.progress * 10)
                 if not self.console.is_terminal and tenth > shown:
                     shown = tenth
-                    self.say(f"{report.progress:4.0%} step {report.state.step:,} {status}")
+                    place = f"{where}, step {report.state.step:,}" if where else f"step {report.state.step:,}"
+                    self.say(f"{report.progress:4.0%} {place} {status}, {left}")
 
             yield update
 
 
 def brief(losses: dict[str, float]) -> str:
     return " ".join(f"{NAMES.get(name, name)} {loss:.3f}" for name, loss in losses.items())
+
+
+def time_left(seconds: float, share: float, after: int = 0) -> str:
+    """`2:05 left`, where this share took so many seconds and `after` the whole come so many more."""
+    if share <= 0:
+        return ""
+    left = round(seconds * ((1 - min(1.0, share) + after) / share))
+    hours, minutes = divmod(left // 60, 60)
+    return (f"{hours}:{minutes:02}" if hours else f"{minutes}") + f":{left % 60:02} left"

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 
 from plmkit.layers.attention import BandedAttention, CausalAttention, SelfAttention, band
 from plmkit.layers.dropout import mask_like
+from plmkit.layers.long_rows import few_rows, read_long_rows
 from plmkit.layers.packing import Packing
-from plmkit.layers.short_rows import read_rows, suits
+from plmkit.layers.short_rows import is_short, read_rows
 
 ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
 
@@ -58,13 +59,19 @@ def test_states_and_gradients_are_those_of_the_formula(kind, dropout, causal):
     assert gradients[0].abs().sum() > 1
 
 
-def test_long_rows_and_rows_that_nothing_is_learnt_from_are_left_to_the_kernel():
+def test_long_rows_without_dropout_and_rows_that_nothing_is_learnt_from_are_left_to_the_kernel():
     packing = packings()["whole"]
     joint = some(packing).float()
-    assert suits(joint, packing, HEADS)
-    assert not suits(joint, packing, heads=5)  # 5 tables of 10 x 10 for rows of 48 numbers
-    assert not suits(joint.detach(), packing, HEADS)
-    assert not suits(joint.double(), packing, HEADS)
+    assert is_short(joint, packing, HEADS)
+    assert is_short(joint, packing, heads=6)  # 6 tables of 10 x 10 for rows of 4 * 16 numbers
+    assert not is_short(joint, packing, heads=7)
+    for dropout, gains in ((0.0, False), (0.2, True)):
+        layer = SelfAttention(WIDTH, HEADS, dropout)
+        assert layer.by_products(joint, packing)
+        assert not layer.by_products(joint.detach(), packing)
+        assert not layer.by_products(joint.double(), packing)
+        layer.heads = 7
+        assert layer.by_products(joint, packing) is gains
 
 
 LAYERS = {
@@ -77,18 +84,57 @@ LAYERS = {
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
-    """Where masks drop nothing: states and gradients are those of the other way."""
-    monkeypatch.setattr("plmkit.layers.short_rows.mask_like", lambda numbers, share: torch.ones_like(numbers))
+    """Where masks drop nothing: states and gradients are the same by short rows, by long rows and by torch's kernel."""
+    for module in ("short_rows", "long_rows"):
+        monkeypatch.setattr(f"plmkit.layers.{module}.mask_like", lambda numbers, *_: torch.ones_like(numbers))
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
     layer, packing = LAYERS[kind], packings()["behind"]
     hidden = torch.randn(len(packing.kept), WIDTH, requires_grad=True)
     found = []
-    for products in (True, False):
-        monkeypatch.setattr("plmkit.layers.attention.suits", lambda *given, products=products: products)
+    for products, short in ((True, True), (True, False), (False, False)):
+        monkeypatch.setattr(SelfAttention, "by_products", lambda *given, products=products: products)
+        monkeypatch.setattr("plmkit.layers.attention.is_short", lambda *given, short=short: short)
         read = layer(hidden, packing)
         found.append((read, *torch.autograd.grad(read.sin().sum(), [hidden, *layer.parameters()])))
-    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+    for other in found[1:]:
+        torch.testing.assert_close(found[0], other, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", packings())
+@pytest.mark.parametrize("at_once", [1, 150, 10_000])  # a row, two short rows, all
+def test_long_rows_read_a_few_at_a_time_what_they_read_together(kind, at_once, monkeypatch):
+    monkeypatch.setattr("plmkit.layers.long_rows.WEIGHTS_AT_ONCE", at_once * HEADS)
+    torch.manual_seed(0)
+    packing = packings()[kind]
+    joint, weigh = some(packing), torch.randn(1, WIDTH, dtype=torch.float64)
+    found = [
+        read_rows(joint, packing, HEADS, packing.visible, 0.0),
+        read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.0),
+    ]
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*(torch.autograd.grad((read * weigh).sin().sum(), joint)[0] for read in found))
+
+
+def test_long_rows_drop_on_the_way_back_what_they_dropped_on_the_way_forward(monkeypatch):
+    monkeypatch.setattr("plmkit.layers.long_rows.WEIGHTS_AT_ONCE", 1)
+    packing = packings()["behind"]
+
+    def read(joint: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(1)
+        return read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4)
+
+    joint = some(packing)
+    assert torch.autograd.gradcheck(read, (joint,))
+    assert not torch.equal(read(joint), read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4))
+
+
+def test_few_rows_are_padded_to_their_own_longest():
+    found = few_rows(packings()["behind"], 200)  # rows of 4, 10 and 7
+    assert [(tokens, packing.rows, packing.length) for tokens, packing in found] == [
+        (slice(0, 14), 2, 10), (slice(14, None), 1, 7),
+    ]  # fmt: skip
+    assert [packing.length for _, packing in few_rows(packings()["behind"], 1)] == [4, 10, 7]
 
 
 def test_causal_attention_without_dropout_is_left_to_the_kernel():

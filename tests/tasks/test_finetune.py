@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -19,15 +20,15 @@ from plmkit.corruption.arrange import SentencePairs
 from plmkit.corruption.token import TokenMasking
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError, TruncationWarning
-from plmkit.loading import Task, read_parts
+from plmkit.loading import Parts, Task, read_parts
 from plmkit.run import Machine, Settings
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks import trial as finetuning
 from plmkit.tasks.finetune import Order, finetune
 from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import KINDS, find_kind
-from plmkit.tasks.settings import TaskSettings, rate_for, settle_task
+from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
 from plmkit.tasks.trial import build, depth_below, optimizer_of
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.log import read_metrics
@@ -46,6 +47,10 @@ def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify",
         model=pretrained, kind=find_kind(kind), train=rows, out=out, task=task, machine=Machine(threads=1),
         **{"dev": None, "test": None, **around},
     )  # fmt: skip
+
+
+def settled(order: Order, parts: Parts) -> Settled:
+    return order.task.settled(parts.architecture, parts.tuning)
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -100,14 +105,20 @@ def test_a_number_can_be_learnt_from_one_text_or_from_two(pretrained, tmp_path, 
         assert isinstance(plmkit.load(out).predict(["the cat"])[0].label, float)
 
 
-def test_kinds_of_rows_answer_once_and_read_the_first_position():
-    assert {kind.level for kind in KINDS.values()} == {"row"}
-    head = LabelHead(width=4, outputs=2, numeric=False).eval()
-    states = States(hidden=torch.randn(1, 3, 4), pooled=torch.randn(1, 4))
-    other = replace(states, hidden=torch.randn(1, 3, 4))
-    nothing = torch.zeros(1, 3, dtype=torch.long)
-    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones(1, 3, dtype=torch.bool))
-    assert torch.equal(head.answers(states, batch), head.answers(other, batch))
+def test_a_row_is_judged_once_by_one_layer_on_the_pooled_vector():
+    head = LabelHead(width=2, outputs=3, numeric=False).eval()
+    with torch.no_grad():
+        head.classify.weight.copy_(torch.tensor([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]]))
+        head.classify.bias.copy_(torch.tensor([0.5, 0.0, -1.0]))
+    pooled = torch.tensor([[2.0, 1.0], [0.0, 4.0]])
+    nothing = torch.zeros(2, 3, dtype=torch.long)
+    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones(2, 3, dtype=torch.bool))
+    states = States(hidden=torch.full((2, 3, 2), 9.0), pooled=pooled)
+    assert head.answers(states, batch).tolist() == [[4.5, -1.0, 5.5], [8.5, -4.0, 1.0]]
+    labels = torch.tensor([2, 0])
+    expected = [math.log(sum(math.exp(v) for v in row)) - row[label] for row, label in
+                zip([[4.5, -1.0, 5.5], [8.5, -4.0, 1.0]], [2, 0], strict=True)]  # fmt: skip
+    assert head(states, replace(batch, labels=labels)).item() == pytest.approx(sum(expected) / 2, rel=1e-5)
 
 
 # What is loaded and what is trained
@@ -117,7 +128,7 @@ def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_n
     order = order_of(pretrained, rows_file, Path("unused"))
     parts = read_parts(pretrained)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    first, second = (build(order.task, parts, task, seed).state_dict() for seed in (0, 1))
+    first, second = (build(settled(order, parts), parts, task, seed).state_dict() for seed in (0, 1))
     encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
     assert encoder
     for name, tensor in encoder.items():
@@ -132,7 +143,7 @@ def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    fresh = build(order.task, parts, task, 0).state_dict()
+    fresh = build(settled(order, parts), parts, task, 0).state_dict()
     for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
         assert not torch.equal(fresh[name], parts.weights[name])
 
@@ -165,10 +176,11 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
     assert factor("heads.label.classify.weight") == factor("model.pooler.weight") == 1
     assert factor("model.embed.norm.weight", 24, 0.9) == pytest.approx(0.064611, abs=1e-6)
     assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
-    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5)
+    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5, rate=1.0)
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    network = build(order.task, read_parts(pretrained), task, 0)
-    optimizer = optimizer_of(network, order.task, 1.0, layers=2)
+    parts = read_parts(pretrained)
+    network = build(settled(order, parts), parts, task, 0)
+    optimizer = optimizer_of(network, settled(order, parts), layers=2)
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
     assert peaks["heads.label.classify.weight"] == 1
@@ -181,7 +193,8 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
 def test_biases_and_norms_do_not_decay(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"))
     task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
-    optimizer = optimizer_of(build(order.task, read_parts(pretrained), task, 0), order.task, 1e-3, layers=2)
+    parts = read_parts(pretrained)
+    optimizer = optimizer_of(build(settled(order, parts), parts, task, 0), settled(order, parts), layers=2)
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.01 if group["params"][0].dim() > 1 else 0.0)
 

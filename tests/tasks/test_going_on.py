@@ -9,12 +9,13 @@ import torch
 import plmkit
 from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.catalogue import find
-from plmkit.data.batch import IGNORE
+from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.loading import Task, label_head, read_parts
 from plmkit.network import Network
 from plmkit.run import settle
 from plmkit.tasks.framing import batch_of, frame_readings, readings_of
 from plmkit.tasks.going_on import RowLM, next_tokens, with_task_tokens
+from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import build
@@ -90,7 +91,8 @@ def some_rows(parts, kind="classify", count=4):
 
 def network(parts, weight: float, kind: str = "classify") -> Network:
     task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=40)
-    return build(TaskSettings(lm_weight=weight, dropout=0.0), parts, task, seed=0)
+    settings = TaskSettings(lm_weight=weight, dropout=0.0).settled(parts.architecture)
+    return build(settings, parts, task, seed=0)
 
 
 def test_the_loss_is_the_label_and_half_the_language_model(parts):
@@ -154,10 +156,66 @@ def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing
     rows = [readings_of("the cat", None, choices, KINDS["choose"]) for choices in (("a", "the sea", "b"), ("a", "b"))]
     batch = batch_of(frame_readings(rows, parts.tokenizer, 40), parts.tokenizer.vocabulary)
     answers = head.answers(model(batch.readings()), batch)
-    shares = answers.softmax(-1)
-    torch.testing.assert_close(shares.sum(-1), torch.ones(2))
-    assert shares[1, 2] == 0
-    torch.testing.assert_close((answers + 3).softmax(-1), shares)  # a constant changes nothing
+    alone = []
+    for row in rows:
+        single = batch_of(
+            frame_readings([[reading] for reading in row], parts.tokenizer, 40), parts.tokenizer.vocabulary
+        )
+        alone.append(head.classify(model(single).pooled).squeeze(1))
+    torch.testing.assert_close(answers[0], alone[0], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(answers[1, :2], alone[1], atol=1e-6, rtol=1e-5)
+    assert answers[1, 2] == -torch.inf
+    asked = replace(batch, labels=torch.tensor([1, 0]))
+    expected = sum(scores.logsumexp(0) - scores[right] for scores, right in zip(alone, (1, 0), strict=True)) / 2
+    torch.testing.assert_close(head(model(batch.readings()), asked), expected, atol=1e-6, rtol=1e-5)
+
+
+def judged_by(head: LabelHead, pooled: torch.Tensor) -> torch.Tensor:
+    """What the head says of rows whose readings have these vectors, (B, K, width)."""
+    rows, readings, _ = pooled.shape
+    nothing = torch.zeros(rows, readings, 1, dtype=torch.long)
+    batch = Batch(
+        tokens=nothing, segments=nothing, visible=torch.ones_like(nothing, dtype=torch.bool),
+        options=torch.ones(rows, readings, dtype=torch.bool),
+    )  # fmt: skip
+    flat = pooled.flatten(0, 1)
+    return head.answers(States(hidden=flat[:, None], pooled=flat), batch)
+
+
+def test_of_both_orders_the_vectors_are_added_not_averaged():
+    head = LabelHead(width=2, outputs=1, numeric=True, readings="both", bias=False).eval()
+    with torch.no_grad():
+        head.classify.weight.copy_(torch.tensor([[1.0, 10.0]]))
+    assert judged_by(head, torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])).tolist() == [[74.0]]
+
+
+def test_the_choices_of_a_row_lose_the_same_numbers_and_other_rows_others():
+    head = LabelHead(width=64, outputs=1, numeric=False, readings="each", dropout=0.5)
+    torch.manual_seed(0)
+    vector = torch.randn(64)
+    answers = judged_by(head, vector.expand(4, 3, 64))
+    assert torch.equal(answers, answers[:, :1].expand(4, 3))
+    assert len(set(answers[:, 0].tolist())) == 4
+    assert not torch.equal(answers[0], judged_by(head.eval(), vector.expand(4, 3, 64))[0])
+
+
+def test_a_choice_and_its_question_have_half_a_row_each_less_two(parts):
+    """As the released code cuts them, whatever the other leaves free; other tasks fill the row."""
+    long, short = "cat " * 30, "the sea"
+    rows = [readings_of(long, None, (short, long), KINDS["choose"])]
+    (row,) = frame_readings(rows, parts.tokenizer, 40, choosing=True)
+    first, second = ([parts.tokenizer.vocabulary.tokens[n] for n in one.tokens] for one in row.readings)
+    assert first == ["_start_", *["cat</w>"] * 18, "_delimiter_", "the</w>", "sea</w>", "_classify_"]
+    assert second == ["_start_", *["cat</w>"] * 18, "_delimiter_", *["cat</w>"] * 18, "_classify_"]
+    assert row.cut == 24
+    (other,) = frame_readings([[(long, short)]], parts.tokenizer, 40)
+    assert (len(other.tokens), other.cut) == (35, 0)
+
+
+def test_a_masked_model_has_no_such_halves(pretrained):
+    tokenizer = read_parts(pretrained).tokenizer
+    (row,) = frame_readings([[("cat " * 30, "the sea")]], tokenizer, 40, choosing=True)
+    assert (len(row.tokens), row.cut) == (35, 0)
 
 
 def test_after_a_step_every_weight_of_every_block_has_changed(parts):

@@ -1,5 +1,6 @@
 """What fine-tuning does where a setting is left out or asks for what a network has not."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,14 +10,19 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import find
 from plmkit.errors import SettingError
+from plmkit.loading import Task, label_head, read_parts
 from plmkit.network import Network
+from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.tasks.head import LabelHead
-from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.settings import Settled, TaskSettings, settle_task
 from plmkit.tasks.trial import layers_of, optimizer_of
+from plmkit.tokenizers.tokenizer import load_tokenizer
 
 
-def settled(name: str, **settings) -> TaskSettings:
-    return TaskSettings(**settings).settled(find(name).architecture)
+def settled(name: str, **settings) -> Settled:
+    recipe = find(name)
+    return TaskSettings(**settings).settled(recipe.architecture, recipe.tuning)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,7 @@ def settled(name: str, **settings) -> TaskSettings:
     [
         ("bert-base", 3e-5, 0.1, 0.0),
         ("bert-tiny", 5e-4, 0.1, 0.0),
-        ("xlnet-base", 3e-5, 0.1, 0.0),
+        ("xlnet-base", 2e-5, 0.1, 0.0),
         ("gpt1", 6.25e-5, 0.002, 0.5),
         ("gpt2-small", 6.25e-5, 0.002, 0.5),
         ("lstm-tiny", 5e-4, 0.1, 0.5),
@@ -38,7 +44,7 @@ def test_what_is_left_out_is_by_the_network(name, rate, warmup, lm_weight):
 
 def test_narrow_decoders_want_higher_rates_too():
     architecture = replace(find("gpt1").architecture, width=384, heads=6, inner=1536)
-    assert TaskSettings().settled(architecture).rate == pytest.approx(2.5e-4)
+    assert TaskSettings().settled(architecture, find("gpt1").tuning).rate == pytest.approx(2.5e-4)
 
 
 def test_what_is_set_stays():
@@ -71,7 +77,8 @@ def peaks_of(architecture, decay: float) -> dict[str, float]:
         model = architecture.build(range(9))
         head = LabelHead(width=architecture.width, outputs=2, numeric=False, pooling="first", length=8)
         network = Network(model, {"label": head}, {"label": 1.0})
-    optimizer = optimizer_of(network, TaskSettings(layer_decay=decay), 1.0, layers_of(network))
+    settings = TaskSettings(layer_decay=decay, rate=1.0).settled(architecture)
+    optimizer = optimizer_of(network, settings, layers_of(network))
     names = {id(weight): name for name, weight in network.named_parameters()}
     return {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
 
@@ -93,3 +100,234 @@ def test_an_lstms_lower_layers_learn_slower():
             assert peaks[f"model.cells.{name}_l{layer}"] == factor
     assert peaks["model.embed.tokens.weight"] == 0.03125
     assert peaks["heads.label.classify.weight"] == 1
+
+
+# each family as its paper has it
+
+
+BERT = BertAdam(epsilon=1e-6, decay=0.01)
+ROBERTA = AdamW(beta2=0.98, epsilon=1e-6, decay=0.1)
+FAMILIES = {  # rate at this width, warm-up, shape, optimizer, clip, layer decay
+    "bert-base": (3e-5, 0.1, "linear_over_all", BERT, 1.0, 1.0),
+    "bert-wwm-base": (3e-5, 0.1, "linear_over_all", BERT, 1.0, 1.0),
+    "spanbert-base": (2e-5, 0.1, "linear_over_all", BERT, 1.0, 1.0),
+    "ernie-1.0": (5e-5, 0.1, "linear_over_all", AdamW(), 1.0, 1.0),
+    "albert-base": (3e-5, 0.1, "linear_over_all", BERT, 1.0, 1.0),
+    "roberta-base": (3e-5, 0.06, "linear_to_zero", ROBERTA, 0.0, 1.0),
+    "electra-base": (1e-4, 0.1, "linear_product", BERT, 1.0, 0.8),
+    "electra-large": (5.625e-5, 0.1, "linear_product", BERT, 1.0, 0.9),
+    "xlnet-base": (2e-5, 0.1, "linear_after_warmup", BERT, 1.0, 1.0),
+    "gpt1": (6.25e-5, 0.002, "linear_product", AdamW(decay=0.01), 1.0, 1.0),
+    "gpt2-small": (6.25e-5, 0.002, "linear_product", AdamW(decay=0.01), 1.0, 1.0),
+    "gpt3-125m": (6.25e-5, 0.002, "linear_product", AdamW(decay=0.01), 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_fine_tuned_as_in_its_paper(name):
+    rate, *others = FAMILIES[name]
+    found = settled(name)
+    assert found.rate == pytest.approx(rate)
+    assert [found.warmup, found.shape, found.optimizer, found.clip, found.layer_decay] == others
+    assert found.decay == found.optimizer.decay
+
+
+def test_all_of_it_can_be_set():
+    given = [
+        "task.rate=1e-3", "task.warmup=0.2", "task.shape=cosine", "task.optimizer=AdamW", "task.optimizer.beta2=0.9",
+        "task.clip=2", "task.layer_decay=0.5",
+    ]  # fmt: skip
+    found = settle_task(given, None)[0].settled(find("electra-base").architecture, find("electra-base").tuning)
+    assert (found.rate, found.warmup, found.shape, found.clip, found.layer_decay) == (1e-3, 0.2, "cosine", 2.0, 0.5)
+    assert found.optimizer == AdamW(beta2=0.9)
+
+
+def test_the_decay_of_weights_alone_can_be_set():
+    assert settled("roberta-base", decay=0.02).optimizer == replace(ROBERTA, decay=0.02)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["task.shape=steep"], "task.shape takes linear_over_all, "),
+        (["task.optimizer=AdamW", "task.optimizer.beta1=1"], "task.optimizer.beta1 lies from 0 to below 1; found 1.0."),
+        (["task.optimizer=AdamW", "task.decay=0.3"], "task.decay=0.3 and task.optimizer.decay=0.01 are one setting."),
+        (["task.optimizer=Lamb"], "'task.optimizer' takes one of AdamW, BertAdam, or none; found 'Lamb'."),
+    ],
+)
+def test_an_optimizer_or_shape_that_cannot_be_is_refused(settings, says):
+    with pytest.raises(SettingError) as refused:
+        settle_task(settings, None)
+    assert str(refused.value).startswith(says)
+
+
+@pytest.mark.parametrize("setting", ["compile=true", "processes=1", "checkpoint_steps=1", "validations=1",
+                                     "valid_share=0.1", "layout=lines", "column=a", "weights=[1.0]"])  # fmt: skip
+def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
+    setting, pretrained, plm, rows_file, tmp_path
+):
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
+              "--set", f"run.{setting}")  # fmt: skip
+    assert (ran.code, ran.out, ran.err) == (
+        2, "",
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which reads run.device, run.dtype, "
+        "run.threads, run.rows_at_once, run.log_steps. Leave it out.\n",
+    )  # fmt: skip
+    assert not (tmp_path / "task").exists()
+
+
+@pytest.mark.parametrize("setting", ["threads=1", "device=cpu", "dtype=float32", "rows_at_once=1", "compile=true",
+                                     "checkpoint_steps=1", "log_steps=1", "validations=1"])  # fmt: skip
+def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(setting, mixed_corpus, plm):
+    ran = plm("doctor", mixed_corpus, "--set", f"run.{setting}")
+    assert (ran.code, ran.out, ran.err) == (
+        2, "",
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.processes, "
+        "run.valid_share, run.layout, run.column, run.weights. Leave it out.\n",
+    )  # fmt: skip
+
+
+def test_the_run_says_how_it_was_fine_tuned(finetuned):
+    about = json.loads((finetuned / "run.json").read_text())
+    task = about["task"]
+    assert (task["shape"], task["warmup"], task["clip"], task["layer_decay"]) == ("linear_over_all", 0.1, 1.0, 1.0)
+    assert task["optimizer"] == {"kind": "BertAdam", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-06, "decay": 0.01}
+    assert read_parts(finetuned).tuning == find("bert-base").tuning
+
+
+def test_a_model_of_another_maker_is_fine_tuned_as_its_family(hub_folder, made):
+    from transformers import RobertaConfig, RobertaModel
+
+    folder = made / "hub roberta"
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    RobertaModel(RobertaConfig(**shape, vocab_size=300, max_position_embeddings=34)).save_pretrained(folder)
+    tokenizer = load_tokenizer(hub_folder)
+    tokenizer.save(folder)
+    parts = read_parts(folder)
+    assert parts.tuning == find("roberta-base").tuning
+    assert (parts.architecture.start, parts.architecture.pooler_dropout) == ("normal", 0.1)
+    assert read_parts(hub_folder).tuning == find("bert-base").tuning
+
+
+# heads
+
+
+def shares_dropped(name: str) -> dict[str, float]:
+    """Shares that are dropped before the layer that the first position goes through, and before the last."""
+    architecture = find(name).architecture.for_task(0.5)
+    small = replace(architecture, layers=1, heads=1, width=8, inner=8, dropout=0.0, attention_dropout=0.0)
+    task = Task(kind=KINDS["classify"], classes=("a", "b"), pooling="first", length=8)
+    model, head = small.build(range(9)), label_head(small, task, 0.5)
+    assert model.pooler is not None
+    with torch.no_grad():
+        model.pooler.weight.copy_(torch.eye(8))
+    torch.manual_seed(0)
+    first = torch.ones(4000, 8)
+    pooled = model.pool(first)
+    return {
+        "before": float((pooled.detach() == 0).float().mean()),
+        "after": float((head.dropout(torch.ones(4000, 8)) == 0).float().mean()),
+    }
+
+
+@pytest.mark.parametrize(("name", "before"), [("roberta-base", 0.5), ("electra-base", 0.5), ("bert-base", 0.0)])
+def test_robertas_and_electras_judges_drop_before_their_first_layer_too(name, before):
+    """Dropout, dense, activation, dropout, out (Liu et al., 2019, the released code); BERT's begins with the layer."""
+    assert shares_dropped(name) == {"before": pytest.approx(before, abs=0.02), "after": pytest.approx(0.5, abs=0.02)}
+
+
+@pytest.mark.parametrize(
+    ("name", "truncated"), [("bert-base", True), ("electra-base", True), ("roberta-base", False), ("gpt1", False),
+                            ("xlnet-base", False)],
+)  # fmt: skip
+def test_a_head_begins_as_the_weights_of_its_network_do(name, truncated):
+    """From a normal of 0.02, cut at two deviations in BERT's code and not in RoBERTa's."""
+    architecture = find(name).architecture.for_task(0.1)
+    classes = tuple(map(str, range(20)))
+    torch.manual_seed(0)
+    head = label_head(architecture, Task(kind=KINDS["classify"], classes=classes, pooling="first", length=8))
+    weights = head.classify.weight.detach()  # 15,360 draws, of which a normal has 700 beyond
+    assert bool((weights.abs() <= 0.04).all()) is truncated
+    assert float(weights.std()) == pytest.approx(0.0176 if truncated else 0.02, rel=0.05)
+
+
+def test_robertas_network_begins_from_a_normal():
+    small = replace(find("roberta-base").architecture, layers=1, heads=1, width=64, inner=64, longest=8)
+    torch.manual_seed(0)
+    tables = [replace(small, start=start).build(range(200)).embed.tokens.weight for start in ("normal", "truncated")]
+    assert small.start == "normal"
+    assert [bool((table.abs() > 0.04).any()) for table in tables] == [True, False]
+
+
+# what to write instead
+
+
+def test_a_run_that_diverges_is_told_the_setting_that_fine_tuning_has(pretrained, plm, rows_file, tmp_path):
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
+              "--set", "task.rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
+    assert ran.code == 2
+    assert ran.err.endswith("Lower the rate (--set task.rate=...) and run the same command in a new folder.\n")
+    assert "schedule.rate" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("option", "here"),
+    [
+        ("--batch-size", "--set task.batch=VALUE"),
+        ("--lr", "--set task.rate=VALUE"),
+        ("--learning-rate", "--set task.rate=VALUE"),
+        ("--max-seq-length", "--set task.length=VALUE"),
+        ("--weight_decay", "--set task.decay=VALUE"),
+        ("--dropout", "--set task.dropout=VALUE"),
+        ("--threads", "--set run.threads=VALUE"),
+        ("--num-train-epochs", "--epochs"),
+        ("--output-dir", "--out"),
+    ],
+)
+def test_options_of_other_tools_are_answered_with_ours(option, here, plm, rows_file, tmp_path):
+    ran = plm(
+        "finetune", "a model", "--task", "classify", "--train", rows_file, "--out", tmp_path / "task", option, "8"
+    )
+    assert (ran.code, ran.out, ran.err) == (
+        2, "",
+        f"plm: No such option: {option}. Here that is {here}.\n`plm finetune --help` shows what it takes.\n",
+    )  # fmt: skip
+    assert not (tmp_path / "task").exists()
+
+
+def test_pretraining_has_other_names_for_them(plm):
+    ran = plm("pretrain", "bert-mini", "--batch-size", "8")
+    assert ran.err.startswith("plm: No such option: --batch-size. Here that is --set schedule.batch=VALUE.\n")
+
+
+def test_an_option_that_nobody_has_is_not_explained(plm, rows_file):
+    ran = plm("finetune", "a model", "--task", "classify", "--train", rows_file, "--class-weights", "8")
+    assert (ran.code, ran.err) == (
+        2, "plm: No such option: --class-weights\n`plm finetune --help` shows what it takes.\n",
+    )  # fmt: skip
+
+
+def test_a_name_that_is_only_a_little_like_another_gets_the_list():
+    with pytest.raises(SettingError) as refused:
+        settle_task(["task.class_weights=[1,2]"], None)
+    assert str(refused.value) == (
+        "There is no setting 'task.class_weights'. There are task.batch, task.clip, task.decay, task.dropout, "
+        "task.epochs, task.frozen, task.layer_decay, task.length, task.lm_weight, task.optimizer, task.pooling, "
+        "task.rate, task.scratch, task.shape, task.warmup."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("learning_rate", "rate"), ("batch_size", "batch"), ("lm_weigt", "lm_weight")]
+)
+def test_a_name_of_another_tool_or_a_slip_is_answered_with_ours(name, meant):
+    with pytest.raises(SettingError, match=rf"^There is no setting 'task\.{name}'. Did you mean 'task\.{meant}'\?$"):
+        settle_task([f"task.{name}=1"], None)
+
+
+def test_recipes_show_how_their_models_are_fine_tuned_as_set_takes_it(plm):
+    lines = plm("recipes", "electra-base").out.splitlines()
+    shown = [line.split()[0] for line in lines if line.startswith("  task.")]
+    assert {"task.rate=0.0001", "task.shape=linear_product", "task.layer_decay=0.8"} <= set(shown)
+    found = settle_task(shown, None)[0]
+    assert found.settled(find("electra-base").architecture) == replace(settled("electra-base"), rate=1e-4)

@@ -95,9 +95,10 @@ def test_it_is_fine_tuned_and_exported(run, plm, labelled, tmp_path):
 def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(corpus, tmp_path):
     given = order(corpus, tmp_path / "run")
     pretrain(given, Screen())
-    network = plmkit.load(given.out, device="cpu").network
+    model = plmkit.load(given.out, device="cpu")
+    network, settings = model.network, TaskSettings(layer_decay=0.5, rate=1.0).settled(model.architecture)
     assert layers_of(network) == 1
-    optimizer = optimizer_of(network, TaskSettings(layer_decay=0.5), 1.0, layers_of(network))
+    optimizer = optimizer_of(network, settings, layers_of(network))
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
     assert {peak for name, peak in peaks.items() if name.startswith("model.blocks.")} == {0.25}

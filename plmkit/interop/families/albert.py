@@ -23,6 +23,7 @@ from plmkit.interop.families.common import (
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "albert", "ALBERT", "albert"
+RECIPE = "albert-base"
 DECODER = "predictions.decoder.weight"
 HEADS: dict[str, dict[str, str]] = {
     "masked_lm": {

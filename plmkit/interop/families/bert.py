@@ -12,6 +12,7 @@ from plmkit.interop.families.common import BERT_DEFAULTS, encoder_pairs, linear,
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "bert", "BERT", "bert"
+RECIPE = "bert-base"
 DECODER = "cls.predictions.decoder.weight"
 HEADS: dict[str, dict[str, str]] = {
     "masked_lm": {

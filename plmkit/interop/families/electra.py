@@ -15,6 +15,7 @@ from plmkit.interop.families.family import Net, Pair
 from plmkit.pair import discriminator_alone, generator_alone
 
 MODEL_TYPE, TITLE, PREFIX = "electra", "ELECTRA", "electra"
+RECIPE = "electra-base"
 DECODER = "generator_lm_head.weight"
 HEADS: dict[str, dict[str, str]] = {
     "masked_lm": {
@@ -64,7 +65,7 @@ def architecture(config: dict[str, Any], where: Path) -> Encoder:
     if shape["activation"] != "gelu":
         raise InputError(f"{where}: only hidden_act 'gelu' can be read, which ELECTRA's heads always have.")
     embedding = (DEFAULTS | config)["embedding_size"]
-    return Encoder(**shape, embedding=embedding, pooler_activation="gelu")
+    return Encoder(**shape, embedding=embedding, pooler_activation="gelu", pooler_dropout=shape["dropout"])
 
 
 def config(architecture: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from plmkit.interop.families.common import encoder_pairs, plain, write_shape
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "ernie", "ERNIE", "ernie"
+RECIPE = "ernie-1.0"
 DECODER, HEADS = bert.DECODER, bert.HEADS
 CLASSES: dict[str, dict[str, str]] = {name.replace("Bert", "Ernie"): outputs for name, outputs in bert.CLASSES.items()}
 

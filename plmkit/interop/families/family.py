@@ -34,6 +34,7 @@ class Family(Protocol):
 
     MODEL_TYPE: str  # as config.json has it
     TITLE: str  # as sentences have it
+    RECIPE: str  # whose paper it is of
     PREFIX: str  # of the encoder's weights, where there are heads beside it
     DECODER: str  # their name for the decoder of hidden tokens, which is the token table again
     HEADS: dict[str, dict[str, str]]  # for each head of ours, its weights and what they call them

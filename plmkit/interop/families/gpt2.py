@@ -12,6 +12,7 @@ from plmkit.interop.families.decoders import DEFAULTS, decoder_pairs, read_decod
 from plmkit.interop.families.family import Pair
 
 MODEL_TYPE, TITLE = "gpt2", "GPT-2"
+RECIPE = "gpt2-small"
 PREFIX, DECODER, HEADS, SEGMENTS = decoders.PREFIX, decoders.DECODER, decoders.HEADS, decoders.SEGMENTS
 as_ours, as_theirs, networks = decoders.as_ours, decoders.as_theirs, decoders.networks
 CLASSES: dict[str, dict[str, str]] = {

@@ -11,6 +11,7 @@ from plmkit.interop.families.decoders import DEFAULTS, decoder_pairs, read_decod
 from plmkit.interop.families.family import Pair
 
 MODEL_TYPE, TITLE = "openai-gpt", "GPT-1"
+RECIPE = "gpt1"
 PREFIX, DECODER, HEADS, SEGMENTS = decoders.PREFIX, decoders.DECODER, decoders.HEADS, decoders.SEGMENTS
 as_ours, as_theirs, networks = decoders.as_ours, decoders.as_theirs, decoders.networks
 CLASSES: dict[str, dict[str, str]] = {

@@ -15,6 +15,7 @@ from plmkit.interop.families.common import BERT_DEFAULTS, encoder_pairs, linear,
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "roberta", "RoBERTa", "roberta"
+RECIPE = "roberta-base"
 DECODER = "lm_head.decoder.weight"
 HEADS: dict[str, dict[str, str]] = {
     "masked_lm": {
@@ -64,7 +65,8 @@ def architecture(config: dict[str, Any], where: Path) -> Encoder:
     first = pad + 1
     if shape["activation"] != "gelu":
         raise InputError(f"{where}: only hidden_act 'gelu' can be read, which RoBERTa's vocabulary head always has.")
-    return Encoder(**{**shape, "longest": shape["longest"] - first}, first=first)
+    shape |= {"longest": shape["longest"] - first, "pooler_dropout": shape["dropout"]}
+    return Encoder(**shape, first=first, start="normal")
 
 
 def config(architecture: Any) -> dict[str, Any]:

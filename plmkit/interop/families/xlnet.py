@@ -13,6 +13,7 @@ from plmkit.interop.families.common import ACTIVATION_NAMES, ACTIVATIONS, KINDS,
 from plmkit.interop.families.family import Net, Pair
 
 MODEL_TYPE, TITLE, PREFIX = "xlnet", "XLNet", "transformer"
+RECIPE = "xlnet-base"
 DECODER = "lm_loss.weight"
 HEADS: dict[str, dict[str, str]] = {
     "permuted_lm": {"vocabulary.bias": "lm_loss.bias"},

@@ -6,7 +6,7 @@ from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.gpt2 import gpt2_mini
+from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
@@ -36,6 +36,7 @@ def gpt1() -> Recipe:
             shape="cosine",
             optimizer=AdamW(decay=0.01),
         ),
+        tuning=TUNING,
     )
 
 

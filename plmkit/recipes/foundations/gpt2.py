@@ -9,6 +9,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 UNPUBLISHED = (
@@ -16,6 +17,7 @@ UNPUBLISHED = (
     "these are the ones of GPT-3's network of the same size (Brown et al., 2020, B)."
 )
 FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "length", "vocabulary")
+TUNING = Tuning(rate=6.25e-5, warmup=0.002, shape="linear_product", optimizer=AdamW())  # Radford et al., 2018, 4.1
 
 
 def gpt2_small() -> Recipe:
@@ -39,6 +41,7 @@ def gpt2_small() -> Recipe:
             shape="cosine",
             optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
         ),
+        tuning=TUNING,  # GPT-1's: this one was used by prompts alone
     )
 
 

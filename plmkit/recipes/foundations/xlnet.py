@@ -10,6 +10,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.unigram import ClosingUnigram
 
 FOR_MINUTES = for_minutes(
@@ -47,6 +48,7 @@ def xlnet_large() -> Recipe:
             shape="linear_after_warmup",
             optimizer=BertAdam(),
         ),
+        tuning=Tuning(rate=2e-5, shape="linear_after_warmup"),  # A.5
     )
 
 

@@ -13,6 +13,7 @@ from plmkit.recipes.foundations.bert import bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.wordpiece import WordPiece
 
 PHRASES_AND_ENTITIES = Jieba(level="entity")
@@ -47,6 +48,7 @@ def ernie() -> Recipe:
             warmup=0.005,
             optimizer=AdamW(),
         ),
+        tuning=Tuning(rate=5e-5, optimizer=AdamW()),  # the released scripts
     )
 
 

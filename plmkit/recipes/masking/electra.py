@@ -13,6 +13,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.wordpiece import WordPiece
 
 FOR_MINUTES = for_minutes(
@@ -49,6 +50,7 @@ def electra_base() -> Recipe:
             shape="linear_product",
             optimizer=BertAdam(),
         ),
+        tuning=Tuning(rate=1e-4, shape="linear_product", layer_decay=0.8),  # A, and the released code
     )
 
 
@@ -71,6 +73,7 @@ def electra_large() -> Recipe:
         name="electra-large",
         corruption=(ContiguousSegments(), ReplacedMasking(rate=0.25)),
         architecture=GeneratorDiscriminator(layers=24, heads=16, width=1024, inner=4096, generator=1 / 4),
+        tuning=replace(base.tuning, layer_decay=0.9),
         schedule=replace(base.schedule, steps=400_000, batch=2048, warmup=10 / 400),
     )
 

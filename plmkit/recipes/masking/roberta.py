@@ -10,6 +10,7 @@ from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import ByteBPE
 
 FOR_MINUTES = for_minutes(
@@ -39,7 +40,7 @@ def roberta_base() -> Recipe:
         corruption=(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072,
-            first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False,
+            first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False, pooler_dropout=0.1, start="normal",
         ),  # A, and the released tables
         objectives=(MaskedLM(),),  # 4.2
         schedule=Schedule(  # A, table 9
@@ -51,6 +52,9 @@ def roberta_base() -> Recipe:
             shape="linear_to_zero",
             clip=0.0,
             optimizer=AdamW(beta2=0.98, epsilon=1e-6, decay=0.01),
+        ),
+        tuning=Tuning(  # table 10, and the released code
+            warmup=0.06, shape="linear_to_zero", optimizer=AdamW(beta2=0.98, epsilon=1e-6, decay=0.1), clip=0.0
         ),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.tuning import Tuning
 
 FOR_MINUTES = for_minutes(
     "size",
@@ -46,6 +47,7 @@ def spanbert_base() -> Recipe:
             shape="linear_to_zero",
             optimizer=AdamW(epsilon=1e-8, decay=0.01),
         ),
+        tuning=Tuning(rate=2e-5),  # the released scripts
     )
 
 

@@ -6,7 +6,7 @@ from plmkit.architectures.decoder import BandedDecoder
 from plmkit.corruption.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations.gpt2 import gpt2_mini
+from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
@@ -36,6 +36,7 @@ def gpt3_125m() -> Recipe:
         architecture=BandedDecoder(layers=12, heads=12, width=768, inner=3072),  # 2.1, table 2.1
         objectives=(CausalLM(),),
         schedule=spending(batch=256, rate=6e-4),
+        tuning=TUNING,  # GPT-1's: this one was used by prompts alone
     )
 
 

@@ -1,0 +1,38 @@
+"""Names that other tools have for what can be set here."""
+
+from collections.abc import Collection, Mapping
+
+MEANT = {
+    "batch_size": "batch",
+    "per_device_train_batch_size": "batch",
+    "lr": "rate",
+    "learning_rate": "rate",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "max_steps": "steps",
+    "max_length": "length",
+    "max_len": "length",
+    "max_seq_length": "length",
+    "weight_decay": "decay",
+    "warmup_ratio": "warmup",
+    "warmup_proportion": "warmup",
+    "lr_scheduler_type": "shape",
+    "max_grad_norm": "clip",
+    "optim": "optimizer",
+    "freeze": "frozen",
+    "output_dir": "out",
+    "max_seq_len": "length",
+}
+
+
+def meant(name: str) -> str:
+    """`batch` for `batch_size`; a name that no other tool has stays."""
+    return MEANT.get(name, name)
+
+
+def option_meant(option: str, options: Collection[str], groups: Mapping[str, Collection[str]]) -> str | None:
+    """What `--batch-size` is here: an option of the command's own, or a setting of one of its groups."""
+    name = meant(option.lstrip("-").replace("-", "_").lower())
+    if f"--{name}" in options:
+        return f"--{name}"
+    return next((f"--set {group}.{name}=VALUE" for group, names in groups.items() if name in names), None)

@@ -1,0 +1,122 @@
+"""Rows of like length meet in a batch, every row once an epoch; a batch in parts teaches what it teaches whole."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plmkit.catalogue import find
+from plmkit.data.batch import Batch
+from plmkit.data.samples import Position
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.loading import Task, label_head
+from plmkit.network import Network
+from plmkit.tasks.batches import LabelledRows
+from plmkit.tasks.framing import Framed
+from plmkit.tasks.going_on import RowLM
+from plmkit.tasks.kinds import KINDS
+from plmkit.training.loop import accumulate, fitting
+
+WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(15))))
+
+
+def framed(length: int, *others: int) -> Framed:
+    rng = np.random.default_rng(length)
+    return Framed(
+        tokens=rng.integers(5, 20, size=length), second=length, cut=0, others=tuple(framed(other) for other in others)
+    )
+
+
+def source(lengths: list[int], seed: int = 0) -> LabelledRows:
+    rows = [framed(length) for length in lengths]
+    return LabelledRows(rows, torch.arange(len(rows)), WORDS, length=None, seed=seed)
+
+
+def epochs(rows: LabelledRows, batch: int, count: int) -> list[list[list[int]]]:
+    """For each epoch the numbers of the rows, batch by batch; labels are those numbers."""
+    position, found = Position(), []
+    for _ in range(count):
+        numbers: list[list[int]] = []
+        while sum(map(len, numbers)) < len(rows.rows):
+            made, position = rows.next(position, batch, 0)
+            assert made.labels is not None
+            numbers.append(made.labels.tolist())
+        found.append(numbers)
+    return found
+
+
+MIXED = np.random.default_rng(0).integers(3, 60, size=203).tolist()
+
+
+def test_every_row_comes_once_an_epoch_in_another_order_each_time():
+    one, two = epochs(source(MIXED), 5, 2)
+    for epoch in (one, two):
+        assert sorted(number for batch in epoch for number in batch) == list(range(203))
+        assert [len(batch) for batch in epoch] == [5] * 40 + [3]
+    assert one != two
+    assert {frozenset(batch) for batch in one} != {frozenset(batch) for batch in two}
+
+
+def test_rows_of_a_batch_are_near_in_length_and_batches_in_no_order():
+    (numbers,) = epochs(source(MIXED), 5, 1)
+    lengths = [[MIXED[number] for number in batch] for batch in numbers[:-1]]
+    padding = sum(max(batch) * 5 - sum(batch) for batch in lengths) / sum(map(sum, lengths))
+    assert padding < 0.12  # in random order 0.6
+    assert all(batch == sorted(batch, reverse=True) for batch in lengths)
+    longest = [batch[0] for batch in lengths]
+    assert longest != sorted(longest)
+    assert longest != sorted(longest, reverse=True)
+
+
+def test_rows_of_a_small_set_meet_others_every_epoch():
+    """With three batches, sorting would make the same three every time."""
+    one, two = epochs(source(MIXED[:12]), 4, 2)
+    assert {frozenset(batch) for batch in one} != {frozenset(batch) for batch in two}
+
+
+def test_the_order_is_a_function_of_seed_and_epoch_alone():
+    whole = epochs(source(MIXED, seed=4), 5, 3)
+    assert epochs(source(MIXED, seed=5), 5, 1) != whole[:1]
+    fresh = source(MIXED, seed=4)  # as after a stop in the third epoch
+    made, _ = fresh.next(Position(epoch=2, index=35), 5, 0)
+    assert made.labels.tolist() == whole[2][7]
+    made, _ = fresh.next(Position(epoch=0, index=10), 5, 0)
+    assert made.labels.tolist() == whole[0][2]
+
+
+# in parts
+
+
+def test_so_many_rows_are_computed_at_once_as_fit():
+    batch = source([12, 10, 10, 9]).next(Position(), 4, 0)[0]  # 4 rows of 12
+    assert fitting(batch, None, None) is None
+    assert fitting(batch, 3, None) == 3
+    assert fitting(batch, None, 30) == 2
+    assert fitting(batch, 1, 30) == 1
+    assert fitting(batch, None, 5) == 1
+
+
+@pytest.mark.parametrize("kind", ["classify", "choose"])
+def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
+    """Also where rows have more or fewer choices, each of which the language model says."""
+    architecture = replace(
+        find("gpt1").architecture, layers=1, heads=1, width=8, inner=16, dropout=0.0, attention_dropout=0.0
+    )
+    rows = [framed(9), framed(7), framed(4)]
+    if kind == "choose":
+        rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
+    labels = torch.tensor([1, 0, 1])
+    batch: Batch = LabelledRows(rows, labels, WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
+    task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=9)
+    torch.manual_seed(0)
+    model = architecture.build(range(20))
+    heads = {"label": label_head(architecture, task, 0.0), RowLM.name: RowLM(model.embed.tokens)}
+    network = Network(model, heads, {"label": 1.0, RowLM.name: 0.5})
+    found = []
+    for at_once in (None, 2, 1):
+        network.zero_grad()
+        loss, losses, _ = accumulate(network, batch, torch.device("cpu"), torch.float32, at_once)
+        found.append((loss, losses, [weight.grad.clone() for weight in network.parameters()]))
+    for other in found[1:]:
+        torch.testing.assert_close(found[0], other, atol=1e-6, rtol=1e-4)

@@ -1,0 +1,117 @@
+"""Numbers are learnt from their mean on, whatever their unit, and what is saved answers in that unit."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+import plmkit
+from plmkit.data.batch import Batch, States
+from plmkit.run import Machine
+from plmkit.tasks.finetune import Order, finetune
+from plmkit.tasks.head import LabelHead
+from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.settings import TaskSettings
+from plmkit.training.progress import Screen
+
+
+def number_rows(path, mean: float, spread: float):
+    """The verb decides: above the mean or below."""
+    rng = random.Random(0)
+    lines = ["text\tlabel"]
+    for _ in range(32):
+        high = rng.random() < 0.5
+        lines.append(f"the cat {'likes' if high else 'hears'} a house.\t{mean + (spread if high else -spread)}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def trained(model, rows, out, **settings):
+    order = Order(
+        model=model, kind=KINDS["regress"], train=rows, dev=None, test=rows, out=out, machine=Machine(threads=1),
+        task=TaskSettings(**{"epochs": 1, "batch": 16, "rate": 1e-9, **settings}),
+    )  # fmt: skip
+    finetune(order, Screen())
+    return plmkit.load(out, device="cpu")
+
+
+def test_before_anything_is_learnt_the_answer_is_the_mean(pretrained, tmp_path):
+    rows = number_rows(tmp_path / "rows.tsv", mean=1000.0, spread=20.0)
+    mean = sum(float(line.split("\t")[1]) for line in rows.read_text().splitlines()[1:]) / 32
+    model = trained(pretrained, rows, tmp_path / "out")
+    assert model.predict(["the cat likes a house.", "the sea"])[0].label == pytest.approx(mean, abs=5)
+
+
+def test_numbers_of_any_unit_are_learnt_alike(pretrained, tmp_path):
+    """In the same steps, up to their unit."""
+    found = []
+    for number, (mean, spread) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
+        rows = number_rows(tmp_path / f"{number}.tsv", mean, spread)
+        model = trained(pretrained, rows, tmp_path / f"out{number}", epochs=10, rate=1e-3, dropout=0.0)
+        answers = [answer.label for answer in model.predict(["the cat likes a house.", "the cat hears a house."])]
+        found.append([(answer - mean) / spread for answer in answers])
+    assert found[0] == pytest.approx(found[1], abs=1e-3)
+    assert found[0][0] > found[0][1] + 0.01
+
+
+def test_what_is_exported_gives_the_same_numbers(pretrained, tmp_path, plm):
+    from transformers import AutoModelForSequenceClassification
+
+    rows = number_rows(tmp_path / "rows.tsv", mean=300.0, spread=2.0)
+    model = trained(pretrained, rows, tmp_path / "out", epochs=2, rate=1e-3)
+    assert plm("export", tmp_path / "out", tmp_path / "hub").code == 0
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "hub").eval()
+    row = model.rows(["the cat likes a house."])[0]
+    with torch.no_grad():
+        found = theirs(input_ids=torch.from_numpy(row.tokens)[None]).logits.item()
+    assert found == pytest.approx(model.predict(["the cat likes a house."])[0].label, abs=1e-3)
+    assert found == pytest.approx(300, abs=10)
+
+
+def head_of(bias: bool) -> LabelHead:
+    torch.manual_seed(0)
+    return LabelHead(width=4, outputs=1, numeric=True, bias=bias, dropout=0.0)
+
+
+def asked(rows: torch.Tensor) -> tuple[States, Batch]:
+    nothing = torch.zeros(len(rows), 1, dtype=torch.long)
+    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones_like(nothing, dtype=torch.bool))
+    return States(hidden=rows[:, None], pooled=rows), batch
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_head_begins_at_the_mean_and_its_weights_take_up_the_unit(bias):
+    head = head_of(bias)
+    rows = torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.5, 4.0]])
+    labels = torch.tensor([90.0, 110.0])
+    head.start_at(labels, rows)
+    states, batch = asked(rows)
+    answers = head.answers(states, batch)
+    assert answers.mean().item() == pytest.approx(100, abs=2)
+    loss = head(states, replace(batch, labels=labels)).item()
+    assert loss == pytest.approx(float(((answers.squeeze(1) - labels) / 10).square().mean().detach()), rel=1e-4)
+    weights = {f"heads.label.{name}": weight for name, weight in head.state_dict().items()}
+    plain = head_of(bias)
+    kept = head.in_units(weights | {"other": rows}, "heads.label")
+    assert kept.pop("other") is rows
+    plain.load_state_dict({name.removeprefix("heads.label."): weight for name, weight in kept.items()})
+    torch.testing.assert_close(plain.answers(states, batch), answers)
+
+
+def test_numbers_that_are_all_equal_have_no_deviation_to_divide_by():
+    head = head_of(bias=True)
+    rows = torch.ones(3, 4)
+    head.start_at(torch.full((3,), 7.0), rows)
+    assert (head.mean, head.deviation) == (7.0, 1.0)
+
+
+def test_the_kept_scores_are_those_of_the_kept_weights(pretrained, tmp_path, plm):
+    rows = number_rows(tmp_path / "rows.tsv", mean=40.0, spread=3.0)
+    trained(pretrained, rows, tmp_path / "out", rate=1e-3)
+    told = json.loads((tmp_path / "out" / "scores.json").read_text())
+    again = plm("evaluate", tmp_path / "out", rows, "--json").json
+    assert again["mse"] == pytest.approx(told["test"]["mse"], rel=1e-4)
+    assert told["baseline"]["test"]["measure"] == "mse"
+    assert told["baseline"]["test"]["score"] == pytest.approx(9.0, rel=0.1)
