@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from toy import toy
+from toy import toy, written_shares
 
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.answers import bleu, exact, f1, rouge_l
@@ -84,6 +84,13 @@ def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
     means = [logs[len(prompt) - 1 :].mean() for logs in token_logs(author, rows)]
     assert found.said == [choices[int(np.argmax(means))]]
     assert found.scores == {"accuracy": float(found.said == ["the moon"])}
+
+
+def test_a_longer_answer_of_likelier_tokens_is_chosen_over_a_shorter_one_that_is_likelier_as_a_whole(tmp_path):
+    author = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
+    file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
+    found = ask(author, read_task(file, None, {}), None, Prompting(template="{question}{answer}"))
+    assert (found.prompt, found.said, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
 
 
 def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
