@@ -1,0 +1,247 @@
+"""How many small faults the tests notice: `python -m benchmarks.mutation --sample 120 --seed 0`.
+
+A sample of Cosmic Ray's mutants (`pip install -c constraints.txt -e '.[mutation]'`) of the rooms whose arithmetic
+decides what is learnt. Each is tried in a copy of the tree by the tests of its room, then by the recorded losses; the
+first test that fails has killed it. What was found is kept mutant by mutant in mutation.jsonl, so that a run that was
+stopped continues, and told in mutation.md.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.mutation_report import write_report
+
+ROOT = Path(__file__).parent.parent
+FOUND = Path(__file__).with_name("mutation.jsonl")
+COPIED = ("plmkit", "tests", "pyproject.toml")
+LOSSES = "tests/golden"
+ROOMS = {  # what is mutated, and the tests that answer for it
+    "corruption": ("plmkit/corruption", ("tests/corruption",)),
+    "objectives": ("plmkit/objectives", ("tests/objectives",)),
+    "tasks": ("plmkit/tasks", ("tests/tasks",)),
+    "generation": ("plmkit/generation", ("tests/generation",)),
+    "schedule": ("plmkit/schedules/schedule.py", ("tests/schedules",)),
+}
+ALIKE = (  # an operator is replaced by one that takes the same things: others die of a TypeError, whatever is tested
+    {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"},
+    {"BitAnd", "BitOr", "BitXor"},
+    {"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"},
+    {"Is", "IsNot"},
+    {"Delete", "Not", "USub", "Invert"},
+)
+Span = tuple[tuple[int, int], tuple[int, int]]  # (line, column) of the first character, and of the one behind the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One change to one file: the number of a place where an operator of Cosmic Ray applies."""
+
+    room: str
+    file: str
+    source: str  # checksum of the file that it is a change of
+    operator: str
+    occurrence: int
+    line: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.file} {self.source} {self.operator} {self.occurrence}"
+
+
+# --- what can be mutated
+
+
+def mutants_of(room: str, file: Path) -> dict[Span, list[Mutant]]:
+    """Every mutant of a file by its place, but for places that decide nothing."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    code = file.read_text(encoding="utf-8")
+    about = {"room": room, "file": str(file.relative_to(ROOT)), "source": sha256(code.encode()).hexdigest()[:12]}
+    idle, nodes = idle_spans(code), list(ast_nodes(get_ast(code)))
+    found: dict[Span, list[Mutant]] = {}
+    for name in sorted(operator_names()):
+        if get_operator(name).arguments() or not apt(name):  # arguments would be names of our variables
+            continue
+        positions = (span for node in nodes for span in get_operator(name)().mutation_positions(node))
+        for number, (begin, end) in enumerate(positions):
+            if not any(first <= begin and end <= last for first, last in idle):
+                mutant = Mutant(**about, operator=name, occurrence=number, line=begin[0])
+                found.setdefault((begin, end), []).append(mutant)
+    return found
+
+
+def apt(operator: str) -> bool:
+    """`core/ReplaceBinaryOperator_Add_Sub`: are the two alike? Decorators decide nothing."""
+    _, *replaced = operator.split("_")
+    return "RemoveDecorator" not in operator and (not replaced or any(kinds >= set(replaced) for kinds in ALIKE))
+
+
+def idle_spans(code: str) -> list[Span]:
+    """Annotations, decorators, what is said, and what only guards (assert, strict): no arithmetic."""
+    spans = []
+    for node in ast.walk(ast.parse(code)):
+        idle: list[ast.AST | None] = []
+        if isinstance(node, ast.FunctionDef):
+            idle = [node.returns, *node.decorator_list]
+        elif isinstance(node, ast.ClassDef):
+            idle = [*node.decorator_list]
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            idle = [node.annotation]
+        elif isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+            idle = [node]
+        elif isinstance(node, ast.keyword) and node.arg == "strict":
+            idle = [node.value]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "say":
+            idle = [*node.args]
+        spans += [span_of(part) for part in idle if part is not None]
+    return spans
+
+
+def span_of(node: ast.AST) -> Span:
+    begin, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    return begin, end
+
+
+def sample(count: int, seed: int, rooms: Sequence[str]) -> list[Mutant]:
+    """As many of each room, at most one at a place, so that an operator with many others is not drawn oftener."""
+    rng, drawn = random.Random(seed), []
+    for number, room in enumerate(rooms):
+        path = ROOT / ROOMS[room][0]
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        places = [choices for file in files for choices in mutants_of(room, file).values()]
+        wanted = count // len(rooms) + (number < count % len(rooms))
+        drawn += [rng.choice(choices) for choices in rng.sample(places, min(wanted, len(places)))]
+    return drawn
+
+
+def mutated(code: str, mutant: Mutant) -> str:
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    return mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
+
+
+def change(before: str, after: str) -> tuple[str, str]:
+    """The lines that differ, as they were and as they are."""
+    old, new = before.splitlines(), after.splitlines()
+    first = next(
+        (n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+    last = next((n for n, pair in enumerate(zip(old[::-1], new[::-1], strict=False)) if pair[0] != pair[1]), 0)
+    return tuple(" ".join(line.strip() for line in lines[first : len(lines) - last]) for lines in (old, new))  # type: ignore[return-value]
+
+
+# --- trying them
+
+
+def tests_for(mutant: Mutant) -> list[str]:
+    """The file's own tests first: they fail soonest."""
+    tests = ROOMS[mutant.room][1]
+    own = [f"{folder}/test_{Path(mutant.file).stem}.py" for folder in tests]
+    return [*(name for name in own if (ROOT / name).is_file()), *tests, LOSSES]
+
+
+def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:
+    """`killed`, `timeout` or `survived`, and the first line that says why."""
+    environment = {
+        **os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }  # fmt: skip
+    options = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+    ran = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        told, _ = ran.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "timeout", f"after {seconds:.0f} s"
+    finally:
+        if ran.poll() is None:
+            os.killpg(ran.pid, signal.SIGKILL)
+            ran.wait()
+    lines = [line for line in told.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return ("survived", "") if ran.returncode == 0 else ("killed", lines[0] if lines else told.strip()[-200:])
+
+
+def try_all(mutants: Sequence[Mutant], seconds: float, tell: Callable[[dict], None]) -> None:
+    """Each in turn, in a copy of the tree, so that this one is never changed."""
+    with TemporaryDirectory(prefix="plmkit-mutation-") as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, tree / name)
+        rooms = dict.fromkeys(mutant.room for mutant in mutants)
+        outcome, why = run_tests(tree, [*(test for room in rooms for test in ROOMS[room][1]), LOSSES], 10 * seconds)
+        if outcome != "survived":
+            raise SystemExit(f"The tests fail without a mutant, so they cannot judge one: {why}")
+        for mutant in mutants:
+            file = tree / mutant.file
+            code = file.read_text(encoding="utf-8")
+            other, begun = mutated(code, mutant), time.monotonic()
+            file.write_text(other, encoding="utf-8")
+            outcome, why = run_tests(tree, tests_for(mutant), seconds)
+            file.write_text(code, encoding="utf-8")
+            before, after = change(code, other)
+            tell({
+                **asdict(mutant), "before": before, "after": after, "outcome": outcome, "why": why,
+                "seconds": round(time.monotonic() - begun, 1),
+            })  # fmt: skip
+
+
+def found_before() -> Iterator[dict]:
+    lines = FOUND.read_text(encoding="utf-8").splitlines() if FOUND.is_file() else []
+    return map(json.loads, lines)
+
+
+def main() -> None:
+    asked = parse()
+    mutants = sample(asked.sample, asked.seed, asked.room or list(ROOMS))
+    known = {Mutant(**{name: told[name] for name in Mutant.__dataclass_fields__}).key: told for told in found_before()}
+    left = [
+        mutant
+        for mutant in mutants
+        if mutant.key not in known or (asked.retry and known[mutant.key]["outcome"] == "survived")
+    ]
+    print(f"{len(mutants)} mutants, {len(mutants) - len(left)} of them tried before.", flush=True)
+
+    def tell(told: dict) -> None:
+        with FOUND.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(told, ensure_ascii=False) + "\n")
+        known[Mutant(**{name: told[name] for name in Mutant.__dataclass_fields__}).key] = told
+        print(
+            f"{told['outcome']:9} {told['seconds']:6.1f} s  {told['file']}:{told['line']}  {told['after'][:90]}",
+            flush=True,
+        )
+
+    if left:
+        try_all(left, asked.timeout, tell)
+    write_report([known[mutant.key] for mutant in mutants], asked.sample, asked.seed)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation", description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", type=int, default=120, help="mutants, as many from each room [120]")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample [0]")
+    parser.add_argument("--room", action="append", choices=ROOMS, help="this room alone; may be repeated")
+    parser.add_argument("--retry", action="store_true", help="try those that survived before again")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the tests of one mutant [300]")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
