@@ -16,11 +16,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks.mutation_report import write_report
 
@@ -142,17 +144,18 @@ def change(before: str, after: str) -> tuple[str, str]:
         (n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
     )
     last = next((n for n, pair in enumerate(zip(old[::-1], new[::-1], strict=False)) if pair[0] != pair[1]), 0)
-    return tuple(" ".join(line.strip() for line in lines[first : len(lines) - last]) for lines in (old, new))  # type: ignore[return-value]
+    was, now = (" ".join(line.strip() for line in lines[first : len(lines) - last]) for lines in (old, new))
+    return was, now
 
 
 # --- trying them
 
 
-def tests_for(mutant: Mutant) -> list[str]:
-    """The file's own tests first: they fail soonest."""
+def stages_for(mutant: Mutant) -> list[tuple[str, ...]]:
+    """The file's own tests, which fail soonest, then all of its room's, then the recorded losses."""
     tests = ROOMS[mutant.room][1]
-    own = [f"{folder}/test_{Path(mutant.file).stem}.py" for folder in tests]
-    return [*(name for name in own if (ROOT / name).is_file()), *tests, LOSSES]
+    own = tuple(f"{folder}/test_{Path(mutant.file).stem}.py" for folder in tests)
+    return [*((name,) for name in own if (ROOT / name).is_file()), tests, (LOSSES,)]
 
 
 def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:
@@ -178,58 +181,67 @@ def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, st
     return ("survived", "") if ran.returncode == 0 else ("killed", lines[0] if lines else told.strip()[-200:])
 
 
-def try_all(mutants: Sequence[Mutant], seconds: float, tell: Callable[[dict], None]) -> None:
-    """Each in turn, in a copy of the tree, so that this one is never changed."""
+@contextmanager
+def copied_tree() -> Iterator[Path]:
+    """A copy to mutate, so that the tree itself is never changed."""
     with TemporaryDirectory(prefix="plmkit-mutation-") as folder:
         tree = Path(folder)
         for name in COPIED:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, tree / name)
-        rooms = dict.fromkeys(mutant.room for mutant in mutants)
-        outcome, why = run_tests(tree, [*(test for room in rooms for test in ROOMS[room][1]), LOSSES], 10 * seconds)
-        if outcome != "survived":
-            raise SystemExit(f"The tests fail without a mutant, so they cannot judge one: {why}")
-        for mutant in mutants:
-            file = tree / mutant.file
-            code = file.read_text(encoding="utf-8")
-            other, begun = mutated(code, mutant), time.monotonic()
-            file.write_text(other, encoding="utf-8")
-            outcome, why = run_tests(tree, tests_for(mutant), seconds)
-            file.write_text(code, encoding="utf-8")
-            before, after = change(code, other)
-            tell({
-                **asdict(mutant), "before": before, "after": after, "outcome": outcome, "why": why,
-                "seconds": round(time.monotonic() - begun, 1),
-            })  # fmt: skip
+        yield tree
 
 
-def found_before() -> Iterator[dict]:
+def check_tests(tree: Path, mutants: Sequence[Mutant], seconds: float) -> None:
+    """Tests that fail without a mutant cannot judge one."""
+    rooms = dict.fromkeys(mutant.room for mutant in mutants)
+    outcome, why = run_tests(tree, [*(test for room in rooms for test in ROOMS[room][1]), LOSSES], 10 * seconds)
+    if outcome != "survived":
+        raise SystemExit(f"The tests fail without a mutant, so they cannot judge one: {why}")
+
+
+def tried(tree: Path, mutant: Mutant, seconds: float) -> dict[str, Any]:
+    """What the tests say of it, and how its lines read."""
+    file, begun = tree / mutant.file, time.monotonic()
+    code = file.read_text(encoding="utf-8")
+    other = mutated(code, mutant)
+    file.write_text(other, encoding="utf-8")
+    outcome, why = "survived", ""
+    for tests in stages_for(mutant):
+        if outcome == "survived":
+            outcome, why = run_tests(tree, tests, seconds)
+    file.write_text(code, encoding="utf-8")
+    before, after = change(code, other)
+    told = {"before": before, "after": after, "outcome": outcome, "why": why}
+    return {**asdict(mutant), **told, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def found_before() -> dict[str, dict[str, Any]]:
+    """By mutant; of two lines for one, the later."""
     lines = FOUND.read_text(encoding="utf-8").splitlines() if FOUND.is_file() else []
-    return map(json.loads, lines)
+    names = [field.name for field in fields(Mutant)]
+    return {Mutant(**{name: told[name] for name in names}).key: told for told in map(json.loads, lines)}
 
 
 def main() -> None:
     asked = parse()
-    mutants = sample(asked.sample, asked.seed, asked.room or list(ROOMS))
-    known = {Mutant(**{name: told[name] for name in Mutant.__dataclass_fields__}).key: told for told in found_before()}
-    left = [
-        mutant
-        for mutant in mutants
-        if mutant.key not in known or (asked.retry and known[mutant.key]["outcome"] == "survived")
-    ]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that tests under way end too
+    mutants, known = sample(asked.sample, asked.seed, asked.room or list(ROOMS)), found_before()
+    if asked.retry:
+        known = {key: told for key, told in known.items() if told["outcome"] != "survived"}
+    left = [mutant for mutant in mutants if mutant.key not in known]
     print(f"{len(mutants)} mutants, {len(mutants) - len(left)} of them tried before.", flush=True)
-
-    def tell(told: dict) -> None:
-        with FOUND.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(told, ensure_ascii=False) + "\n")
-        known[Mutant(**{name: told[name] for name in Mutant.__dataclass_fields__}).key] = told
-        print(
-            f"{told['outcome']:9} {told['seconds']:6.1f} s  {told['file']}:{told['line']}  {told['after'][:90]}",
-            flush=True,
-        )
-
-    if left:
-        try_all(left, asked.timeout, tell)
+    with copied_tree() as tree:
+        if left and not asked.trust:
+            check_tests(tree, left, asked.timeout)
+        for mutant in left:
+            told = known[mutant.key] = tried(tree, mutant, asked.timeout)
+            with FOUND.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+            print(
+                f"{told['outcome']:8} {told['seconds']:6.1f} s  {mutant.file}:{mutant.line}  {told['after'][:90]}",
+                flush=True,
+            )
     write_report([known[mutant.key] for mutant in mutants], asked.sample, asked.seed)
 
 
@@ -239,7 +251,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample [0]")
     parser.add_argument("--room", action="append", choices=ROOMS, help="this room alone; may be repeated")
     parser.add_argument("--retry", action="store_true", help="try those that survived before again")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the tests of one mutant [300]")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without a mutant first")
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, help="seconds for each of the three runs of tests on a mutant [300]"
+    )
     return parser.parse_args()
 
 

@@ -62,12 +62,12 @@ def mutant(**changes) -> dict:
 
 
 def test_a_files_own_tests_are_tried_first_and_the_recorded_losses_last():
-    from benchmarks.mutation import Mutant, tests_for
+    from benchmarks.mutation import Mutant, stages_for
 
     made = Mutant(
         room="corruption", file="plmkit/corruption/span.py", source="", operator="", occurrence=0, line=1
     )  # fmt: skip
-    assert tests_for(made) == ["tests/corruption/test_span.py", "tests/corruption", "tests/golden"]
+    assert stages_for(made) == [("tests/corruption/test_span.py",), ("tests/corruption",), ("tests/golden",)]
 
 
 def test_the_lines_that_differ_are_told():
