@@ -13,16 +13,19 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import pytest
 
 from benchmarks.mutation_report import write_report
 
@@ -30,6 +33,13 @@ ROOT = Path(__file__).parent.parent
 FOUND = Path(__file__).with_name("mutation.jsonl")
 COPIED = ("plmkit", "tests", "pyproject.toml")
 LOSSES = "tests/golden"
+WARM = (
+    "torch",
+    "scipy.stats",
+    "sklearn.metrics",
+    "pyarrow",
+    "tokenizers",
+)  # imported once, before the tests are forked
 ROOMS = {  # what is mutated, and the tests that answer for it
     "corruption": ("plmkit/corruption", ("tests/corruption",)),
     "objectives": ("plmkit/objectives", ("tests/objectives",)),
@@ -159,26 +169,40 @@ def stages_for(mutant: Mutant) -> list[tuple[str, ...]]:
 
 
 def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:
-    """`killed`, `timeout` or `survived`, and the first line that says why."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }  # fmt: skip
-    options = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no")
-    ran = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+    """`killed`, `timeout` or `survived`, and the first line that says why.
+
+    In a fork: importing torch takes longer than most tests do.
+    """
+    said = tree / "said.txt"
+    ran = get_context("fork").Process(target=in_tree, args=(tree, tests, said))
+    ran.start()
     try:
-        told, _ = ran.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return "timeout", f"after {seconds:.0f} s"
+        ran.join(seconds)
+        if ran.is_alive():
+            return "timeout", f"after {seconds:.0f} s"
     finally:
-        if ran.poll() is None:
+        if ran.is_alive():
             os.killpg(ran.pid, signal.SIGKILL)
-            ran.wait()
-    lines = [line for line in told.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return ("survived", "") if ran.returncode == 0 else ("killed", lines[0] if lines else told.strip()[-200:])
+            ran.join()
+    if ran.exitcode == 0:
+        return "survived", ""
+    told = said.read_text(encoding="utf-8")
+    return "killed", next((line for line in told.splitlines() if line.startswith(("FAILED", "ERROR"))), told[-200:])
+
+
+def in_tree(tree: Path, tests: Sequence[str], said: Path) -> None:
+    """The tests of a tree, in a process of their own: nothing of plmkit has been imported before."""
+    os.setsid()
+    os.chdir(tree)
+    for number in (1, 2):
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    sys.path[:] = [str(tree), *(path for path in sys.path if Path(path).resolve() != ROOT)]
+    os.environ["PYTHONPATH"] = str(tree)
+    sys.dont_write_bytecode = True  # two mutants of one size and second would share it
+    options = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+    code = pytest.main([*options, *tests])
+    sys.stdout.flush()
+    os._exit(code)
 
 
 @contextmanager
@@ -226,6 +250,9 @@ def found_before() -> dict[str, dict[str, Any]]:
 def main() -> None:
     asked = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that tests under way end too
+    os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    for name in WARM:
+        import_module(name)
     mutants, known = sample(asked.sample, asked.seed, asked.room or list(ROOMS)), found_before()
     if asked.retry:
         known = {key: told for key, told in known.items() if told["outcome"] != "survived"}
