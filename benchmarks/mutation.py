@@ -43,8 +43,8 @@ WARM = (
 ROOMS = {  # what is mutated, and the tests that answer for it
     "corruption": ("plmkit/corruption", ("tests/corruption",)),
     "objectives": ("plmkit/objectives", ("tests/objectives",)),
-    "tasks": ("plmkit/tasks", ("tests/tasks",)),
-    "generation": ("plmkit/generation", ("tests/generation",)),
+    "tasks": ("plmkit/tasks", ("tests/tasks", "tests/surface/test_bad_input.py")),
+    "generation": ("plmkit/generation", ("tests/generation", "tests/surface/test_generating.py")),
     "schedule": ("plmkit/schedules/schedule.py", ("tests/schedules",)),
 }
 ALIKE = (  # an operator is replaced by one that takes the same things: others die of a TypeError, whatever is tested
@@ -164,8 +164,8 @@ def change(before: str, after: str) -> tuple[str, str]:
 def stages_for(mutant: Mutant) -> list[tuple[str, ...]]:
     """The file's own tests, which fail soonest, then all of its room's, then the recorded losses."""
     tests = ROOMS[mutant.room][1]
-    own = tuple(f"{folder}/test_{Path(mutant.file).stem}.py" for folder in tests)
-    return [*((name,) for name in own if (ROOT / name).is_file()), tests, (LOSSES,)]
+    own = f"{tests[0]}/test_{Path(mutant.file).stem}.py"
+    return [*([(own,)] if (ROOT / own).is_file() else []), tests, (LOSSES,)]
 
 
 def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:

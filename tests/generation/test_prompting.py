@@ -7,7 +7,6 @@ import pytest
 from toy import toy, written_shares
 
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.answers import bleu, exact, f1, rouge_l
 from plmkit.generation.likelihood import token_logs
 from plmkit.generation.prompting import Prompting, ask
 from plmkit.generation.shots import KINDS, Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
@@ -201,6 +200,33 @@ def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_
         ask(toy(longest=10), task, None, Prompting())
 
 
+@pytest.mark.parametrize("shots", [0, 1, 2, 3])
+def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_context(tmp_path, shots):
+    rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(4)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    prompt = ask(toy(), task, task, Prompting(shots=shots)).prompt
+    encode = toy().tokenizer.encode_plain
+    needed = len(encode(prompt)) + max(len(encode(" odd")), len(encode(" even"))) + 1
+    assert ask(toy(longest=needed), task, task, Prompting(shots=shots)).shots == shots
+    if shots:
+        assert ask(toy(longest=needed - 1), task, task, Prompting(shots=shots)).shots == shots - 1
+    else:
+        with pytest.raises(InputError, match=f"a row with its answer has {needed - 1} tokens"):
+            ask(toy(longest=needed - 1), task, task, Prompting())
+
+
+def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
+    rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    assert len(ask(toy(), task, None, Prompting(shots=3)).said) == 1
+    assert len(ask(toy(), task, task, Prompting(shots=4)).said) == 4  # shown from another file, all are asked
+    assert len(ask(toy(), task, None, Prompting(limit=1)).said) == 1
+    with pytest.raises(SettingError, match=r"4 demonstrations .* has 4 rows, of which one at least is to be asked"):
+        ask(toy(), task, None, Prompting(shots=4))
+    with pytest.raises(SettingError, match=r"5 demonstrations are asked for, but .* has 4 rows\.$"):
+        ask(toy(), task, task, Prompting(shots=5))
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -274,13 +300,3 @@ def test_a_translation_needs_two_columns(tmp_path):
 def test_labels_get_words(tmp_path):
     task = read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": 0}]), None, read_labels("0=bad,1=good"))
     assert task.rows[0]["label"] == "bad"
-
-
-def test_measures_of_answers():
-    assert exact(["The cat!", "dog"], ["cat", "a bird"]) == 0.5
-    assert f1(["a red cat"], ["red dog"]) == pytest.approx(0.5)
-    assert f1(["我的狗"], ["我的猫"]) == pytest.approx(2 / 3)
-    assert rouge_l(["the cat sat down"], ["the dog sat down"]) == pytest.approx(0.75)
-    assert bleu(["the cat sat on the mat"], ["the cat sat on the mat"]) == pytest.approx(1.0)
-    assert bleu(["dog"], ["cat"]) == 0.0
-    assert 0 < bleu(["the cat sat"], ["the cat sat on the mat"]) < 0.5  # too short
