@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from toy import toy
+from toy import toy, written_shares
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.answers import bleu, exact, f1, rouge_l
 from plmkit.generation.author import Author
 from plmkit.generation.kinds import KINDS
 from plmkit.generation.likelihood import token_logs
@@ -89,6 +88,13 @@ def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
     means = [logs[len(prompt) - 1 :].mean() for logs in token_logs(author, rows)]
     assert found.said == [choices[int(np.argmax(means))]]
     assert found.scores == {"accuracy": float(found.said == ["the moon"])}
+
+
+def test_a_longer_answer_of_likelier_tokens_is_chosen_over_a_shorter_one_that_is_likelier_as_a_whole(tmp_path):
+    author = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
+    file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
+    found = ask(author, read_task(file, None, {}), None, Prompting(template="{question}{answer}"))
+    assert (found.prompt, found.said, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
 
 
 def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
@@ -254,6 +260,33 @@ def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_
     assert 0 < found.shots < 8
     with pytest.raises(InputError, match="tokens, but this model reads 10 at most"):
         ask(toy(longest=10), task, None, Prompting())
+
+
+@pytest.mark.parametrize("shots", [0, 1, 2, 3])
+def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_context(tmp_path, shots):
+    rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(4)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    prompt = ask(toy(), task, task, Prompting(shots=shots)).prompt
+    encode = toy().tokenizer.encode_plain
+    needed = len(encode(prompt)) + max(len(encode(" odd")), len(encode(" even"))) + 1
+    assert ask(toy(longest=needed), task, task, Prompting(shots=shots)).shots == shots
+    if shots:
+        assert ask(toy(longest=needed - 1), task, task, Prompting(shots=shots)).shots == shots - 1
+    else:
+        with pytest.raises(InputError, match=f"a row with its answer has {needed - 1} tokens"):
+            ask(toy(longest=needed - 1), task, task, Prompting())
+
+
+def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
+    rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    assert len(ask(toy(), task, None, Prompting(shots=3)).said) == 1
+    assert len(ask(toy(), task, task, Prompting(shots=4)).said) == 4  # shown from another file, all are asked
+    assert len(ask(toy(), task, None, Prompting(limit=1)).said) == 1
+    with pytest.raises(SettingError, match=r"4 demonstrations .* has 4 rows, of which one at least is to be asked"):
+        ask(toy(), task, None, Prompting(shots=4))
+    with pytest.raises(SettingError, match=r"5 demonstrations are asked for, but .* has 4 rows\.$"):
+        ask(toy(), task, task, Prompting(shots=5))
 
 
 @pytest.mark.parametrize(
@@ -423,13 +456,3 @@ def test_odd_answers_and_choices_are_sentences(tmp_path):
 def test_labels_get_words(tmp_path):
     task = read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": 0}]), None, read_labels("0=bad,1=good"))
     assert task.rows[0]["label"] == "bad"
-
-
-def test_measures_of_answers():
-    assert exact(["The cat!", "dog"], ["cat", "a bird"]) == 0.5
-    assert f1(["a red cat"], ["red dog"]) == pytest.approx(0.5)
-    assert f1(["我的狗"], ["我的猫"]) == pytest.approx(2 / 3)
-    assert rouge_l(["the cat sat down"], ["the dog sat down"]) == pytest.approx(0.75)
-    assert bleu(["the cat sat on the mat"], ["the cat sat on the mat"]) == pytest.approx(1.0)
-    assert bleu(["dog"], ["cat"]) == 0.0
-    assert 0 < bleu(["the cat sat"], ["the cat sat on the mat"]) < 0.5  # too short

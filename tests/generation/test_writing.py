@@ -40,6 +40,28 @@ def test_what_cannot_be_or_would_change_nothing_is_refused(asked, said):
         Writing(**asked)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tokens": 1, "n": 1, "top_k": 1},
+        {"top_p": 1.0},
+        {"top_p": 1e-9},
+        {"temperature": 0},
+        {"temperature": 1e-6, "n": 2},
+        {"beams": 1},
+        {"beams": 2, "n": 2},
+        {"beams": 2, "length_penalty": 0.0},
+    ],
+)
+def test_the_least_and_the_most_that_can_be_are_taken(asked):
+    writing = Writing(**asked)
+    assert all(getattr(writing, name) == value for name, value in asked.items())
+
+
+def test_a_hundred_tokens_of_one_text_are_written_where_nothing_is_said():
+    assert (Writing().tokens, Writing().n, Writing().seed, Writing().greedy) == (100, 1, 0, False)
+
+
 def test_what_is_not_told_is_drawn_at_a_mild_temperature_from_the_likeliest():
     assert (Writing().heat, Writing().share) == (0.8, 0.95)
     assert (Writing(temperature=0.8).heat, Writing(temperature=0.8).share) == (0.8, 0.95)  # as if not told

@@ -1,10 +1,11 @@
-"""A left-to-right model whose every choice depends on all that it has read, with a cache that keeps only a sum."""
+"""Two left-to-right models: one whose choices depend on all that it has read, one whose shares are written down."""
 
 import torch
 from torch import Tensor, nn
 
 from plmkit.generation.author import Author, author_of
 from plmkit.tokenizers.byte_bpe import ByteBPE
+from plmkit.tokenizers.counted import Characters
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -54,6 +55,52 @@ def toy(kind: str = "bytes", longest: int | None = None) -> Author:
     made = tokenizer(kind)
     model = Toy(len(made.vocabulary)).eval()
     return author_of(model, model.head, made, longest, torch.device("cpu"))
+
+
+END = "."  # in written shares: the text ends here
+
+
+class SharesCache:
+    """What each row has read."""
+
+    def __init__(self, rows: int) -> None:
+        self.read: list[tuple[int, ...]] = [()] * rows
+
+    @property
+    def length(self) -> int:
+        return len(self.read[0])
+
+    def pick(self, rows: Tensor) -> None:
+        self.read = [self.read[row] for row in rows.tolist()]
+
+
+class Shares(nn.Module):
+    """What follows a text is written down, `{"a": {"b": 0.7, END: 0.3}}`; other characters have no chance."""
+
+    def __init__(self, tokenizer: Tokenizer, shares: dict[str, dict[str, float]]) -> None:
+        super().__init__()
+        self.tokenizer, self.shares = tokenizer, shares
+
+    def begin(self, rows: int, longest: int) -> SharesCache:
+        return SharesCache(rows)
+
+    def extend(self, tokens: Tensor, cache: SharesCache) -> Tensor:
+        found = torch.zeros(*tokens.shape, len(self.tokenizer.vocabulary))
+        for row, new in enumerate(tokens.tolist()):
+            for place, token in enumerate(new):
+                cache.read[row] += (token,)
+                for follower, share in self.shares.get(self.tokenizer.decode(cache.read[row]), {}).items():
+                    found[row, place, self.number(follower)] = share
+        return found.log()
+
+    def number(self, character: str) -> int:
+        return self.tokenizer.vocabulary.end if character == END else self.tokenizer.encode(character)[0]
+
+
+def written_shares(shares: dict[str, dict[str, float]]) -> Author:
+    """An author that follows them; every character is a token."""
+    made = Characters().train(["".join(shares) + "".join(c for row in shares.values() for c in row if c != END)])
+    return author_of(Shares(made, shares), nn.Identity(), made, None, torch.device("cpu"))
 
 
 @torch.inference_mode()

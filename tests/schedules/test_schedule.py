@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from plmkit.errors import SettingError
-from plmkit.schedules.optimizers import AdamW
+from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import SHAPES, Schedule, constant, cosine, linear_after_warmup, linear_product
 
 
@@ -36,6 +36,12 @@ def test_xlnets_rate_peaks_where_the_warm_up_ends_and_falls_to_a_thousandth():
     assert linear_after_warmup(1.0, 0.1) == 0.001
 
 
+def test_robertas_rate_peaks_where_the_warm_up_ends_and_falls_to_nothing():
+    factor = schedule(shape="linear_to_zero").factor
+    rates = [factor(step / 100) for step in (0, 5, 10, 55, 91, 100)]
+    assert rates == pytest.approx([0, 0.5, 1.0, 0.5, 0.1, 0], abs=1e-15)
+
+
 @pytest.mark.parametrize("warm", [0.002, 0.1, 0.5])
 def test_gpts_warmup_linear_is_electras_formula(warm):
     for step in range(1001):
@@ -47,6 +53,15 @@ def test_a_cosine_falls_from_the_peak_to_nothing():
     rates = [cosine(done, 0.2) for done in (0.1, 0.2, 0.6, 1.0)]
     assert rates == pytest.approx([0.5, 1.0, 0.5, 0.0], abs=1e-15)
     assert cosine(0.4, 0.2) == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+
+
+def test_gpt3s_rate_falls_to_a_tenth_at_260_of_300_parts_and_stays_there():
+    factor = schedule(shape="cosine_to_tenth", warmup=0.2).factor
+    middle = (0.2 + 260 / 300) / 2
+    rates = [factor(done) for done in (0.1, 0.2, middle, 260 / 300, 0.9, 1.0)]
+    assert rates == pytest.approx([0.5, 1.0, 0.55, 0.1, 0.1, 0.1], abs=1e-12)
+    quarter = 0.2 + (260 / 300 - 0.2) / 4
+    assert factor(quarter) == pytest.approx(0.1 + 0.45 * (1 + math.cos(math.pi / 4)), abs=1e-12)
 
 
 def test_a_constant_rate_stays_at_its_peak():
@@ -88,6 +103,10 @@ def test_lengths_take_turns_by_progress():
         ({"lengths": ((0.0, 128), (1.0, 512))}, "schedule.lengths must rise to 1.0"),
         ({"lengths": ((1.0, 4),)}, "schedule.lengths: rows have at least 5 tokens; found ((1.0, 4),)."),
         ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 lies from 0 to below 1; found 1.0."),
+        ({"optimizer": AdamW(beta2=1.0)}, "schedule.optimizer.beta2 lies from 0 to below 1; found 1.0."),
+        ({"optimizer": Momentum(momentum=1.0)}, "schedule.optimizer.momentum lies from 0 to below 1; found 1.0."),
+        ({"optimizer": AdamW(epsilon=math.inf)}, "schedule.optimizer.epsilon lies from 0 to below inf; found inf."),
+        ({"optimizer": AdamW(decay=math.nan)}, "schedule.optimizer.decay lies from 0 to below inf; found nan."),
         ({"optimizer": AdamW(decay=-1.0)}, "schedule.optimizer.decay lies from 0 to below inf; found -1.0."),
     ],
 )
@@ -95,6 +114,27 @@ def test_a_schedule_that_cannot_be_is_refused(changes, says):
     with pytest.raises(SettingError) as refusal:
         schedule(**changes)
     assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": 1, "batch": 1, "rate": 1e-9},
+        {"warmup": 0.999},
+        {"clip": 0.0},
+        {"lengths": ((0.001, 5), (1.0, 5))},
+        {"optimizer": AdamW(beta1=0.0, beta2=0.999999, epsilon=0.0, decay=2.0)},
+        {"optimizer": Momentum(momentum=0.0)},
+    ],
+)
+def test_the_smallest_and_largest_that_can_be_are_taken(changes):
+    made = schedule(**changes)
+    assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+def test_what_is_not_said_is_as_berts():
+    made = schedule()
+    assert (made.shape, made.clip, made.optimizer) == ("linear_over_all", 1.0, AdamW())
 
 
 def test_a_schedule_is_checked_when_it_is_changed_too():

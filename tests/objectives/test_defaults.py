@@ -1,0 +1,41 @@
+"""Weights and sizes of the objectives where nothing is said, and how far they may go."""
+
+import pytest
+
+from plmkit.errors import SettingError
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.recipe import OBJECTIVES
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES, ids=lambda kind: kind.__name__)
+def test_a_loss_counts_once_but_for_electras_fifty_times(kind):
+    assert kind().weight == (50 if kind is ReplacedToken else 1)
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES, ids=lambda kind: kind.__name__)
+def test_a_paper_begins_its_tables_at_random(kind):
+    assert not getattr(kind(), "frequency_bias", False) and not getattr(kind(), "near_vectors", False)
+
+
+def test_sizes_are_the_papers():
+    assert (SpanBoundary().positions, SpanBoundary().position_width) == (15, 200)
+    assert AuxiliaryLM().ahead == 0.5
+
+
+@pytest.mark.parametrize("name", ["positions", "position_width"])
+def test_a_span_has_a_position_at_least(name):
+    assert getattr(SpanBoundary(**{name: 1}), name) == 1
+    with pytest.raises(SettingError, match=rf"^objectives\.{name} must be 1 or more; found 0\.$"):
+        SpanBoundary(**{name: 0})
+
+
+def test_a_learnt_weight_begins_anywhere_above_0():
+    assert LearnedWeight(objective=MaskedLM(weight=1e-9)).objective.weight == 1e-9
+    with pytest.raises(
+        SettingError, match=r"^objectives\.masked_lm\.weight is where the learnt weight begins: above 0"
+    ):
+        LearnedWeight(objective=MaskedLM(weight=0.0))

@@ -1,0 +1,36 @@
+"""A training file whose rows all have one label teaches nothing, but for choices, which differ from row to row."""
+
+import json
+
+import pytest
+
+from plmkit.errors import InputError
+from plmkit.run import Machine
+from plmkit.tasks.finetune import Order, read_files
+from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.settings import TaskSettings
+
+
+def order(tmp_path, kind: str, rows: list[dict]) -> Order:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Order(
+        model=tmp_path, kind=find_kind(kind), train=path, dev=None, test=None, out=tmp_path / "out",
+        task=TaskSettings(), machine=Machine(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "said"),
+    [("classify", "good", "two classes; .* label 'good'"), ("regress", 2.5, "two different numbers; .* label '2.5'")],
+)
+def test_one_label_is_refused_before_anything_is_trained(tmp_path, kind, label, said):
+    rows = [{"text": f"number {n}", "label": label} for n in range(3)]
+    with pytest.raises(InputError, match=f"Training needs at least {said}"):
+        read_files(order(tmp_path, kind, rows))
+
+
+def test_the_same_choice_may_be_right_in_every_row(tmp_path):
+    rows = [{"question": f"number {n}?", "choices": ["yes", "no"], "label": "yes"} for n in range(3)]
+    train, dev, test = read_files(order(tmp_path, "choose", rows))
+    assert ([row.label for row in train], dev, test) == (["yes"] * 3, [], [])
