@@ -3,12 +3,14 @@
 import random
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from plmkit import cli
 from plmkit.catalogue import CATALOGUE
+from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.recipe import OBJECTIVES
 
 ROOT = Path(__file__).parent.parent
@@ -56,6 +58,23 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         rows = "".join(f"{line}\t{'good' if 'fine' in line else 'bad'}\n" for line in rng.sample(text, 24))
         (tmp_path / name).write_text(f"text\tlabel\n{rows}", encoding="utf-8")
+    tables = {
+        "reviews.csv": "review,sentiment\n",
+        "shop.csv": "编号,评论,标签\n",
+        "plain.tsv": "",
+        "notes.csv": "body\n",
+    }
+    for name, header in tables.items():
+        rows = []
+        for number, line in enumerate(rng.sample(text, 40)):
+            label = "good" if number % 3 else "bad"
+            cells = {"reviews.csv": [line, label], "shop.csv": [str(number), line, label], "plain.tsv": [label, line]}
+            rows.append(("\t" if name.endswith("tsv") else ",").join(cells.get(name, [f"{line} {line}"])) + "\n")
+        (tmp_path / name).write_text(header + "".join(rows), encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("\n".join(f"{a} {b}" for a, b in pairwise(text)) + "\n", encoding="utf-8")
+    letters = sorted({letter for line in text for letter in line if letter != " "})
+    pieces = [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
