@@ -1,6 +1,7 @@
 """`plm generate` and `plm score`: texts on stdout, notes on stderr, mistakes in a few lines."""
 
 import math
+import sys
 
 import pytest
 
@@ -171,6 +172,16 @@ def test_what_cannot_be_is_refused_in_a_sentence(plm, decoder, asked, said):
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert len(ran.err.splitlines()) <= 3
+
+
+def test_a_full_device_is_told(plm, decoder, monkeypatch):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        ran = plm("generate", decoder, "the cat", "--tokens", 2)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "plm: The output cannot be written: No space left on device. Free some space, or send it elsewhere.\n"
+    )
 
 
 @pytest.mark.parametrize(
