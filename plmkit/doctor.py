@@ -104,7 +104,7 @@ def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | Non
     found: dict[str, Any] = dict(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
-        sources={name: round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
+        sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},

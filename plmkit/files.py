@@ -50,7 +50,8 @@ def put_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    write_text(path, text.encode("utf-8", "backslashreplace").decode())  # names that are no UTF-8, as JSON escapes
 
 
 def read_json(path: Path, of: str = "settings") -> dict[str, Any]:

@@ -152,12 +152,11 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
     }
     if len(found.sources) > 1:
         rows["mix by tokens"] = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
-    table = Table.grid(padding=(0, 2))
+    width = max(map(len, rows))
     for name, value in rows.items():
-        table.add_row(Text(name, style="bold"), Text(value, overflow="fold"))
-    tell(table)
+        beside(name.ljust(width + 1), value, "bold", "")
     for warning in found.warnings:
-        marked("!", warning, "yellow")
+        beside("!", warning, "yellow", "yellow")
     for number, (stage, (seen, whole), hidden) in enumerate(
         zip(found.stages, found.preview, found.hidden, strict=True), start=1
     ):
@@ -172,11 +171,11 @@ def tell(content: Any) -> None:
     console.print(content, soft_wrap=not console.is_terminal)
 
 
-def marked(mark: str, text: str, style: str) -> None:
-    """A paragraph behind its mark."""
-    table = Table.grid(padding=(0, 1))
-    table.add_row(Text(mark, style=style), Text(text, style=style, overflow="fold"))
-    tell(table if console.is_terminal else Text(f"{mark} {text}"))
+def beside(name: str, text: str, name_style: str, style: str) -> None:
+    """A name, and a paragraph that stays to the right of it; in a pipe, one line."""
+    row = Table.grid(padding=(0, 1))
+    row.add_row(Text(name, style=name_style), Text(text, style=style, overflow="fold"))
+    tell(row if console.is_terminal else Text(f"{name} {text}"))
 
 
 def bad_files(problems: dict[str, str]) -> None:
@@ -184,14 +183,13 @@ def bad_files(problems: dict[str, str]) -> None:
     if not problems:
         return
     one = len(problems) == 1
-    marked(
-        "!",
+    told = (
         f"{several(len(problems), 'file')} cannot be read, and pretraining refuses the corpus as long as "
-        f"{'it is' if one else 'they are'} in it. What follows is about the others.",
-        "red",
+        f"{'it is' if one else 'they are'} in it. What follows is about the others."
     )
+    beside("!", told, "red", "red")
     for problem in problems.values():
-        marked("-", problem, "red")
+        beside("-", problem, "red", "red")
     console.print()
 
 

@@ -1,3 +1,5 @@
+import json
+import os
 import random
 
 import numpy as np
@@ -369,3 +371,23 @@ def test_each_stage_of_a_recipe_is_shown_on_the_same_row(plm, tmp_path):
         "example 3 in stage 3 of 3 (67–100% of the run, by entity), as the model sees it",
     ):
         assert title in said
+
+
+def test_files_whose_names_are_no_utf_8_are_read_and_named(plm, tmp_path, tiny_settings):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, content in {b"caf\xe9.txt": TEXT, b"empty\xe9.txt": "", b"z\xe9.txt": "a \0"}.items():
+        with open(os.path.join(os.fsencode(folder), name), "w", encoding="utf-8") as file:
+            file.write(content)
+    good = folder / os.fsdecode(b"caf\xe9.txt")
+    ran = plm("doctor", folder, "--json")
+    assert ran.code == 2
+    assert ran.json["longest_line_at"] == f"{folder}/caf\\xe9.txt, line 1"
+    assert list(ran.json["bad_files"]) == [f"{folder}/z\\xe9.txt"]
+    assert "empty\\xe9.txt has no text: skipped." in ran.err
+    assert list(plm("doctor", good, "--json").json["sources"]) == [f"{folder}/caf\\xe9.txt"]
+    assert f"characters ({folder}/caf\\xe9.txt, line 1)" in plm("doctor", good).out
+    command = ("pretrain", "bert-tiny", good, "--out", tmp_path / "out", "--steps", 1, *tiny_settings)
+    assert plm(*command).code == 0
+    assert json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))["corpora"] == [str(good)]
+    assert "holds a finished run" in plm(*command).err

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from plmkit.data.reading.files import File
+from plmkit.errors import printable
 
 ONE_AND_MANY = {  # what is said of one file, and of several
     "blank-lines": ("", ""),  # as documented, so nothing needs saying
@@ -38,7 +39,7 @@ class Remarks:
 
     def add(self, kind: str, file: File) -> None:
         """Remember that a remark holds for a file; `column NAME` is a kind, too, and may go on with advice."""
-        self.files.setdefault(kind, []).append(file.path.name)
+        self.files.setdefault(kind, []).append(printable(file.path.name))
 
     def notes(self) -> tuple[str, ...]:
         """The remarks as sentences."""
