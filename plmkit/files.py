@@ -50,8 +50,7 @@ def put_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    write_text(path, text.encode("utf-8", "backslashreplace").decode())  # names that are no UTF-8, as JSON escapes
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
 
 
 def read_json(path: Path, of: str = "settings") -> dict[str, Any]:

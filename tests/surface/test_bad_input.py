@@ -279,28 +279,56 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
 
 
 @pytest.mark.parametrize(
-    "setting",
+    ("setting", "says"),
     [
-        "schedule.rate=-1", "schedule.batch=0", "corruption.rate=1.5", "run.checkpoint_steps=0", "tokenizer.size=3",
-        "schedule.warmup=2", "schedule.shape=square", "run.device=cud", "run.dtype=float8", "run.layout=lines",
-        "schedule.lengths=[[1.0, 4096]]",
+        ("schedule.rate=-1", "schedule.rate must be above 0; found -1.0."),
+        ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
+        ("corruption.rate=1.5", "corruption.rate is the share of tokens to hide, above 0 and below 1; found 1.5."),
+        ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
+        ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone are 5. Choose more: 8000 suits a "),
+        ("schedule.warmup=2", "schedule.warmup is a share of the run, from 0 to below 1; found 2.0."),
+        ("schedule.shape=square", "There is no schedule shape 'square'; there are linear_over_all, linear_product, "),
+        ("run.device=cud", "run.device=cud is not on this machine; take auto, or cpu"),
+        ("run.dtype=float8", "run.dtype takes auto, float32 or bfloat16; found 'float8'."),
+        ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
+        (
+            "schedule.lengths=[[1.0, 4096]]",
+            "bert-tiny: schedule.lengths asks for rows of 4096 tokens, but architecture.longest is 512. Change one",
+        ),
     ],
-)  # fmt: skip
-def test_a_setting_that_cannot_be(setting, refused, here):
-    refused(*train(here, "--set", setting))
+)
+def test_a_setting_that_cannot_be(setting, says, refused, here):
+    assert refused(*train(here, "--set", setting)).startswith(f"plm: {says}")
 
 
 @pytest.mark.parametrize(
-    "setting",
-    ["architecture.heads=3", "architecture.activation=swish", "architecture.width=0", "architecture.layers=-1"],
+    ("setting", "says"),
+    [
+        (
+            "architecture.heads=3",
+            "architecture.width=128 cannot be shared out to architecture.heads=3: choose a width that is a multiple",
+        ),
+        ("architecture.activation=swish", "There is no architecture.activation 'swish'; there are gelu, gelu_tanh, "),
+        ("architecture.width=0", "architecture.width must be 1 or more; found 0."),
+        ("architecture.layers=-1", "architecture.layers must be 1 or more; found -1."),
+    ],
 )
-def test_a_shape_that_no_network_has(setting, refused, here):
-    refused(*train(here, "--set", setting))
+def test_a_shape_that_no_network_has(setting, says, refused, here):
+    assert refused(*train(here, "--set", setting)).startswith(f"plm: {says}")
 
 
-@pytest.mark.parametrize("setting", ["task.pooling=last", "run.device=cud", "task.length=4096", "task.batch=0"])
-def test_a_setting_of_fine_tuning_that_cannot_be(setting, refused, here, pretrained):
-    refused(*tune(pretrained, here, "--set", setting))
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("task.pooling=last", "task.pooling takes first, mean, max, concat; found 'last'."),
+        ("run.device=cud", "run.device=cud is not on this machine; take auto, or cpu"),
+        ("task.length=4096", "task.length=4096, but {model} reads 64 tokens at most."),
+        ("task.batch=0", "task.batch must be a finite number above 0; found 0."),
+    ],
+)
+def test_a_setting_of_fine_tuning_that_cannot_be(setting, says, refused, here, pretrained):
+    said = refused(*tune(pretrained, here, "--set", setting))
+    assert said.startswith(f"plm: {says.format(model=pretrained)}")
 
 
 def test_a_setting_without_a_value(refused, here):
@@ -349,7 +377,12 @@ def test_an_out_folder_that_is_a_file(verb, refused, here, pretrained):
         "finetune": tune(pretrained, here),
         "export": ("export", pretrained, here / "out"),
     }
-    refused(*commands[verb])
+    said = {
+        "pretrain": f"plm: --out {here / 'out'} is a file. Name a folder for the run.\n",
+        "finetune": f"plm: --out {here / 'out'} is a file. Name a folder for the run.\n",
+        "export": f"plm: {here / 'out'} is a file and is left as it is. Name a new folder to write to.\n",
+    }
+    assert refused(*commands[verb]) == said[verb]
 
 
 def test_an_out_folder_that_is_the_model_itself(refused, here, pretrained):
@@ -451,7 +484,8 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
 
 def test_weights_of_another_model(refused, here, copy, pretrained):
     shutil.copy(pretrained / "model.safetensors", copy / "model.safetensors")
-    refused("predict", copy, here / "train.tsv")
+    said = refused("predict", copy, here / "train.tsv")
+    assert said.startswith(f"plm: {copy / 'model.safetensors'} is damaged: its checksum is not the one in run.json.\n")
 
 
 def test_weights_that_are_missing(refused, here, copy):
@@ -526,7 +560,8 @@ def test_a_corpus_that_is_a_table_without_a_text_column(refused, here):
 
 
 def test_a_pattern_that_matches_nothing(refused, here):
-    refused("doctor", str(here / "*.parquet"))
+    pattern = here / "*.parquet"
+    assert refused("doctor", str(pattern)) == f"plm: No file matches '{pattern}'.\n"
 
 
 def test_an_empty_folder(refused, here):
