@@ -11,9 +11,10 @@ from plmkit import arguments
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
+from plmkit.interop.families import ernie
 from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
-from plmkit.interop.pooling import MEAN, Pooling, read_pooling
+from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.manifest import check
 from plmkit.model import Model
@@ -148,6 +149,7 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
             folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
             tuning=recipe.tuning,
             objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
+            pooling=own_pooling(recipe.architecture, weights),
         )  # fmt: skip
     task = Task(
         kind=KINDS[about["task_kind"]],
@@ -160,6 +162,14 @@ def from_run(folder: Path, about: dict[str, Any]) -> Parts:
         folder=folder, architecture=from_json(about["architecture"], kinds), tokenizer=tokenizer, weights=weights,
         tuning=from_json(about.get("tuning"), kinds) or Tuning(), task=task,
     )  # fmt: skip
+
+
+def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
+    """How a model of ours makes a sentence's vector: ERNIE by its pooler (PaddlePaddle/ERNIE), others by the mean."""
+    if not ernie.writes(architecture) or not architecture.pooler:
+        return MEAN
+    weight, bias = weights["model.pooler.weight"], weights["model.pooler.bias"]
+    return Pooling(modes=("cls",), steps=(Dense(weight=weight, bias=bias, activation=TANH),))
 
 
 def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:

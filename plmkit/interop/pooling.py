@@ -26,9 +26,10 @@ MODES = {  # ours, which are today's names, and the switches that older folders 
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+TANH = "torch.nn.modules.activation.Tanh"
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "torch.nn.modules.linear.Identity": lambda vectors: vectors,
-    "torch.nn.modules.activation.Tanh": torch.tanh,
+    TANH: torch.tanh,
     "torch.nn.modules.activation.ReLU": F.relu,
     "torch.nn.modules.activation.GELU": F.gelu,
 }
@@ -167,7 +168,7 @@ def modes_in(folder: Path) -> tuple[str, ...]:
 def dense_in(folder: Path) -> Dense | None:
     """The layer, if it is one of those that can be computed; its weights are never unpickled."""
     settings = read_json(folder / CONFIG)
-    activation = settings.get("activation_function", "torch.nn.modules.activation.Tanh")
+    activation = settings.get("activation_function", TANH)
     elsewhere = any(
         settings.get(f"module_{end}_name") not in (None, "sentence_embedding") for end in ("input", "output")
     )

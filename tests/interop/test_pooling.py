@@ -114,6 +114,26 @@ def test_an_exported_folder_gives_them_our_vectors(which, request, plm, tmp_path
     assert [name for name, on in settings.items() if on is True] == ["pooling_mode_mean_tokens"]
 
 
+def test_the_vector_of_a_sentence_is_ernies_pooler_of_its_first_token(plm, mixed_corpus, tmp_path):
+    """As PaddlePaddle/ERNIE's encoder gives it, in an export too."""
+    small = (
+        "schedule.lengths=[[1.0, 32]]", "corruption.shares=[[1.0, 0.0, 0.0]]", "architecture.longest=64",
+        "architecture.layers=1", "architecture.heads=2", "architecture.width=16", "architecture.inner=32",
+        "tokenizer.size=300", "run.threads=1",
+    )  # fmt: skip
+    sets = [part for setting in small for part in ("--set", setting)]
+    ran = plm("pretrain", "ernie-mini", mixed_corpus, "--out", tmp_path / "run", "--steps", 2, *sets)
+    assert ran.code == 0, ran.err
+    model = plmkit.load(tmp_path / "run", device="cpu")
+    found = model.embed(TEXTS[0])
+    first = model.states(model.rows([TEXTS[0]]))[0].hidden[0, 0]
+    pooler = {name: weight.detach() for name, weight in model.network.model.pooler.named_parameters()}
+    expected = torch.tanh(pooler["weight"] @ first + pooler["bias"])
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
+    assert plm("export", tmp_path / "run", tmp_path / "out").code == 0
+    close(encode(tmp_path / "out"), model.embed(TEXTS))
+
+
 # Refusals
 
 
