@@ -120,6 +120,13 @@ def test_rows_that_are_left_keep_their_text():
     assert np.array_equal(ReusedText().fill(plan.only(kept), np.arange(3), vocabulary).tokens, rows.tokens[kept])
 
 
+def test_the_tokens_of_a_plan_are_those_of_its_rows_without_separators_and_cls():
+    rows, plan, vocabulary = filled(ReusedText(), random_store(20, (3, 9), (3, 9)), 32)
+    of_text = ~np.isin(rows.tokens, (vocabulary.sep, vocabulary.cls))
+    assert plan.tokens() == of_text.sum()
+    assert plan.only(np.arange(3)).tokens() == of_text[:3].sum()
+
+
 def test_settings_that_cannot_be_are_refused_by_name():
     with pytest.raises(SettingError, match=r"corruption\.reuse is a share of the row"):
         ReusedText(reuse=1.0)
