@@ -68,7 +68,15 @@ class Parts:
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
-    """The model in a run folder or a Hugging Face folder, or of that name on the hub, ready to use."""
+    """Load a model to use from Python.
+
+    Args:
+        folder: A run folder, a Hugging Face folder, or a name on its hub.
+        device: Where to compute: "auto" for a GPU where there is one, "cpu", or a device as torch names it.
+
+    Returns:
+        A `Model`, with `fill`, `embed`, `predict`, `score` and `generate`.
+    """
     return model_of(read_parts(folder), device)
 
 

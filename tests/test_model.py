@@ -277,6 +277,12 @@ def test_every_verb_says_what_it_takes_and_gives(verb):
         assert f"\n            {name}: " in told
 
 
+def test_loading_says_what_it_takes_and_gives():
+    said = plmkit.load.__doc__
+    told = said[said.index("Args:") : said.index("Returns:")]
+    assert all(f"\n        {name}: " in told for name in inspect.signature(plmkit.load).parameters)
+
+
 def test_what_plmkit_offers_can_be_listed_without_loading_torch():
     code = "import sys, plmkit; assert {'load', '__version__'} <= set(dir(plmkit)) and 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -541,14 +541,13 @@ def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, 
     assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
 
 
-def test_a_file_of_blank_lines_has_nothing_to_embed_or_to_score_or_to_predict(plm, pretrained, finetuned, tmp_path):
+def test_a_file_of_blank_lines_has_nothing_to_embed_or_to_score_or_to_judge(plm, pretrained, finetuned, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n \n\n", encoding="utf-8")
-    told = f"plm: {file} has no text in any of its 2 rows.\n"
-    for ran in (
-        plm("embed", pretrained, file, "--out", tmp_path / "out.npy"),
-        plm("score", pretrained, file, "--out", tmp_path / "out.tsv"),
-        plm("predict", finetuned, file, "--out", tmp_path / "out.tsv"),
-    ):
-        assert (ran.code, ran.out, ran.err) == (2, "", told)
+    for verb, ran in {
+        "embed": plm("embed", pretrained, file, "--out", tmp_path / "out.npy"),
+        "score": plm("score", pretrained, file, "--out", tmp_path / "out.tsv"),
+        "judge": plm("predict", finetuned, file, "--out", tmp_path / "out.tsv"),
+    }.items():
+        assert (ran.code, ran.out, ran.err) == (2, "", f"plm: {file} has no text to {verb}.\n")
     assert list(tmp_path.iterdir()) == [file]
