@@ -13,7 +13,7 @@ import pytest
 import plmkit
 from plmkit.catalogue import find
 from plmkit.errors import PlmError
-from plmkit.files import cache_folder
+from plmkit.files import cache_folder, unfinished
 from plmkit.interop import export as exporting
 from plmkit.manifest import MANIFEST
 from plmkit.run import settle
@@ -200,6 +200,19 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
     )  # fmt: skip
     ran = plm("doctor", "--verify", folder, "--set", "run.threads=1")
     assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave --set and --tokenizer out.\n")
+
+
+def test_what_a_killed_export_or_embedding_left_goes_with_the_next_one(
+    pretrained, rows_file, tmp_path, plm, monkeypatch
+):
+    monkeypatch.setattr(exporting, "transformers_installed", lambda: False)
+    for left in (unfinished(tmp_path / "model"), unfinished(unfinished(tmp_path / "model"))):
+        left.mkdir()
+        (left / "model.safetensors").write_text("half")
+    unfinished(tmp_path / "vectors.npy").write_text("half")
+    assert plm("export", pretrained, tmp_path / "model").code == 0
+    assert plm("embed", pretrained, rows_file, "--out", tmp_path / "vectors.npy").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "vectors.npy"]
 
 
 def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
