@@ -113,7 +113,7 @@ def test_a_damaged_cache_is_told_and_made_again(mixed_corpus):
         kind, key = damage.split("/")[:2]
         what = "tokenized text" if kind == "tokens" else "vocabulary"
         folder = cache_folder() / kind / key
-        line = f"{folder} is damaged: the {what} that it keeps for this text is made again."
+        line = f"! {folder} is damaged: the {what} that it keeps for this text is made again."
         if MANIFEST not in damage or said != quiet:  # a manifest with another time is not wrong
             assert [line for line in said if line not in quiet] == [line], damage
         assert prepared()[0] == quiet  # mended
@@ -220,13 +220,13 @@ def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
 ):
     from plmkit.tasks import finetune
 
-    out, tell_unknown = tmp_path / "out", finetune.tell_unknown
+    out, tell_rows = tmp_path / "out", finetune.tell_rows
 
     def meanwhile(*arguments):
         shutil.copytree(finetuned, out)
-        return tell_unknown(*arguments)
+        return tell_rows(*arguments)
 
-    monkeypatch.setattr(finetune, "tell_unknown", meanwhile)  # the last that is said before the folder is locked
+    monkeypatch.setattr(finetune, "tell_rows", meanwhile)  # the last that is said before the folder is locked
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, "--epochs", 1)
     assert ran.code == 2
     assert f"plm: --out {out} holds another fine-tuning: " in ran.err
