@@ -133,7 +133,7 @@ def train(
             memory=None if batch.continues is None else memory,
         )
         after = min(1.0, budget.progress(state, state.seconds))
-        some = pieces(batch, rows_at_once)[0]
+        some = pieces(batch, at_once)[0]
         check = partial(check_sound, network, some, device, dtype, state.step, lower)
         report = Report(state=state, progress=after, loss=loss, losses=losses, rate=rate, norm=float(norm), check=check)
         if not watch(report):

@@ -173,7 +173,7 @@ def is_usable(folder: Path, what: str, screen: Screen) -> bool:
     """Is it in the cache? Where it is damaged, that is said, and it is not."""
     whole = is_whole(folder)
     if folder.exists() and not whole:
-        screen.say(f"{folder} is damaged: the {what} that it keeps for this text is made again.")
+        screen.say(f"! {folder} is damaged: the {what} that it keeps for this text is made again.")
     return whole
 
 

@@ -13,7 +13,7 @@ import pytest
 import plmkit
 from plmkit.catalogue import find
 from plmkit.errors import PlmError
-from plmkit.files import cache_folder
+from plmkit.files import cache_folder, unfinished
 from plmkit.interop import export as exporting
 from plmkit.manifest import MANIFEST
 from plmkit.run import settle
@@ -113,7 +113,7 @@ def test_a_damaged_cache_is_told_and_made_again(mixed_corpus):
         kind, key = damage.split("/")[:2]
         what = "tokenized text" if kind == "tokens" else "vocabulary"
         folder = cache_folder() / kind / key
-        line = f"{folder} is damaged: the {what} that it keeps for this text is made again."
+        line = f"! {folder} is damaged: the {what} that it keeps for this text is made again."
         if MANIFEST not in damage or said != quiet:  # a manifest with another time is not wrong
             assert [line for line in said if line not in quiet] == [line], damage
         assert prepared()[0] == quiet  # mended
@@ -202,18 +202,31 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
     assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave --set and --tokenizer out.\n")
 
 
+def test_what_a_killed_export_or_embedding_left_goes_with_the_next_one(
+    pretrained, rows_file, tmp_path, plm, monkeypatch
+):
+    monkeypatch.setattr(exporting, "transformers_installed", lambda: False)
+    for left in (unfinished(tmp_path / "model"), unfinished(unfinished(tmp_path / "model"))):
+        left.mkdir()
+        (left / "model.safetensors").write_text("half")
+    unfinished(tmp_path / "vectors.npy").write_text("half")
+    assert plm("export", pretrained, tmp_path / "model").code == 0
+    assert plm("embed", pretrained, rows_file, "--out", tmp_path / "vectors.npy").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "vectors.npy"]
+
+
 def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
     pretrained, finetuned, rows_file, tmp_path, plm, monkeypatch
 ):
     from plmkit.tasks import finetune
 
-    out, tell_unknown = tmp_path / "out", finetune.tell_unknown
+    out, tell_rows = tmp_path / "out", finetune.tell_rows
 
     def meanwhile(*arguments):
         shutil.copytree(finetuned, out)
-        return tell_unknown(*arguments)
+        return tell_rows(*arguments)
 
-    monkeypatch.setattr(finetune, "tell_unknown", meanwhile)  # the last that is said before the folder is locked
+    monkeypatch.setattr(finetune, "tell_rows", meanwhile)  # the last that is said before the folder is locked
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, "--epochs", 1)
     assert ran.code == 2
     assert f"plm: --out {out} holds another fine-tuning: " in ran.err
