@@ -484,8 +484,11 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
 
 def test_weights_of_another_model(refused, here, copy, pretrained):
     shutil.copy(pretrained / "model.safetensors", copy / "model.safetensors")
+    weights = copy / "model.safetensors"
+    assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} is not as it was written: ")
+    unseal(copy)
     said = refused("predict", copy, here / "train.tsv")
-    assert said.startswith(f"plm: {copy / 'model.safetensors'} is damaged: its checksum is not the one in run.json.\n")
+    assert said.startswith(f"plm: {weights} is damaged: its checksum is not the one in run.json.\n")
 
 
 def test_weights_that_are_missing(refused, here, copy):
@@ -619,7 +622,7 @@ def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
     rows = ["text\tlabel", *(f"the cat sees house {number}.\tgood" for number in range(9))]
     (here / "rows.tsv").write_text("\n".join(rows) + "\n")
     said = refused("pretrain", "bert-tiny", here / "rows.tsv", "--out", here / "out", "--steps", 1)
-    assert "has two sentences" in said or "pairs" in said
+    assert f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so none follows another." in said
 
 
 def test_a_folder_as_train_file(refused, here, pretrained):

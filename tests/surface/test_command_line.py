@@ -498,23 +498,14 @@ def test_a_reader_that_goes_away_is_no_error():
     assert ran.stderr == ""
 
 
-FULL = "plm: The output cannot be written: No space left on device. Free some space, or send it elsewhere.\n"
-
-
-def test_output_to_a_full_device_is_a_sentence():
-    with open("/dev/full", "w") as full:
-        ran = subprocess.run([PROGRAM, "recipes", "bert-tiny"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (ran.returncode, ran.stderr) == (2, FULL)
-
-
-@pytest.mark.parametrize(
-    "command", [["--version"], ["doctor"], ["doctor", "--json"], ["recipes", "bert-tiny", "--json"]]
-)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("command", [["doctor"], ["doctor", "--json"], ["recipes", "bert-tiny"]])
 def test_every_verb_tells_a_full_device(command, plm, corpus, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm(*command, *([corpus] if command[0] == "doctor" else []))
-    assert (ran.code, ran.err) == (2, FULL)
+    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    assert (ran.code, ran.err) == (2, told)
 
 
 def test_a_terminal_that_cannot_show_chinese_is_no_error(pretrained):
