@@ -58,8 +58,8 @@ def evaluate_text(
     advance: Advance | None = None, columns: Columns = Columns(), say: Say = ignore,
 ) -> TextScore:  # fmt: skip
     """Every token of the file, given those before it, as many as the model can read."""
+    score, reading = reader_of(model, stride, memory, clamp)  # refuses options before a long text is read
     text = read_text(model.tokenizer, file, columns, say)
-    score, reading = reader_of(model, stride, memory, clamp)
     logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
     total, tokens = float(logs.double().sum()), len(logs)
     return TextScore(
