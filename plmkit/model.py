@@ -340,11 +340,12 @@ class Model:
         longest = self.architecture.longest if getattr(self.architecture, "bounded", False) else None
         return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
 
-    def score(self, text: Any) -> Any:
+    def score(self, text: Any, *, progress: bool = False) -> Any:
         """Tell how likely the model finds a text.
 
         Args:
             text: A text, or a list of texts.
+            progress: Show a bar on stderr.
 
         Returns:
             Of a left-to-right model a `Likelihood` (`tokens`, `log_probability`, `perplexity`). Of a masked model a
@@ -352,19 +353,19 @@ class Model:
             texts, a list of these.
         """
         texts = given_texts(text)
-        if getattr(self.architecture, "left_to_right", False):
-            return texts.answer([likelihood(self.author, one) for one in texts.rows])
-        found = self.pseudo_scores(texts.rows)
+        found: list[Any] = []
+        cut = self.cut = 0
+        with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
+            for one in texts.rows:
+                if getattr(self.architecture, "left_to_right", False):
+                    found.append(likelihood(self.author, one))
+                else:
+                    found.append(self.pseudo_score(one))
+                    cut += self.cut
+                advance(1)
+        self.cut = cut
         self.warn_cut(len(found))
         return texts.answer(found)
-
-    def pseudo_scores(self, texts: Sequence[str]) -> list[Score]:
-        found, cut = [], 0
-        for text in texts:
-            found.append(self.pseudo_score(text))
-            cut += self.cut
-        self.cut = cut
-        return found
 
     @torch.inference_mode()
     def pseudo_score(self, text: str) -> Score:

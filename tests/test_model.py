@@ -246,11 +246,14 @@ def test_texts_are_computed_so_many_at_once(classifier, monkeypatch):
         classifier.predict(["a cat"], batch_size=0)
 
 
-def test_progress_is_a_bar_on_stderr(classifier, monkeypatch, capsys):
+def test_progress_is_a_bar_on_stderr(model, classifier, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     classifier.predict(["a cat"] * 5, progress=True)
     assert "predicting" in capsys.readouterr().err
+    model.score(["a cat"] * 2, progress=True)
+    assert "scoring" in capsys.readouterr().err
     classifier.predict(["a cat"] * 5)
+    model.score(["a cat"] * 2)
     assert capsys.readouterr().err == ""
 
 

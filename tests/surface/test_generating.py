@@ -139,8 +139,8 @@ def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
 
 
 def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decoder, model):
-    texts = {seed: model.generate("the cat", tokens=500, seed=seed)[0] for seed in range(30)}
-    told = "This model reads 48 tokens at most, with the prompt: the text ends after {} of 500 tokens.\n"
+    texts = {seed: model.generate("the cat", tokens=500, seed=seed) for seed in range(30)}
+    told = "! This model reads 48 tokens at most, with the prompt: the text ends after {} of 500 tokens.\n"
     for ended, said in (("context", told), ("end", "")):
         seed = next(seed for seed, text in texts.items() if text.ended == ended)
         ran = plm("generate", decoder, "the cat", "--tokens", 500, "--seed", seed)

@@ -46,7 +46,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     ran = plm("predict", tmp_path / "out", new, "--out", tmp_path / "answers.jsonl")
     assert ran.err.splitlines()[:2] == [
         f"{new}: reading column 'review' as text.",
-        f"{new}: 2 rows without text, left without an answer (lines 3 and 4).",
+        f"! {new}: 2 rows without text, left without an answer (lines 3 and 4).",
     ]
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert [answer["text"] for answer in answers] == ["x", "y", "", "z"]
@@ -81,7 +81,7 @@ def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows
     assert ran.err.splitlines()[:3] == [
         f"{new} is read without a header, as the rows that the model learnt from.",
         f"{new}: reading column '2' as text. To read another: --text COLUMN.",
-        f"{new}: 1 row without text, left without an answer (line 2).",
+        f"! {new}: 1 row without text, left without an answer (line 2).",
     ]
     assert [line.split("\t")[:2] for line in ran.out.splitlines()] == [
         ["1", "2"], ["good", rows[0][0]], ["", ""], ["bad", rows[1][0]]
@@ -126,7 +126,7 @@ def test_a_blank_line_of_plain_text_is_answered_by_nothing(plm, finetuned, tmp_p
     lines = [line.split("\t") for line in ran.out.splitlines()]
     assert [line[0] for line in lines] == ["text", "the cat sees a house.", " ", "a bird hears the moon."]
     assert lines[2] == [" ", "", "", ""]
-    assert ran.err == f"{new}: 1 row without text, left without an answer (line 2).\n"
+    assert ran.err == f"! {new}: 1 row without text, left without an answer (line 2).\n"
     ran = plm("predict", finetuned, put(tmp_path / "blank.txt", " ", "", "\u200b"))
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith("blank.txt has no text to judge.\n")
@@ -138,7 +138,7 @@ def test_vectors_and_scores_are_of_the_column_that_is_named(plm, pretrained, tmp
     ran = plm("embed", pretrained, table, "--text", "title", "--out", out)
     assert ran.err.splitlines()[:2] == [
         f"{table} is separated by semicolons.",
-        f"{table}: 1 row without text, whose vectors are 0 (line 3).",
+        f"! {table}: 1 row without text, whose vectors are 0 (line 3).",
     ]
     assert np.abs(np.load(out)).sum(1).astype(bool).tolist() == [True, False, True]
     ran = plm("score", pretrained, table, "--text", "title", "--json")
