@@ -51,7 +51,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert [answer["text"] for answer in answers] == ["x", "y", "", "z"]
     assert [answer["prediction"] in ("good", "bad") for answer in answers] == [True, False, False, True]
-    assert [answer["prediction"] for answer in answers[1:3]] == ["", ""]
+    assert [answer["prediction"] for answer in answers[1:3]] == [None, None]
     assert [answer["probability:good"] for answer in answers[1:3]] == [None, None]
     found = plm("predict", tmp_path / "out", new, "--json").json["predictions"]
     assert found[1] == {"label": "", "probability": None, "probabilities": None}
