@@ -54,7 +54,8 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     assert [answer["prediction"] for answer in answers[1:3]] == [None, None]
     assert [answer["probability:good"] for answer in answers[1:3]] == [None, None]
     found = plm("predict", tmp_path / "out", new, "--json").json["predictions"]
-    assert found[1] == {"label": "", "probability": None, "probabilities": None}
+    blank = {"text": "y", "review": " ", "sentiment": "bad"}
+    assert found[1] == {"row": blank, "label": None, "probability": None, "probabilities": None}
     assert found[3]["label"] == answers[3]["prediction"]
     ran = plm("evaluate", tmp_path / "out", new, "--json")
     assert ran.json["rows"] == 2
