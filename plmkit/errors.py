@@ -47,8 +47,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     A word in common is not enough: who asks for class_weights does not mean lm_weight.
     """
     wanted, folded = name.casefold(), {other.casefold(): other for other in known}
-    close = [other for other in get_close_matches(wanted, folded, cutoff=0.6) if is_slip(wanted, other)]
-    longer = [other for other in folded if len(wanted) > 2 and (other.startswith(wanted) or other.endswith(wanted))]
+    alike = get_close_matches(wanted, folded, cutoff=0.6)
+    close = [other for other in alike if is_slip(wanted, other) or other.endswith(wanted)]
+    longer = [other for other in folded if len(wanted) > 2 and other.startswith(wanted)]
     shorter = [other for other in folded if wanted.startswith(f"{other}_") or wanted.endswith(f"_{other}")]
     close += sorted(longer, key=len) + sorted(shorter, key=len, reverse=True)
     return f" Did you mean '{folded[close[0]]}'?" if close else ""

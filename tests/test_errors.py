@@ -32,6 +32,10 @@ def test_what_is_only_a_little_alike_is_not_suggested(name):
     assert nearest(name, TASK) == ""
 
 
+def test_a_word_inside_a_longer_name_is_not_enough():
+    assert nearest("task", ("schedule", "run", "sentence_task")) == ""
+
+
 def test_a_name_that_is_no_utf_8_can_be_shown():
     name = os.fsdecode(b"caf\xe9 \xe7\x8b\x97.txt")
     assert printable(name) == "caf\\xe9 狗.txt"

@@ -108,7 +108,8 @@ def test_without_a_segmenter_the_store_and_its_key_are_as_they_were(corpus, tmp_
     assert store.units is None
     (folder,) = (tmp_path / "cache" / "tokens").iterdir()
     assert sorted(path.name for path in folder.iterdir()) == [
-        "documents.npy", "lines.npy", "sentences.npy", "sources.npy", "store.json", "tokens.bin",
+        "documents.npy", "lines.npy", "plmkit-manifest.json", "sentences.npy", "sources.npy", "store.json",
+        "tokens.bin",
     ]  # fmt: skip
 
 
