@@ -9,6 +9,7 @@ from plmkit.run import Machine
 from plmkit.tasks.finetune import Order, read_files
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
+from plmkit.training.progress import Screen
 
 
 def order(tmp_path, kind: str, rows: list[dict]) -> Order:
@@ -27,10 +28,10 @@ def order(tmp_path, kind: str, rows: list[dict]) -> Order:
 def test_one_label_is_refused_before_anything_is_trained(tmp_path, kind, label, said):
     rows = [{"text": f"number {n}", "label": label} for n in range(3)]
     with pytest.raises(InputError, match=f"Training needs at least {said}"):
-        read_files(order(tmp_path, kind, rows))
+        read_files(order(tmp_path, kind, rows), Screen())
 
 
 def test_the_same_choice_may_be_right_in_every_row(tmp_path):
     rows = [{"question": f"number {n}?", "choices": ["yes", "no"], "label": "yes"} for n in range(3)]
-    train, dev, test = read_files(order(tmp_path, "choose", rows))
-    assert ([row.label for row in train], dev, test) == (["yes"] * 3, [], [])
+    files = read_files(order(tmp_path, "choose", rows), Screen())
+    assert {name: [row.label for row in file.rows] for name, file in files.items()} == {"train": ["yes"] * 3}

@@ -183,7 +183,7 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     assert (ran.code, ran.out, ran.err) == (
         2, "",
         f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.processes, "
-        "run.valid_share, run.layout, run.column, run.weights. Leave it out.\n",
+        "run.valid_share, run.layout, run.column, run.header, run.weights. Leave it out.\n",
     )  # fmt: skip
 
 
