@@ -406,7 +406,7 @@ def test_freezing_random_weights_is_refused():
 def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
     """Is the verb one of the first four? Three hundred rows, a hundred others to be judged by."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
-    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=2e-3, dropout=0.0)
+    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=7e-4, dropout=0.0)
     assert finetune(order, Screen())["result"]["test"]["accuracy"] >= 0.9
 
 
