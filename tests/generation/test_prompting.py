@@ -244,8 +244,15 @@ def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
     train = written(tmp_path / "b.jsonl", [{"text": "t", "label": "1"}])
     asked, shown = read_tasks(task, train, None, {"0": "bad", "1": "good"})
     assert (asked.rows[0]["label"], shown.rows[0]["label"]) == ("bad", "good")
-    with pytest.raises(SettingError, match=r"--labels has a word for 7, which is no label of .*a.jsonl; it has 0, 1"):
+    with pytest.raises(
+        SettingError, match=r"--labels has a word for 7, which is no label of .*a.jsonl; it has 0, 1\.$"
+    ):
         read_tasks(task, train, None, {"0": "bad", "7": "x"})
+    for count, some in ((10, "a, b, c, d, e, f, g, h, i, j."), (11, "a, b, c, d, e, f, g, h, i, j, ....")):
+        many = written(tmp_path / "d.jsonl", [{"text": "t", "label": label} for label in "abcdefghijk"[:count]])
+        with pytest.raises(SettingError) as refusal:
+            read_tasks(many, None, None, {"7": "x"})
+        assert str(refusal.value).endswith(f"; it has {some}")
     answers = written(tmp_path / "c.jsonl", [{"question": "q", "answer": "x"}])
     with pytest.raises(
         SettingError, match=r"--labels gives words for classes, but .*c.jsonl is a task of the kind answer"
