@@ -21,6 +21,10 @@ VERBS = ["sees", "likes", "follows", "hears", "meets", "finds", "paints", "calls
 OBJECTS = ["a house", "the river", "a red car", "the moon", "an apple", "the garden", "a long road", "the sea"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="write the losses of this tree to tests/golden/losses.json")
+
+
 def sentence(rng: random.Random) -> str:
     return f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
 

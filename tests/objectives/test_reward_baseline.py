@@ -17,6 +17,13 @@ class Judge(nn.Module):
         return hidden[:, 0]
 
 
+class AllTokens:
+    """A vocabulary head that weighs every token: each has the place of its number."""
+
+    def placed(self, tokens: torch.Tensor) -> torch.Tensor:
+        return tokens
+
+
 @pytest.mark.parametrize(
     ("odds", "loss"),
     [
@@ -36,7 +43,7 @@ def test_the_loss_of_one_sample_and_of_two(odds, loss):
     batch = Batch(
         tokens=asked.long(), segments=asked.long(), visible=asked, targets=torch.where(asked, 1, IGNORE)
     )  # fmt: skip
-    head = AdversarialGeneratorHead(temperature=1.0)
+    head = AdversarialGeneratorHead(AllTokens(), temperature=1.0)
     head.meet({"replaced_token": Judge()})
     found = head(states, batch)
     assert found.item() == pytest.approx(loss, abs=1e-6)

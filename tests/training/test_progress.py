@@ -32,7 +32,9 @@ def shown(terminal: bool, before: float = 0.0) -> str:
     with screen.training("training") as update:
         for step in (1, 5, 8):
             state = State(step=step, seconds=before + 30.0 * step, before=before)
-            report = Report(state=state, progress=step / 10, loss=1.0, losses={}, rate=0.1, norm=1.0)
+            report = Report(
+                state=state, progress=step / 10, loss=1.0, losses={}, rate=0.1, norm=1.0, check=lambda: None
+            )
             update(report, {"masked_lm": 2.0}, 1000.0, {})
     return text.getvalue()
 
