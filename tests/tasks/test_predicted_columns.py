@@ -4,7 +4,8 @@ from pathlib import Path
 
 from plmkit.data.reading.whole import read_table
 from plmkit.model import Prediction
-from plmkit.tasks.use import rendered
+from plmkit.tasks.output import beside
+from plmkit.tasks.use import answer_columns
 
 
 def table(tmp_path: Path):
@@ -14,7 +15,7 @@ def table(tmp_path: Path):
 
 def test_numbers_have_six_digits_behind_the_point(tmp_path):
     said = [Prediction(label=0.123456789), Prediction(label=-2.0)]
-    assert rendered(table(tmp_path), said, (), ".tsv") == (
+    assert beside(table(tmp_path), *answer_columns(said, ())).text(".tsv") == (
         "id\ttext\tprediction\n7\tthe cat\t0.123457\n8\ta dog\t-2.0\n"
     )  # fmt: skip
 
@@ -22,7 +23,7 @@ def test_numbers_have_six_digits_behind_the_point(tmp_path):
 def test_classes_have_a_column_each_for_their_probabilities(tmp_path):
     shares = {"good": 0.87654321, "bad": 0.12345679}
     said = [Prediction(label="good", probability=shares["good"], probabilities=shares)] * 2
-    assert rendered(table(tmp_path), said, ("bad", "good"), ".tsv") == (
+    assert beside(table(tmp_path), *answer_columns(said, ("bad", "good"))).text(".tsv") == (
         "id\ttext\tprediction\tprobability:bad\tprobability:good\n"
         "7\tthe cat\tgood\t0.123457\t0.876543\n8\ta dog\tgood\t0.123457\t0.876543\n"
     )

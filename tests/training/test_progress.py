@@ -26,13 +26,17 @@ def test_what_is_left_takes_as_long_as_what_is_done(seconds, share, after, told)
     assert time_left(seconds, share, after) == told
 
 
+def sound() -> None:
+    """The weights are numbers."""
+
+
 def shown(terminal: bool, before: float = 0.0) -> str:
     text = io.StringIO()
     screen = Screen(Console(file=text, force_terminal=terminal, width=120))
     with screen.training("training") as update:
         for step in (1, 5, 8):
             state = State(step=step, seconds=before + 30.0 * step, before=before)
-            report = Report(state=state, progress=step / 10, loss=1.0, losses={}, rate=0.1, norm=1.0)
+            report = Report(state=state, progress=step / 10, loss=1.0, losses={}, rate=0.1, norm=1.0, check=sound)
             update(report, {"masked_lm": 2.0}, 1000.0, {})
     return text.getvalue()
 
