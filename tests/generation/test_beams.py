@@ -59,3 +59,17 @@ def test_one_beam_takes_the_likeliest_token_and_more_find_the_likelier_text():
     assert searched(beams=1, penalty=0.0) == [("aaa", pytest.approx(log(0.5 * 0.4 * 0.4), abs=1e-5))]
     assert searched(beams=4, penalty=0.0) == [("", pytest.approx(log(0.2), abs=1e-5))]
     assert searched(beams=4, penalty=1.0) == [("baa", pytest.approx(log(0.3 * 0.9 * 0.7) / (8 / 6), abs=1e-5))]
+
+
+def test_a_search_is_over_when_more_texts_end_at_once_than_are_wanted():
+    """One ends at the first step and two at the second: a third step would find `aa`, which scores better."""
+    shares = {
+        "q": {"a": 0.4, "b": 0.25, END: 0.35},
+        "qa": {"a": 0.1, END: 0.9},
+        "qb": {"a": 0.1, END: 0.9},
+        "qaa": {END: 1.0},
+        "qba": {END: 1.0},
+    }
+    found = written_shares(shares).generate(["q"], Writing(tokens=9, beams=2, length_penalty=10.0, n=2))
+    assert [text.text for text in found] == ["a", "b"]
+    assert log(0.4 * 0.1) / (8 / 6) ** 10 > found[0].score == pytest.approx(log(0.4 * 0.9) / (7 / 6) ** 10, abs=1e-5)
