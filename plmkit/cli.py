@@ -328,7 +328,7 @@ def pretrain(
     if as_json:
         print_json({"out": str(order.out), **about["result"]})
     else:
-        show.pretrained(order.out, about)
+        show.pretrained(order.out, about, hints=not quiet)
 
 
 @app.command(
@@ -395,7 +395,7 @@ def finetune(
     if as_json:
         print_json({"out": str(order.out), **about["result"]})
     else:
-        show.finetuned(order.out, about)
+        show.finetuned(order.out, about, hints=not quiet)
 
 
 @app.command(epilog=examples("plm evaluate runs/mine-reviews test.tsv --json", "plm evaluate runs/gpt text.txt"))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +211,7 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
     return shown
 
 
-def pretrained(out: Path, about: dict[str, Any]) -> None:
+def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     result = about["result"]
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
     told = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in losses.items())
@@ -219,6 +219,8 @@ def pretrained(out: Path, about: dict[str, Any]) -> None:
         f"{result['steps']:,} steps, {result['tokens']:,} tokens, {result['seconds'] / 60:.1f} minutes"
         + (f"; loss on held-out text: {told}." if told else ".")
     )
+    if not hints:
+        return
     console.print(f"The model is in {out}. Next:", markup=False)
     if getattr(recipe_from_json(about["recipe"]).architecture, "left_to_right", False):
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
@@ -230,7 +232,7 @@ def pretrained(out: Path, about: dict[str, Any]) -> None:
     console.print(f"  tensorboard --logdir {out}", markup=False)
 
 
-def finetuned(out: Path, about: dict[str, Any]) -> None:
+def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     result = about["result"]
     many = len(result["seeds"]) > 1
     table = Table("", *(["mean", "spread", "lowest", "highest"] if many else ["score"]), box=None)
@@ -243,10 +245,27 @@ def finetuned(out: Path, about: dict[str, Any]) -> None:
     if table.row_count:
         console.print(table)
     chosen = f"Best on dev: epoch {result['epoch']:g} of {about['task']['epochs']:g}. " if "dev" in result else ""
-    console.print(f"{chosen}{about['seconds'] / 60:.1f} minutes in all.")
+    console.print(f"{chosen}{about['seconds'] / 60:.1f} minutes in all." if "seconds" in about else chosen)
+    for warning in doubts(result):
+        console.print(f"! {warning}", markup=False)
+    if not hints:
+        return
     kept = f", with the weights of seed {result['seed']}" if many else ""
     console.print(f"The model is in {out}{kept}. Next:", markup=False)
     console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
+
+
+def doubts(result: dict[str, Any]) -> Iterator[str]:
+    """What a reader of a fine-tuning's scores might overlook."""
+    if not result["spread"]:
+        yield "Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows."
+    for part, beside in result.get("baseline", {}).items():
+        found = result["spread"][part][beside["measure"]]["mean"]
+        if found >= beside["score"] if beside["measure"] == "mse" else found <= beside["score"]:
+            yield (
+                f"On {part} the model is no better than {beside['answer']}: "
+                "try more epochs, another rate (--set task.rate=...) or a model that was pretrained for longer."
+            )
 
 
 def scores(found: dict[str, Any]) -> None:

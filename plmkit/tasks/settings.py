@@ -125,6 +125,10 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
         name, text = cut(assignment)
         root, *path = name.split(".")
         if root == "task" and path:
+            if path == ["epochs"] and epochs is not None:
+                raise SettingError(
+                    f"--epochs {epochs:g} and task.epochs={text} say the same thing twice. Give one of them."
+                )
             task = assign(task, path, text, name)
         elif root == "run" and path:
             machine = assign(machine, path, text, name)

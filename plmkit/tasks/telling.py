@@ -33,9 +33,9 @@ def labels_told(rows: Sequence[Row], kind: Kind) -> str:
         span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         return f"{span} choices each"
     counted = Counter(str(row.label) for row in rows).most_common()
-    told = [f"{name} {count:,} ({count / len(rows):.1%})" for name, count in counted[:NAMED]]
+    told = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:NAMED]]
     if others := counted[NAMED:]:
-        told.append(f"{len(others)} more, the rarest {others[-1][0]} {others[-1][1]:,}")
+        told.append(f"{len(others)} more, the rarest {others[-1][0]}: {others[-1][1]:,}")
     return f"{len(counted):,} classes: {', '.join(told)}"
 
 

@@ -52,14 +52,14 @@ def predict_file(
     search = search_of(model, columns)
     table = asked_table(source, search, screen.say)
     rows, _ = rows_for(table, kind, search, screen.say, labelled=False)
-    with_text(rows, table, "judge", "left without an answer", screen)
+    answered = with_text(rows, table, "judge", "left without an answer", screen)
     predictions = model.predictions([pair_of(row) for row in rows], screen=screen if len(rows) > MANY else None)
     tell_cut(model, len(rows), screen)
     names, cells = answer_columns(predictions, model.classes)
     sheet = beside(table, names, cells)
     if out:
         sheet.write(out)
-        screen.say(f"{len(rows):,} predictions written to {out}.")
+        screen.say(f"{several(len(answered), 'prediction')} written to {out}.")
     if as_json:
         given = zip(records_of(table), predictions, strict=True)
         answers = [{"row": row, **vars(answer)} for row, answer in given]

@@ -485,7 +485,8 @@ def test_damaged_and_textless_parquet_files_are_refused(tmp_path: Path) -> None:
 def test_gb18030_is_refused_with_the_line_and_the_way_to_convert(write: Write) -> None:
     path = write("a.txt", b"ascii\n\n" + "中文文本，不是统一码。".encode("gb18030"))
     assert refused(path) == (
-        f"{path}, line 3: not valid UTF-8. It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`."
+        f"{path}, line 3: not valid UTF-8. It looks like GB18030: convert it with "
+        f"`iconv -f gb18030 -t utf-8 {path} > NEW`."
     )
 
 
@@ -498,7 +499,7 @@ def test_a_damaged_byte_in_utf8_is_refused_with_its_line(
     path = write("a.txt", line.encode() * 3 + b"ab\xff" + line.encode() * 3)
     assert refused(path).startswith(f"{path}, line 4: not valid UTF-8.")
     if block > 5:
-        assert refused(path).endswith("A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them.")
+        assert refused(path).endswith(f"damaged: `iconv -c -f utf-8 -t utf-8 {path} > NEW` drops them.")
 
 
 @pytest.mark.parametrize(("block", "utf_8"), [(117, "1–4"), (1 << 20, "1–3")], ids=["two blocks", "one"])
@@ -528,7 +529,8 @@ def test_one_damaged_line_of_chinese_utf8_is_not_taken_for_gb18030(write: Write)
     line = "好的文本。" * 4 + "\n"
     path = write("a.txt", line.encode() * 3 + line.encode()[:7] + line.encode()[8:] + line.encode())
     assert refused(path) == (
-        f"{path}, line 4: not valid UTF-8. A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them."
+        f"{path}, line 4: not valid UTF-8. A few bytes are damaged: "
+        f"`iconv -c -f utf-8 -t utf-8 {path} > NEW` drops them."
     )
 
 

@@ -218,7 +218,8 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         (
             "a.tsv",
             "text\tlabel\na\t1\n很好\t1\n".encode("gb18030"),
-            "a.tsv, line 3: not valid UTF-8. It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`.",
+            "a.tsv, line 3: not valid UTF-8. It looks like GB18030: convert it with "
+            "`iconv -f gb18030 -t utf-8 a.tsv > NEW`.",
         ),
         ("a.tsv", "text\ttext\nb\tc\n", "a.tsv has two columns named 'text'. Rename one."),
         (

@@ -18,14 +18,15 @@ def rows_of(*labels) -> list[Row]:
 
 def test_classes_are_told_with_their_counts_and_shares_the_commonest_first():
     assert labels_told(rows_of("bad", "good", "good", "good"), KINDS["classify"]) == (
-        "2 classes: good 3 (75.0%), bad 1 (25.0%)"
+        "2 classes: good: 3 (75.0%), bad: 1 (25.0%)"
     )
 
 
 def test_of_many_classes_the_commonest_six_are_told_and_the_rarest():
     labels = [name for name, count in zip("abcdefgh", (9, 8, 7, 6, 5, 4, 3, 2), strict=True) for _ in range(count)]
     assert labels_told(rows_of(*labels), KINDS["classify"]) == (
-        "8 classes: a 9 (20.5%), b 8 (18.2%), c 7 (15.9%), d 6 (13.6%), e 5 (11.4%), f 4 (9.1%), 2 more, the rarest h 2"
+        "8 classes: a: 9 (20.5%), b: 8 (18.2%), c: 7 (15.9%), d: 6 (13.6%), e: 5 (11.4%), f: 4 (9.1%), 2 more, "
+        "the rarest h: 2"
     )
 
 
@@ -87,7 +88,7 @@ def test_rows_are_told_before_training(said):
     lines, *_ = said
     told = [line for line in lines if line.startswith("48 rows")]
     assert len(told) == 1
-    assert re.fullmatch(r"48 rows, 2 classes: (good|bad) \d+ \(\d\d\.\d%\), (good|bad) \d+ \(\d\d\.\d%\)\.", told[0])
+    assert re.fullmatch(r"48 rows, 2 classes: (good|bad): \d+ \(\d\d\.\d%\), (good|bad): \d+ \(\d\d\.\d%\)\.", told[0])
     assert any(
         re.fullmatch(r"Tokens in a row: median \d+, .* none is longer than 64 and cut\.", line) for line in lines
     )

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -12,9 +13,9 @@ GB_WORDS = re.compile(rb"[\xa1-\xfe]{4}")  # two Chinese characters in a row; La
 UTF_8, GB18030, OTHER = "in UTF-8", "in what looks like GB18030", "in another encoding"
 ICONV = {GB18030: "gb18030", OTHER: "ENCODING"}
 ADVICE = {  # where all lines with letters beyond ASCII are of one encoding
-    UTF_8: "A few bytes are damaged: `iconv -c -f utf-8 -t utf-8` drops them.",
-    GB18030: "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8`.",
-    OTHER: "Convert it with `iconv -f ENCODING -t utf-8` (windows-1252 for most Western files).",
+    UTF_8: "A few bytes are damaged: `iconv -c -f utf-8 -t utf-8 {file} > NEW` drops them.",
+    GB18030: "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8 {file} > NEW`.",
+    OTHER: "Convert it with `iconv -f ENCODING -t utf-8 {file} > NEW` (windows-1252 for most Western files).",
 }
 
 STARTS = {  # first bytes of files that are often given by mistake
@@ -87,7 +88,7 @@ def _advise(kinds: dict[int, str], name: str) -> str:
         first, *others = lines
         runs.setdefault(kind, []).append((first, others[-1] if others else first))
     if len(runs) == 1:
-        return ADVICE[next(iter(runs))]
+        return ADVICE[next(iter(runs))].format(file=shlex.quote(name))
     told = ", ".join(f"{_lines(found)} {kind}" for kind, found in runs.items())
     strange = next(kind for kind in runs if kind != UTF_8)
     first, last = runs[strange][0]
