@@ -339,12 +339,6 @@ def pretrain(
 )
 def finetune(
     model: ModelDir,
-    task: Annotated[
-        str,
-        typer.Option(
-            help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".", autocompletion=task_names
-        ),
-    ],
     train: Annotated[
         Path,
         typer.Option(
@@ -352,6 +346,13 @@ def finetune(
             "two texts text_a, text_b and label; to choose, JSONL with context, question, choices and label."
         ),
     ],
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ". Always needed.",
+            autocompletion=task_names,
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the new run, always needed.")] = None,
     dev: Annotated[
         Path | None, typer.Option(help="Rows that choose the best epoch; without it, the last is kept.")
@@ -386,6 +387,8 @@ def finetune(
     from plmkit.tasks.settings import settle_task
 
     settings, machine = settle_task(sets or [], epochs)
+    if task is None:
+        raise SettingError(f"--task is missing: one of {', '.join(KINDS)}. `--task classify` sorts texts into classes.")
     order = Order(
         model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=needed(out),
         task=settings, machine=machine, seed=seed, seeds=seeds,
