@@ -153,12 +153,13 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     from plmkit.generation.drafting import write_drafted
     from plmkit.generation.write import Writer, write
     from plmkit.generation.writing import Writing
-    from plmkit.interop.huggingface import read_config, read_weights
+    from plmkit.interop.huggingface import our_weights, read_config
+    from plmkit.interop.weights import read_safetensors
     from plmkit.objectives.causal_lm import CausalLM
 
     config, family = read_config(folder)
     architecture = family.architecture(config, folder)
-    weights = read_weights(folder, family, architecture)
+    weights = our_weights(read_safetensors(folder), folder, family, architecture)
     size = len(weights["model.embed.tokens.weight"])
     model = architecture.build(range(size)).eval()
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in weights.items()})

@@ -33,11 +33,11 @@ RECIPE = "bert-tiny"
 SETTINGS = ("tokenizer.size=6000", "schedule.lengths=[[1.0, 64]]")  # so that two minutes go further
 RESULTS = "demo.json"
 TOKENS = 1_200_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
-TASK = TaskSettings(epochs=20, length=64, pooling="mean")
+TASK = TaskSettings(epochs=8, length=64, pooling="mean")
 SENTENCES = {  # and the word that was left out of each
     "the client sends a request and the [MASK] sends a response.": "server",
     "axis (int, [MASK]): the axis along which to sum.": "optional",
-    "positive or [MASK] infinity.": "negative",
+    "a [MASK] of strings.": "list",
     "an int or [MASK] of ints.": "tuple",
     "return true [MASK] the string is a digit.": "if",
 }

@@ -18,7 +18,7 @@ from plmkit.training.room import NoRoom, check_shape, check_weights
 
 MANY_UNKNOWN = 0.02
 MANY_DUPLICATES = 0.1
-MUCH_MARKUP = 0.001  # of the lines; fewer are a matter of chance
+MUCH_MARKUP = 0.005  # of the lines: a few signs in much text are nothing to learn
 FEW_TOKENS = 200_000
 SURVEYED = (
     "documents", "sentences", "tokens", "characters", "lines", "long_lines", "longest_line", "longest_line_at",

@@ -12,21 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from sentences import VERBS, sentence
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(1)
 
-SUBJECTS = ["the cat", "the dog", "a bird", "my friend", "the old man", "a child", "the teacher", "the king"]
-VERBS = ["sees", "likes", "follows", "hears", "meets", "finds", "paints", "calls"]
-OBJECTS = ["a house", "the river", "a red car", "the moon", "an apple", "the garden", "a long road", "the sea"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the losses of this tree to tests/golden/losses.json")
-
-
-def sentence(rng: random.Random) -> str:
-    return f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}."
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import OBJECTS, SUBJECTS, VERBS, sentence
+from sentences import OBJECTS, SUBJECTS, VERBS, sentence
 from stores import store_of
 
 import plmkit

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import sentence
+from sentences import sentence
 from torch import Tensor
 
 from plmkit.architectures.character_decoder import CharacterDecoder
