@@ -152,11 +152,14 @@ def test_the_system_counts_a_busy_child_as_another_program():
     assert after.own - before.own < 0.6
 
 
-@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_sleep_from_the_first_import_on_unless_the_user_chose(given, found):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    environment |= {"OMP_WAIT_POLICY": given} if given else {}
-    code = "import sys, plmkit.cli, os; assert 'torch' not in sys.modules; print(os.environ['OMP_WAIT_POLICY'])"
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "PASSIVE 100000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"), ({"GOMP_SPINCOUNT": "5"}, "None 5")],
+)
+def test_waiting_threads_soon_sleep_from_the_first_import_on_unless_the_user_chose(given, found):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = f"import sys, plmkit.cli, os; assert 'torch' not in sys.modules; print(*map(os.environ.get, {names}))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == found
 
