@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.shared import table
 from benchmarks.small_budget import finished, plm, sets
 from plmkit.catalogue import find
+from plmkit.config.machine import settle
 from plmkit.errors import PlmError
-from plmkit.run import settle
 
 TIMES = 4  # how much larger, how much longer
 

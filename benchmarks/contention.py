@@ -77,7 +77,7 @@ class Quiet:
 
         from rich.console import Console
 
-        from plmkit.training.progress import Screen
+        from plmkit.terminal.screen import Screen
 
         return Screen(Console(file=io.StringIO()))
 
@@ -101,7 +101,7 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
     import os
 
     from plmkit.catalogue import find
-    from plmkit.run import settle
+    from plmkit.config.machine import settle
     from plmkit.training.pretrain import Order
 
     os.environ["PLM_CACHE"] = str(options.folder / "cache")
@@ -113,7 +113,7 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:
     """`plm finetune` of rows of the text, told apart by their number: what is learnt does not matter here."""
-    from plmkit.run import Machine
+    from plmkit.config.machine import Machine
     from plmkit.tasks.finetune import Order, finetune
     from plmkit.tasks.kinds import find_kind
     from plmkit.tasks.settings import TaskSettings
@@ -143,7 +143,7 @@ def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], f
 
 def make_writing(options: Options, text: Path, number: int) -> Callable[[], float]:
     """`plm generate`, one text at a time."""
-    from plmkit.loading import load
+    from plmkit.inference.loading import load
     from plmkit.training.loop import Budget
     from plmkit.training.pretrain import pretrain
     from plmkit.training.threads import Threads

@@ -14,8 +14,8 @@ from torch import Tensor
 from benchmarks.shared import Line, Options, say
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.evaluation import by_windows, reading_on
-from plmkit.model import Model
+from plmkit.inference.evaluation import by_windows, reading_on
+from plmkit.inference.model import Model
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM

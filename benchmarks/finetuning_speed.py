@@ -80,7 +80,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     from plmkit.architectures.encoder import Encoder
     from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-    from plmkit.loading import Task, label_head
+    from plmkit.inference.loading import Task, label_head
     from plmkit.network import Network
     from plmkit.schedules.optimizers import AdamW
     from plmkit.schedules.schedule import Schedule

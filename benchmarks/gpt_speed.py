@@ -64,7 +64,7 @@ def learn_bytes(text: Path, size: int, folder: Path) -> Path:
 
 
 def samples_of(case: Case) -> Any:
-    from plmkit.corruption.stream import Stream
+    from plmkit.corruption.arrange.stream import Stream
 
     return read_samples(case.text, case.tokenizer, case.cache, (Stream(),), case.seed)
 
@@ -118,7 +118,7 @@ def make_theirs(case: Case) -> Callable[[], Told]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     batch = samples_of(case).batch(0, 0, case.batch * (WARM_STEPS + case.steps), case.length)
-    whole = batch.tokens[batch.visible.all(1)].tolist()  # the very rows that ours reads
+    whole = batch.source.tokens[batch.source.visible.all(1)].tolist()  # the very rows that ours reads
     rows = Dataset.from_dict({"input_ids": whole, "labels": whole})
     torch.manual_seed(case.seed)
     config = GPT2Config(

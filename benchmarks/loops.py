@@ -53,7 +53,7 @@ def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[
     from plmkit.data.corpus import open_corpus
     from plmkit.data.samples import Samples
     from plmkit.data.shards import open_store
-    from plmkit.data.units.choosing import segmenter_of
+    from plmkit.segmentation.choosing import segmenter_of
     from plmkit.tokenizers.tokenizer import load_tokenizer
 
     ready = load_tokenizer(tokenizer)

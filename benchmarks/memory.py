@@ -14,14 +14,14 @@ import torch.nn.functional as F
 
 from benchmarks.shared import say
 from plmkit.catalogue import find
-from plmkit.data.batch import Batch
-from plmkit.evaluation import evaluate_text, read_text
-from plmkit.loading import load
-from plmkit.model import Model
-from plmkit.run import settle
+from plmkit.config.machine import settle
+from plmkit.data.batch import Batch, Side
+from plmkit.inference.evaluation import evaluate_text, read_text
+from plmkit.inference.loading import load
+from plmkit.inference.model import Model
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 WITH, WITHOUT = "with memory", "without memory"
 COLOURS = {WITH: "#1b6ca8", WITHOUT: "#c0392b"}
@@ -91,7 +91,7 @@ def loss_by_position(model: Model, file: Path, length: int) -> np.ndarray:
     sums, count, memory = np.zeros(length), 0, None
     for begin in range(0, len(tokens) - length, length):
         rows = tokens[None, begin : begin + length]
-        batch = Batch(tokens=rows, segments=0 * rows, visible=rows >= 0, memory=memory)
+        batch = Batch(source=Side(tokens=rows, visible=rows >= 0, segments=0 * rows), memory=memory)
         states = model.network.model(batch)
         memory = states.memory
         logs = head.vocabulary(states.hidden[0])

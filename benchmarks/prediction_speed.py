@@ -71,9 +71,9 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     import torch
 
     from plmkit.architectures.encoder import Encoder, EncoderModel
+    from plmkit.inference.loading import Task, label_head
+    from plmkit.inference.model import Model
     from plmkit.interop.huggingface import write_huggingface
-    from plmkit.loading import Task, label_head
-    from plmkit.model import Model
     from plmkit.network import Network
     from plmkit.tasks.kinds import KINDS
     from plmkit.tokenizers.tokenizer import load_tokenizer

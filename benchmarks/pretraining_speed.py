@@ -62,7 +62,7 @@ def cases(options: Options) -> dict[str, Case]:
 
 def samples_of(case: Case, corruption: tuple[Any, ...]) -> Any:
     """Pairs of texts that fill the row: with little padding, neither side gains by leaving it out."""
-    from plmkit.corruption.arrange import SentencePairs
+    from plmkit.corruption.arrange.pairs import SentencePairs
 
     arranged = (SentencePairs(short=0.0), *corruption)
     return read_samples(case.text, case.tokenizer, case.cache, arranged, case.seed)
@@ -76,7 +76,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     from plmkit.architectures.encoder import Encoder
     from plmkit.catalogue import find
-    from plmkit.corruption.token import TokenMasking
+    from plmkit.corruption.mask.token import TokenMasking
     from plmkit.objectives.masked_lm import MaskedLM
     from plmkit.objectives.sentence_pair import NextSentence
     from plmkit.schedules.optimizers import AdamW
@@ -143,10 +143,12 @@ class Watched:
 
 
 def shape_of(batch: Any) -> Shape:
-    rows, length = batch.tokens.shape
+    rows, length = batch.source.tokens.shape
     predicted = (batch.targets >= 0).sum(1)
     most = int(predicted.max()) + 1
-    return Shape(rows=rows, length=length, tokens=int(batch.visible.sum()), predicted=int(predicted.sum()), most=most)
+    return Shape(
+        rows=rows, length=length, tokens=int(batch.source.visible.sum()), predicted=int(predicted.sum()), most=most
+    )
 
 
 def network_work(case: Case, shape: Shape) -> int:

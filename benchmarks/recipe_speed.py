@@ -92,7 +92,7 @@ def write_words(options: Options) -> Path:
     Drawn blindly, words of one character would meet three times as often as in prose, and runs of them take the
     tagger's time: most that follow another give way to a longer word, so that there is one run in some 35 characters.
     """
-    from plmkit.data.units.chinese import jieba_words
+    from plmkit.segmentation.chinese import jieba_words
 
     rng = np.random.default_rng([options.seed, 3])
     listed = jieba_words()
@@ -159,8 +159,8 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
 
 
 def make_units(text: Path, level: str) -> Callable[[], dict[str, float]]:
-    from plmkit.data.units.chinese import Jieba
-    from plmkit.data.units.unlisted import tagger
+    from plmkit.segmentation.chinese import Jieba
+    from plmkit.segmentation.unlisted import tagger
     from plmkit.tokenizers.pieces import groups
 
     lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]

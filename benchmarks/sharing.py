@@ -15,9 +15,9 @@ from benchmarks.shared import table
 from benchmarks.small_budget import finished, plm, sets
 from plmkit.architectures.shared_encoder import SHARINGS
 from plmkit.catalogue import find
-from plmkit.counting import parameters
+from plmkit.config.counting import parameters
+from plmkit.config.machine import settle
 from plmkit.errors import PlmError
-from plmkit.run import settle
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
 

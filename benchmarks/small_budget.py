@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks.shared import say, table
 from plmkit.errors import PlmError
-from plmkit.files import write_json, write_text
-from plmkit.run import read_run
+from plmkit.storage.files import write_json, write_text
 from plmkit.tasks.rows import Row, read_rows
+from plmkit.training.run_folder import read_run
 
 PARTS = ("train", "dev", "test")
 LINEAR, SCRATCH, FROZEN = "TF-IDF + linear", "random start", "frozen"

@@ -14,16 +14,16 @@ import torch.nn.functional as F
 
 from benchmarks.shared import say
 from plmkit.catalogue import find
+from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.samples import Position
 from plmkit.errors import PlmError
-from plmkit.files import write_json
+from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
-from plmkit.run import settle
+from plmkit.storage.files import write_json
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget, moved
-from plmkit.training.prepare import prepare
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 ALLOWED = 0.02  # of the perplexity
 
@@ -96,7 +96,7 @@ def their_model(recipe: Recipe, vocabulary: int, seed: int) -> Any:
 
 
 def loss_of(model: Any, batch: Batch) -> torch.Tensor:
-    logits = model(input_ids=batch.tokens, attention_mask=batch.visible.long()).logits
+    logits = model(input_ids=batch.source.tokens, attention_mask=batch.source.visible.long()).logits
     assert batch.targets is not None
     return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORE)
 

@@ -48,8 +48,8 @@ def sizes(quick: bool) -> tuple[int, int, int]:
 
 def samples_of(text: Path, tokenizer: Path, cache: Path):
     """Our batches: no memory and one direction, because the collator has neither."""
-    from plmkit.corruption.permutation import PermutedSpans
-    from plmkit.corruption.reuse import ReusedText
+    from plmkit.corruption.arrange.reuse import ReusedText
+    from plmkit.corruption.mask.permutation import PermutedSpans
 
     return read_samples(text, tokenizer, cache, (ReusedText(backward=False), PermutedSpans()))
 
@@ -130,7 +130,7 @@ def make_theirs(
         given, position = samples.next(positions[-1], rows, length)
         positions.append(position)
         if batches == "collator":
-            return collator([{"input_ids": row} for row in given.tokens])
+            return collator([{"input_ids": row} for row in given.source.tokens])
         return as_theirs(given)
 
     def one_round() -> float:
@@ -153,9 +153,9 @@ def as_theirs(given) -> dict:
     asked = given.targets >= 0
     places = torch.stack([row.nonzero().flatten() for row in asked])  # every row asks for as many
     return {
-        "input_ids": given.tokens,
-        "token_type_ids": given.segments,
+        "input_ids": given.source.tokens,
+        "token_type_ids": given.source.segments,
         "perm_mask": (given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]).float(),
-        "target_mapping": torch.nn.functional.one_hot(places, given.tokens.shape[1]).float(),
-        "labels": given.tokens.gather(1, places),
+        "target_mapping": torch.nn.functional.one_hot(places, given.source.tokens.shape[1]).float(),
+        "labels": given.source.tokens.gather(1, places),
     }

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 if TYPE_CHECKING:
-    from plmkit.loading import load
+    from plmkit.inference.loading import load
 
 
 def __dir__() -> list[str]:
@@ -27,7 +27,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """`plmkit.load` brings torch along, which takes seconds: only when asked for."""
     if name == "load":
-        from plmkit.loading import load
+        from plmkit.inference.loading import load
 
         return load
     raise AttributeError(f"module 'plmkit' has no attribute '{name}'")

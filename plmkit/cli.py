@@ -19,10 +19,10 @@ from plmkit.tasks.kinds import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
 if TYPE_CHECKING:
+    from plmkit.config.machine import Settings
     from plmkit.data.reading.columns import Columns
-    from plmkit.model import Model
-    from plmkit.run import Settings
-    from plmkit.training.progress import Screen
+    from plmkit.inference.model import Model
+    from plmkit.terminal.screen import Screen
 
 
 def examples(*commands: str) -> str:
@@ -169,10 +169,10 @@ def said_otherwise(error: Any) -> str | None:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if option is None or context is None or context.info_name not in ("pretrain", "finetune"):
         return None
-    from plmkit.habits import option_meant
-    from plmkit.run import Machine
+    from plmkit.config.habits import option_meant
+    from plmkit.config.machine import Machine
+    from plmkit.config.settings import names_in
     from plmkit.schedules.schedule import Schedule
-    from plmkit.settings import names_in
     from plmkit.tasks.settings import READ, TaskSettings
 
     tuning = {"task": names_in(TaskSettings), "run": READ}
@@ -207,7 +207,7 @@ def recipes(
     quiet: Quiet = False,
 ) -> None:
     """List all recipes, or show one: its five choices, paper, sizes and exact parameter count."""
-    from plmkit import show
+    from plmkit.terminal import show
 
     if name is None:
         show.all_recipes(as_json)
@@ -247,11 +247,11 @@ def doctor(
             raise SettingError("--verify reads no text: leave --set and --tokenizer out.")
         verify_folders(corpus, as_json)
         return
-    from plmkit import show
     from plmkit.catalogue import find
-    from plmkit.doctor import examine
-    from plmkit.run import PREPARING, check_read, settle
-    from plmkit.settings import cut
+    from plmkit.config.machine import PREPARING, check_read, settle
+    from plmkit.config.settings import cut
+    from plmkit.preparation.doctor import examine
+    from plmkit.terminal import show
 
     settings = reading(settle(find(recipe), sets or []), text, no_header)
     for name, _ in map(cut, sets or []):
@@ -304,9 +304,9 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Pretrain a recipe on your text. Ctrl-C saves the run, and the same command goes on with it."""
-    from plmkit import show
     from plmkit.catalogue import find
-    from plmkit.run import settle
+    from plmkit.config.machine import settle
+    from plmkit.terminal import show
     from plmkit.training.pretrain import Order
     from plmkit.training.pretrain import pretrain as train
 
@@ -380,11 +380,11 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     """Fine-tune a model on labelled rows."""
-    from plmkit import show
     from plmkit.tasks.finetune import Order
     from plmkit.tasks.finetune import finetune as train_task
     from plmkit.tasks.kinds import find_kind
     from plmkit.tasks.settings import settle_task
+    from plmkit.terminal import show
 
     settings, machine = settle_task(sets or [], epochs)
     if task is None:
@@ -426,9 +426,9 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a fine-tuned model on labelled rows, or a left-to-right model on plain text."""
-    from plmkit import show
-    from plmkit.evaluation import can_be_read, evaluate_text
+    from plmkit.inference.evaluation import can_be_read, evaluate_text
     from plmkit.tasks.use import evaluate_file
+    from plmkit.terminal import show
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     if can_be_read(loaded):
@@ -493,7 +493,7 @@ def fill(
     quiet: Quiet = False,
 ) -> None:
     """Fill the blanks in a text."""
-    from plmkit import show
+    from plmkit.terminal import show
 
     blanks = opened(model, quiet).fill(text, top=top)
     if as_json:
@@ -613,9 +613,9 @@ def prompt(
     quiet: Quiet = False,
 ) -> None:
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
-    from plmkit import show
     from plmkit.generation.prompting import Prompting, as_told, ask
     from plmkit.generation.shots import read_labels, read_tasks
+    from plmkit.terminal import show
 
     prompting = Prompting(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
@@ -728,8 +728,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Pretrain a small BERT on text that is on this machine, fine-tune it, and see what that was worth."""
-    from plmkit import show
-    from plmkit.demo import demo as run
+    from plmkit.demo.demo import demo as run
+    from plmkit.terminal import show
 
     positive("--minutes", minutes)
     told = run(out, minutes, seed, screen(quiet))
@@ -741,7 +741,7 @@ def demo(
 
 def opened(model: Path, quiet: bool) -> "Model":
     """The model in the folder, and as many threads to compute with as there are free cores."""
-    from plmkit.loading import load
+    from plmkit.inference.loading import load
     from plmkit.training.threads import Threads
 
     loaded = load(model)
@@ -750,7 +750,7 @@ def opened(model: Path, quiet: bool) -> "Model":
 
 
 def verify_folders(folders: list[str], as_json: bool) -> None:
-    from plmkit.verifying import verify
+    from plmkit.storage.verifying import verify
 
     verdicts = verify(folders)
     if as_json:
@@ -762,7 +762,7 @@ def verify_folders(folders: list[str], as_json: bool) -> None:
 
 
 def screen(quiet: bool) -> "Screen":
-    from plmkit.training.progress import Screen
+    from plmkit.terminal.screen import Screen
 
     return Screen(quiet=quiet)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.data.batch import Batch, Memory, States
 from plmkit.layers.vocabulary_head import MakeVectors, TableHead
 
 
@@ -39,7 +39,7 @@ class Network(nn.Module):
         """Each as it is, without its weight: what is compared between runs."""
         return self.judge(batch)[0]
 
-    def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor | None]:
+    def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Memory | None]:
         """Losses without their weights, and what the model remembers for the next rows of the same streams."""
         states = self.states(batch)
         losses = {name: head(states, batch) for name, head in self.named_heads()}

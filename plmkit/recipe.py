@@ -4,77 +4,22 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
-from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
-from plmkit.architectures.character_decoder import CharacterDecoder
-from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
-from plmkit.architectures.encoder import Encoder
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.architectures.recurrent import Recurrent
-from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.architectures.shared_encoder import SharedEncoder
-from plmkit.architectures.two_stream import TwoStream
-from plmkit.corruption.alternate import DialogueAndText
-from plmkit.corruption.arrange import OrderedPairs, SentencePairs
-from plmkit.corruption.dialogue import Dialogue
-from plmkit.corruption.mixed_pairs import MixedPairs
-from plmkit.corruption.ngram import NgramMasking
-from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
-from plmkit.corruption.permutation import PermutedSpans
-from plmkit.corruption.reuse import ReusedText
-from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.span import SpanMasking
-from plmkit.corruption.stream import ParallelStreams, Stream
-from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
-from plmkit.corruption.unit import UnitMasking
-from plmkit.corruption.word import WordMasking
-from plmkit.data.units.choosing import SEGMENTERS
+from plmkit.choices import (
+    ARCHITECTURES,
+    ARRANGEMENTS,
+    HIDINGS,
+    OBJECTIVES,
+    OPTIMIZERS,
+    TOKENIZERS,
+    WEIGHTINGS,
+)  # fmt: skip
+from plmkit.config.settings import from_json
 from plmkit.errors import RecipeError
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.adversarial_generator import AdversarialGenerator
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.learned_weight import LearnedWeight
-from plmkit.objectives.masked_lm import MaskedLM
-from plmkit.objectives.permuted_lm import PermutedLM
-from plmkit.objectives.replaced_token import ReplacedToken
-from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
-from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.tuning import Tuning
-from plmkit.settings import from_json
-from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
-from plmkit.tokenizers.counted import Characters, Words
-from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
-from plmkit.tokenizers.word_end_bpe import WordEndBPE
-from plmkit.tokenizers.wordpiece import WordPiece
+from plmkit.segmentation.choosing import SEGMENTERS
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
-ARRANGEMENTS = (
-    SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    DialogueAndText, Stream, ParallelStreams, ReusedText,
-)  # fmt: skip
-HIDINGS = (
-    TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
-)  # fmt: skip
-ARCHITECTURES = (
-    Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
-)  # fmt: skip
-OBJECTIVES = (
-    MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
-)  # fmt: skip
-WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
-OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
-CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
-    "tokenizer": TOKENIZERS,
-    "corruption": (*ARRANGEMENTS, *HIDINGS),
-    "architecture": ARCHITECTURES,
-    "objectives": OBJECTIVES,
-}
 Architecture = Any  # one of ARCHITECTURES
 Tokenizer = Any  # one of TOKENIZERS
 

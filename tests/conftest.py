@@ -109,10 +109,10 @@ def mixed_corpus(made: Path) -> Path:
 def pretrained(made: Path, mixed_corpus: Path) -> Path:
     """A run folder of a BERT of 2 layers of width 32 that has seen forty batches."""
     from plmkit.catalogue import find
-    from plmkit.run import settle
+    from plmkit.config.machine import settle
+    from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
     from plmkit.training.pretrain import Order, pretrain
-    from plmkit.training.progress import Screen
 
     settings = settle(find("bert-tiny"), TINY)
     out = made / "pretrained"
@@ -145,11 +145,11 @@ def rows_file(made: Path) -> Path:
 @pytest.fixture(scope="session")
 def finetuned(made: Path, pretrained: Path, rows_file: Path) -> Path:
     """A run folder of that BERT, fine-tuned to tell good sentences from bad ones."""
-    from plmkit.run import Machine
+    from plmkit.config.machine import Machine
     from plmkit.tasks.finetune import Order, finetune
     from plmkit.tasks.kinds import find_kind
     from plmkit.tasks.settings import TaskSettings
-    from plmkit.training.progress import Screen
+    from plmkit.terminal.screen import Screen
 
     order = Order(
         model=pretrained, kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,

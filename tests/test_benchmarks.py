@@ -17,9 +17,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.evaluation import reading_on
+from plmkit.inference.evaluation import reading_on
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
@@ -188,9 +188,7 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
     targets = torch.full((3, 8), IGNORE)
     targets[:, 2:4] = 6
     batch = Batch(
-        tokens=tokens,
-        segments=torch.zeros_like(tokens),
-        visible=visible,
+        source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)),
         targets=targets,
         follows=torch.zeros(3).long(),
     )

@@ -4,10 +4,11 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.counting import encoder_parameters, least_weights, parameters
+from plmkit.choices import OBJECTIVES, WEIGHTINGS
+from plmkit.config.counting import encoder_parameters, least_weights, parameters
+from plmkit.config.settings import to_json
 from plmkit.errors import RecipeError
-from plmkit.recipe import OBJECTIVES, WEIGHTINGS, recipe_from_json
-from plmkit.settings import to_json
+from plmkit.recipe import recipe_from_json
 
 COUNTS = {
     "bert-tiny": (4_385_920, 4_433_468),

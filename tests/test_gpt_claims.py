@@ -11,14 +11,14 @@ from stores import store_of
 import plmkit
 from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.catalogue import find
-from plmkit.corruption.stream import Stream
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.config.machine import settle
+from plmkit.corruption.arrange.stream import Stream
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.run import settle
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 SMALL = (
     "schedule.lengths=[[1.0, 32]]", "architecture.longest=32", "architecture.layers=2", "architecture.heads=2",
@@ -78,7 +78,7 @@ def rows(tokens: torch.Tensor, length: int) -> Batch:
     padded = torch.nn.functional.pad(tokens, (0, length - tokens.shape[1]))
     visible = torch.arange(length).expand(len(tokens), -1) < tokens.shape[1]
     targets = padded.roll(-1, 1).masked_fill(torch.arange(length) >= tokens.shape[1] - 1, IGNORE)
-    return Batch(tokens=padded, segments=torch.zeros_like(padded), visible=visible, targets=targets)
+    return Batch(source=Side(tokens=padded, visible=visible, segments=torch.zeros_like(padded)), targets=targets)
 
 
 def test_padding_does_not_change_the_loss():
@@ -119,7 +119,7 @@ def test_a_token_is_told_by_those_of_its_window_and_by_none_that_is_older(kind):
     head, batch, vectors = CausalLM().build(model), text_in_windows(), []
     model.embed.register_forward_hook(lambda part, given, made: vectors.append(made))
     states = model(batch)
-    logs = (states.hidden[batch.visible] @ model.embed.tokens.weight.T).log_softmax(-1)
+    logs = (states.hidden[batch.source.visible] @ model.embed.tokens.weight.T).log_softmax(-1)
     told = torch.stack([logs[place - 1, place] for place in range(1, 20)])  # token n stands at place n of the text
     torch.testing.assert_close(head(states, batch), -told.mean())
     for place in range(1, 20):

@@ -41,7 +41,7 @@ def within(name: str, package: str) -> bool:
 def test_every_module_is_looked_at():
     assert {"plmkit", "plmkit.cli", "plmkit.training.loop", "plmkit.data.reading.blocks"} <= MODULES.keys()
     assert {f"plmkit.{axis}" for axis in AXES} <= MODULES.keys()
-    assert "plmkit.errors" in imports_of("plmkit.run")
+    assert "plmkit.errors" in imports_of("plmkit.training.run_folder")
     assert "torch" in imports_of("plmkit.training.loop")
 
 
@@ -95,5 +95,5 @@ def test_no_module_loads_what_could_run(module):
 
 def test_models_are_loaded_without_torchs_compiler():
     """It takes as long to load as torch itself, and only run.compile needs it."""
-    code = "import sys, plmkit.loading, plmkit.catalogue; print('torch._dynamo' in sys.modules)"
+    code = "import sys, plmkit.inference.loading, plmkit.catalogue; print('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -57,7 +57,7 @@ def test_an_operator_is_replaced_by_one_that_takes_the_same_things(operator, is_
 
 
 def mutant(**changes) -> dict:
-    told = {"room": "corruption", "file": "plmkit/corruption/span.py", "line": 3, "outcome": "killed"}
+    told = {"room": "corruption", "file": "plmkit/corruption/mask/span.py", "line": 3, "outcome": "killed"}
     return {**told, "before": "a + b", "after": "a - b", **changes}
 
 
@@ -65,7 +65,7 @@ def test_a_files_own_tests_are_tried_first_and_the_recorded_losses_last():
     from benchmarks.mutation import Mutant, stages_for
 
     made = Mutant(
-        room="corruption", file="plmkit/corruption/span.py", source="", operator="", occurrence=0, line=1
+        room="corruption", file="plmkit/corruption/mask/span.py", source="", operator="", occurrence=0, line=1
     )  # fmt: skip
     assert stages_for(made) == [("tests/corruption/test_span.py",), ("tests/corruption",), ("tests/golden",)]
 
@@ -84,11 +84,11 @@ def test_the_report_counts_by_room_and_gives_a_reason_for_each_survivor():
         mutant(), mutant(outcome="timeout"), mutant(outcome="survived"),
         mutant(room="tasks", file="plmkit/tasks/rows.py", outcome="survived", after="a * b"),
     ]  # fmt: skip
-    told = report(found, 4, 7, {"plmkit/corruption/span.py: a + b -> a - b": "b is always 0 here"}).splitlines()
+    told = report(found, 4, 7, {"plmkit/corruption/mask/span.py: a + b -> a - b": "b is always 0 here"}).splitlines()
     assert "| corruption | 3 | 2 | 1 | 67% |" in told
     assert "| tasks | 1 | 0 | 1 | 0% |" in told
     assert "| **all** | 4 | 2 | 2 | 50% |" in told
     assert told[-6:] == [
-        "- plmkit/corruption/span.py:3: b is always 0 here", "  - `a + b`", "  - `a - b`",
+        "- plmkit/corruption/mask/span.py:3: b is always 0 here", "  - `a + b`", "  - `a - b`",
         "- plmkit/tasks/rows.py:3: not explained yet", "  - `a + b`", "  - `a * b`",
     ]  # fmt: skip

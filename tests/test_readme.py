@@ -10,8 +10,8 @@ import pytest
 
 from plmkit import cli
 from plmkit.catalogue import CATALOGUE
+from plmkit.choices import OBJECTIVES
 from plmkit.data.vocabulary import SPECIAL_TOKENS
-from plmkit.recipe import OBJECTIVES
 
 ROOT = Path(__file__).parent.parent
 READMES = ("README.md", "README.zh.md")

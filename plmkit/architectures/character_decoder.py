@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm, room_for
 from plmkit.data.batch import Batch, States
+from plmkit.initialisation.weights import start_normal
 from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
 from plmkit.layers.packing import Packing
-from plmkit.layers.start import start_normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class CharacterDecoderModel(nn.Module):
         nn.init.normal_(self.positions, std=0.02)
 
     def forward(self, batch: Batch) -> States:
-        packing = Packing(batch.visible)
-        hidden = self.dropout(self.embed(packing.pack(batch.tokens)))  # (T, width) packed
+        packing = Packing(batch.source.visible)
+        hidden = self.dropout(self.embed(packing.pack(batch.source.tokens)))  # (T, width) packed
         places = packing.positions()
         made = []
         for block, positions in zip(self.blocks, self.positions, strict=True):

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import start_normal
+from plmkit.kernels.step import Step
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import BandedAttention, CausalAttention
 from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
 from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.embedding import PlacedEmbedding
 from plmkit.layers.packing import Packing
-from plmkit.layers.start import start_normal
-from plmkit.layers.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +149,8 @@ class DecoderModel(nn.Module):
         start_normal(self)
 
     def forward(self, batch: Batch) -> States:
-        packing = Packing(batch.visible)
-        hidden = self.embed(packing.pack(batch.tokens), packing.positions())  # (T, width) packed
+        packing = Packing(batch.source.visible)
+        hidden = self.embed(packing.pack(batch.source.tokens), packing.positions())  # (T, width) packed
         for block in self.blocks:
             hidden = block(hidden, packing)
         hidden = self.norm(hidden)

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import STARTS, start_at_neighbours
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import Packing, Wanted
-from plmkit.layers.start import STARTS, start_at_neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +150,8 @@ class EncoderModel(nn.Module):
             start_at_neighbours(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
     def forward(self, batch: Batch) -> States:
-        packing = Packing(batch.visible)
-        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) packed
+        packing = Packing(batch.source.visible)
+        tokens, segments = packing.pack(batch.source.tokens), packing.pack(batch.source.segment_ids)  # (T,) packed
         hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
-from plmkit.layers.start import start_at_neighbours, start_weights
+from plmkit.initialisation.weights import start_at_neighbours, start_weights
 from plmkit.layers.vocabulary_head import VocabularyHead
 
 HEAD = 64  # width of a generator's head
@@ -125,9 +125,9 @@ class GeneratorDiscriminatorModel(nn.Module):
         asked = batch.asked  # only these are projected to the vocabulary
         guesses = self.vocabulary.weighed(self.generator(replace(batch, wanted=asked)).hidden[asked])  # (N, tokens)
         sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[asked])))
-        original = batch.targets.where(asked, batch.tokens)
+        original = batch.targets.where(asked, batch.source.tokens)
         read = original.masked_scatter(asked, sampled)
-        states = self.discriminator(replace(batch, tokens=read))
+        states = self.discriminator(replace(batch, source=replace(batch.source, tokens=read)))
         return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
 
     def allowed(self, guesses: Tensor, right: Tensor) -> Tensor:

@@ -62,13 +62,13 @@ class RecurrentModel(nn.Module):
             nn.init.uniform_(parameter, -settings.spread, settings.spread)
 
     def forward(self, batch: Batch) -> States:
-        before = None if batch.memory is None else unfolded(batch.memory)
-        hidden, after = self.cells(self.dropout(self.embed(batch.tokens)), before)  # (B, L, width)
-        last = batch.visible.sum(1) - 1
+        before = None if batch.memory is None else unfolded(*batch.memory)
+        hidden, after = self.cells(self.dropout(self.embed(batch.source.tokens)), before)  # (B, L, width)
+        last = batch.source.visible.sum(1) - 1
         return States(
             hidden=self.dropout(hidden),
             pooled=hidden[torch.arange(len(last), device=last.device), last],
-            memory=folded(*after).detach(),
+            memory=(folded(*after).detach(),),
         )
 
     def begin(self, rows: int, longest: int) -> "CellState":

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.data.batch import Batch, Memory, States
 from plmkit.errors import SettingError
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
@@ -200,8 +200,8 @@ class SegmentRecurrenceModel(nn.Module):
                 cast(Any, block).attention.distance.weight[::inside] += waves.flatten(1) / fast
 
     def forward(self, batch: Batch) -> States:
-        memory = batch.memory  # (B, layers, M, width)
-        hidden = self.dropout(self.read(batch.tokens))  # (B, L, width)
+        (memory,) = batch.memory or (None,)  # (B, layers, M, width)
+        hidden = self.dropout(self.read(batch.source.tokens))  # (B, L, width)
         queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
         window = self.settings.memory if self.settings.same_length else keys
         sight = self.sight(out_of_sight(queries, keys, window, hidden.device))
@@ -210,7 +210,7 @@ class SegmentRecurrenceModel(nn.Module):
         for number, block in enumerate(self.blocks):
             inputs.append(hidden)
             hidden = block(hidden, remembered(None if memory is None else memory[:, number], waves), sight)
-        hidden, last = self.dropout(hidden), batch.visible.sum(1) - 1
+        hidden, last = self.dropout(hidden), batch.source.visible.sum(1) - 1
         return States(
             hidden=hidden,
             pooled=hidden[torch.arange(len(last), device=last.device), last],
@@ -247,9 +247,9 @@ class SegmentRecurrenceModel(nn.Module):
             distances = distances.clamp(max=self.settings.clamp)
         return sinusoids(distances, self.settings.width).to(self.content_bias.dtype)
 
-    def remember(self, memory: Tensor | None, inputs: list[Tensor]) -> Tensor | None:
-        """The last steps of what each layer read, without gradient."""
+    def remember(self, memory: Tensor | None, inputs: list[Tensor]) -> Memory | None:
+        """(B, layers, M, width) the last steps of what each layer read, without gradient."""
         if not self.settings.memory:
             return None
         kept = torch.stack([hidden.detach()[:, -self.settings.memory :] for hidden in inputs], dim=1)
-        return kept if memory is None else torch.cat([memory, kept], dim=2)[:, :, -self.settings.memory :]
+        return (kept if memory is None else torch.cat([memory, kept], dim=2)[:, :, -self.settings.memory :],)

@@ -17,9 +17,9 @@ from plmkit.architectures.encoder import (
 )
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import start_at_neighbours, start_weights
 from plmkit.layers.block import Borrowed, PostNormBlock
 from plmkit.layers.packing import Packing
-from plmkit.layers.start import start_at_neighbours, start_weights
 
 SHARINGS = ("all", "attention", "feed_forward", "none")
 
@@ -88,8 +88,8 @@ class SharedEncoderModel(nn.Module):
             start_at_neighbours(self.embed.positions, self.project, own, settings.heads)
 
     def forward(self, batch: Batch) -> States:
-        packing = Packing(batch.visible)
-        tokens, segments = packing.pack(batch.tokens), packing.pack(batch.segments)  # (T,) packed
+        packing = Packing(batch.source.visible)
+        tokens, segments = packing.pack(batch.source.tokens), packing.pack(batch.source.segment_ids)  # (T,) packed
         hidden = self.embed(tokens, segments, packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)

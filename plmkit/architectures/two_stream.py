@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.architectures.two_stream_attention import TwoStreamAttention, View
-from plmkit.data.batch import Batch, States
+from plmkit.data.batch import Batch, Memory, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import start_at_distances, start_normal
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.recollection import Recollection
 from plmkit.layers.relative import distances_before, sinusoids
-from plmkit.layers.start import start_at_distances, start_normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class TwoStreamModel(nn.Module):
             nn.init.zeros_(self.query)  # so that what the first block reads is not drowned
 
     def forward(self, batch: Batch) -> States:
-        content = self.dropout(self.embed.tokens(batch.tokens))  # (B, L, width)
+        content = self.dropout(self.embed.tokens(batch.source.tokens))  # (B, L, width)
         if batch.reading is not None and batch.targets is not None:
             return self.answer(content, batch, batch.asked)
         view = View(batch, self.settings.width)
@@ -145,14 +145,14 @@ class TwoStreamModel(nn.Module):
             content, query = cast(TwoStreamBlock, block).extend(content, query, cache, number, query_only=last)
         return query
 
-    def remember(self, before: Tensor | None, inputs: list[Tensor]) -> Tensor | None:
+    def remember(self, before: Memory | None, inputs: list[Tensor]) -> Memory | None:
         """(B, layers, M, width) what each block read first of this row, behind what it remembers."""
         if not self.settings.memory:
             return None
         kept = round(self.settings.reuse * inputs[0].shape[1])
         new = torch.stack([one.detach()[:, :kept] for one in inputs], dim=1)
-        joined = new if before is None else torch.cat([before.to(new.dtype), new], dim=2)
-        return joined[:, :, -self.settings.memory :]
+        joined = new if before is None else torch.cat([before[0].to(new.dtype), new], dim=2)
+        return (joined[:, :, -self.settings.memory :],)
 
 
 class TokenTable(nn.Module):
@@ -165,7 +165,7 @@ class TokenTable(nn.Module):
 
 
 def memory_of(batch: Batch, layer: int) -> Tensor | None:
-    return None if batch.memory is None else batch.memory[:, layer]
+    return None if batch.memory is None else batch.memory[0][:, layer]
 
 
 def places_of(asked: Tensor) -> tuple[Tensor, Tensor]:

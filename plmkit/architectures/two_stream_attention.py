@@ -16,9 +16,9 @@ class View:
     """Who may read whom, and from how far: the same for all blocks."""
 
     def __init__(self, batch: Batch, width: int, places: Tensor | None = None) -> None:
-        length = batch.tokens.shape[1]
-        device = batch.tokens.device
-        remembered = 0 if batch.memory is None else batch.memory.shape[2]
+        length = batch.source.tokens.shape[1]
+        device = batch.source.tokens.device
+        remembered = 0 if batch.memory is None else batch.memory[0].shape[2]
         self.keys = remembered + length
         around = distances_around(length, self.keys, device)
         self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
@@ -38,7 +38,7 @@ class View:
                 self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: there is nothing to read
             key = torch.arange(self.keys, device=device)
             self.columns = self.keys - 1 - (remembered + places[:, :, None] - key)  # (B, P, keys)
-        self.segments = segment_signs(batch.segments, remembered)  # (B, keys, S), or None: all lie in one
+        self.segments = segment_signs(batch.source.segment_ids, remembered)  # (B, keys, S), or None: all lie in one
         self.own = None if self.segments is None else self.segments[:, remembered:]
         self.asked = None
         if self.own is not None and places is not None:
@@ -47,7 +47,7 @@ class View:
 
 def hidden_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
-    padding = None if bool(batch.visible.all()) else ~batch.visible[:, None, :]
+    padding = None if bool(batch.source.visible.all()) else ~batch.source.visible[:, None, :]
     if batch.reading is None:
         return padding
     hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]

@@ -9,24 +9,42 @@ from torch import Tensor
 
 from plmkit.errors import CheckpointError
 
-IGNORE = -100  # the target where nothing is asked; torch's cross entropy knows it by this number
+IGNORE = -100  # the target where nothing is predicted; torch's cross entropy knows it by this number
+Memory = tuple[Tensor, ...]  # what a model keeps of a batch for the next, the rows along the first dimension of each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One input sequence per row: B rows of L positions."""
+
+    tokens: Tensor  # (B, L)
+    visible: Tensor  # (B, L) False on padding
+    segments: Tensor | None = None  # (B, L) 0 in the first text, 1 in the second; None: 0 everywhere
+
+    @property
+    def segment_ids(self) -> Tensor:
+        """(B, L)."""
+        return torch.zeros_like(self.tokens) if self.segments is None else self.segments
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(**changed(self, change))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What goes from the data to the loss: B rows of L positions."""
+    """Everything that travels from the data to the loss; B rows."""
 
-    tokens: Tensor  # (B, L) what the model reads
-    segments: Tensor  # (B, L) 0 in the first text, 1 in the second
-    visible: Tensor  # (B, L) False on padding
-    targets: Tensor | None = None  # (B, L) what it must say, IGNORE where nothing is asked
-    edges: Tensor | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
+    source: Side  # input of the encoder, or of the only network there is
+    target: Side | None = None  # input of the decoder, in an encoder–decoder; it has a length of its own
+    targets: Tensor | None = None  # (B, L) token to predict at each position of the predicting side, or IGNORE
+    edges: Tensor | None = None  # (B, L, 2) positions just before and just after the span of a masked token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
-    labels: Tensor | None = None  # (B,) class number or value, for fine-tuning
+    labels: Tensor | None = None  # (B, ...) task labels, in the shape that their head reads
+    heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
     options: Tensor | None = None  # (B, K) True at the readings a row has; then tokens and their like are (B, K, L)
     reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
-    memory: Tensor | None = None  # (B, K, M, width) what K layers kept of the text before each row, M steps of it
+    memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     wanted: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
 
@@ -46,25 +64,40 @@ class Batch:
         """Every reading as a row of its own, (B * K, L), where rows are read several times."""
         if self.options is None:
             return self
-        parts = {name: getattr(self, name) for name in ("tokens", "segments", "visible", "targets")}
-        flat: dict[str, Any] = {name: part if part is None else part.flatten(0, 1) for name, part in parts.items()}
-        return replace(self, **flat, options=None)
+        targets = None if self.targets is None else self.targets.flatten(0, 1)
+        return replace(self, source=self.source.each(lambda part: part.flatten(0, 1)), targets=targets, options=None)
 
-    def recalling(self, memory: Tensor | None) -> Self:
+    def recalling(self, memory: Memory | None) -> Self:
         """The batch with what was kept of the batch before, where its rows go on from there."""
         if memory is None or self.continues is None or not bool(self.continues.all()):
             return self
-        if len(memory) != len(self.tokens):
+        streams, rows = len(memory[0]), len(self.source.tokens)
+        if streams != rows:
             raise CheckpointError(
-                f"The memory is of {len(memory)} streams of text, but the batch has {len(self.tokens)} rows.\n"
+                f"The memory is of {streams} streams of text, but the batch has {rows} rows.\n"
                 "Go on with the schedule.batch that it was saved with, or start a new run."
             )
         return replace(self, memory=memory)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The batch with every tensor it has changed alike."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self)(**{name: change(value) for name, value in values.items() if value is not None})
+        return type(self)(**changed(self, change))
+
+
+def changed(parts: Any, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """The fields of a batch or a side, every tensor in them changed alike; what is not there is left out."""
+    values = {field.name: getattr(parts, field.name) for field in fields(parts)}
+    return {name: changed_value(value, change) for name, value in values.items() if value is not None}
+
+
+def changed_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Side):
+        return value.each(change)
+    if isinstance(value, tuple):
+        return tuple(change(part) for part in value)
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,4 +110,4 @@ class States:
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
     replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden
     inner: tuple[Tensor, ...] | None = None  # (B, L, width) each: what the layers before the last made, in training
-    memory: Tensor | None = None  # (B, K, M, width) what the next rows of the same streams may read, without gradient
+    memory: Memory | None = None  # what the next rows of the same streams may read, without gradient

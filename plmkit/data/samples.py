@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.data.mixture import balance, mix
 from plmkit.data.randomness import Draws, generator
 from plmkit.data.rows import Plan, Rows
@@ -83,13 +83,13 @@ class Samples:
         if position.index and position.index + rows > len(order):
             position = Position(stage=position.stage, epoch=position.epoch + 1)
         batch = self.batch(position.epoch, position.index, rows, length, stage=position.stage)
-        used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.tokens))
+        used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.source.tokens))
         return batch, used
 
     def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
         """Rows index to index + rows of an epoch, fewer at its end, hidden as this stage of the run does."""
         batch = as_batch(self.rows(epoch, index, rows, length, stage=stage))
-        return replace(batch, continues=torch.full((len(batch.tokens),), index > 0)) if self.continues else batch
+        return replace(batch, continues=torch.full((len(batch.source.tokens),), index > 0)) if self.continues else batch
 
     def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
         """The same before it becomes a batch: with the units that it was hidden by."""
@@ -192,9 +192,11 @@ def as_batch(rows: Rows) -> Batch:
         return None if array is None else torch.from_numpy(array)
 
     return Batch(
-        tokens=torch.from_numpy(rows.tokens),
-        segments=torch.from_numpy(rows.segments),
-        visible=torch.from_numpy(rows.visible),
+        source=Side(
+            tokens=torch.from_numpy(rows.tokens),
+            visible=torch.from_numpy(rows.visible),
+            segments=torch.from_numpy(rows.segments),
+        ),
         targets=tensor(rows.targets),
         edges=tensor(rows.edges),
         follows=tensor(rows.follows),

@@ -16,11 +16,11 @@ import numpy as np
 from plmkit.data.corpus import Corpus, Document
 from plmkit.data.sentences import split_sentences
 from plmkit.data.survey import Survey, survey_of
-from plmkit.data.units.choosing import ToolSegmenter, fingerprint
-from plmkit.data.units.spans import Segmenter, token_units
 from plmkit.errors import InputError
-from plmkit.files import new_folder, read_json, write_json
-from plmkit.manifest import is_whole, seal
+from plmkit.segmentation.choosing import ToolSegmenter, fingerprint
+from plmkit.segmentation.spans import Segmenter, token_units
+from plmkit.storage.files import new_folder, read_json, write_json
+from plmkit.storage.manifest import is_whole, seal
 from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 

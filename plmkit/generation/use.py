@@ -16,12 +16,12 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import text_logs
 from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
-from plmkit.model import Model
+from plmkit.inference.model import Model
 from plmkit.tasks.asked import asked_table
 from plmkit.tasks.output import beside, check_out, records_of
 from plmkit.tasks.rows import Row, plain_rows
 from plmkit.tasks.use import search_of, tell_cut, with_text
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 BETWEEN = "\n---\n"  # of several texts
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
-from plmkit.files import explained, held, unfinished
+from plmkit.inference.loading import Parts, model_of, read_parts
+from plmkit.inference.model import Model
 from plmkit.interop.families.family import Net
 from plmkit.interop.huggingface import (
     behind,
@@ -24,11 +25,10 @@ from plmkit.interop.huggingface import (
     transformers_installed,
     write_huggingface,
 )
-from plmkit.loading import Parts, model_of, read_parts
-from plmkit.manifest import seal
-from plmkit.model import Model
+from plmkit.storage.files import explained, held, unfinished
+from plmkit.storage.manifest import seal
 from plmkit.tasks.framing import by_length
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 FORMATS = ("huggingface",)
 TOLERANCE = 1e-4
@@ -168,8 +168,8 @@ def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
         states, batch = model.states([rows[number] for number in numbers])
         for name, theirs in compute(batch).items():
             ours = head_logits(model, name, states, batch)
-            if ours.shape[:2] == batch.visible.shape:  # what is computed at padding means nothing
-                ours, theirs = ours[batch.visible], theirs[batch.visible]
+            if ours.shape[:2] == batch.source.visible.shape:  # what is computed at padding means nothing
+                ours, theirs = ours[batch.source.visible], theirs[batch.source.visible]
             gaps[name] = gaps[name].with_more(ours, theirs)
     return gaps
 

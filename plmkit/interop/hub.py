@@ -6,8 +6,8 @@ from pathlib import Path
 
 from plmkit.errors import InputError, not_there
 from plmkit.interop.weights import CONFIG, is_whole
+from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import CONFIG_FILE, FOUND
-from plmkit.training.progress import Screen
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 LONGEST_NAME = 96  # characters, by the hub's own rule

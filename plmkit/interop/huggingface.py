@@ -13,12 +13,12 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.files import check_name, new_folder, read_json, write_json
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.numbers import check_settings
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
+from plmkit.storage.files import check_name, new_folder, read_json, write_json
 from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.checkpoint import save_tensors
@@ -339,11 +339,16 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
 
     @torch.no_grad()
     def compute(batch: Batch) -> dict[str, Tensor]:
-        segments = batch.segments if known is None else batch.segments.clamp(max=known - 1)
+        segments = batch.source.segment_ids
+        segments = segments if known is None else segments.clamp(max=known - 1)
         told = {"token_type_ids": segments} if getattr(family, "SEGMENTS", True) else {}
-        padding = batch.tokens if config.pad_token_id is None else torch.full_like(batch.tokens, config.pad_token_id)
-        tokens = torch.where(batch.visible, batch.tokens, padding)  # some find the end of a row by it
-        out = model(input_ids=tokens, attention_mask=batch.visible.long(), **told)
+        padding = (
+            batch.source.tokens
+            if config.pad_token_id is None
+            else torch.full_like(batch.source.tokens, config.pad_token_id)
+        )
+        tokens = torch.where(batch.source.visible, batch.source.tokens, padding)  # some find the end of a row by it
+        out = model(input_ids=tokens, attention_mask=batch.source.visible.long(), **told)
         return {head: getattr(out, output) for head, output in outputs.items()}
 
     return compute

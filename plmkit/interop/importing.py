@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plmkit.errors import CheckpointError, InputError, SettingError, nearest, not_there
-from plmkit.files import new_folder
+from plmkit.inference.loading import check_whole, foreign_parts
 from plmkit.interop.hub import MODEL_FILES, find_model
 from plmkit.interop.huggingface import check_new
 from plmkit.interop.openai import import_gpt1
@@ -23,9 +23,9 @@ from plmkit.interop.weights import (
     no_model,
     read_parts_of,
 )
-from plmkit.loading import check_whole, foreign_parts
+from plmkit.storage.files import new_folder
+from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import save_tensors
-from plmkit.training.progress import Screen
 
 FORMATS = ("huggingface", "openai-gpt")
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader names of a pickle that is more than tensors

@@ -13,10 +13,10 @@ from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.errors import InputError
 from plmkit.interop.huggingface import write_huggingface
 from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
+from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
-from plmkit.training.progress import Screen
 
 HEAD_WIDTH = 64  # of the released network; its files do not say
 BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)

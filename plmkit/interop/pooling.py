@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plmkit.arguments import kind_of
 from plmkit.errors import InputError
-from plmkit.files import read_json, write_json
+from plmkit.inference.arguments import kind_of
+from plmkit.storage.files import read_json, write_json
 from plmkit.training.checkpoint import load_tensors, save_tensors
 
 MODULES, CONFIG, WEIGHTS = "modules.json", "config.json", "model.safetensors"

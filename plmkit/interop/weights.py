@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from plmkit.errors import CheckpointError
-from plmkit.files import read_json
+from plmkit.storage.files import read_json
 from plmkit.training.checkpoint import load_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"

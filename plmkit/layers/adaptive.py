@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.kernels.chunked import chunked_cross_entropy
 
 
 class AdaptiveEmbedding(nn.Module):

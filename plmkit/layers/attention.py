@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.kernels.long_rows import read_long_rows
+from plmkit.kernels.short_rows import barred, is_short, read_rows
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
-from plmkit.layers.long_rows import read_long_rows
 from plmkit.layers.packing import Packing, Wanted
-from plmkit.layers.short_rows import barred, is_short, read_rows
 
 
 class SelfAttention(nn.Module):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
-from plmkit.layers.band import Band
+from plmkit.kernels.band import Band
 from plmkit.layers.relative import RelativeAttention, hide, out_of_sight, relative_shift
 
 STEPS_AT_ONCE = 256  # more are no faster, and their scores need room

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
-from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.kernels.chunked import chunked_cross_entropy
 from plmkit.objectives.naming import NamingHead
 
 

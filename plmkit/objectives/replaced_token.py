@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
+from plmkit.initialisation.weights import start_weights
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.start import start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class ReplacedTokenHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.replaced is not None
-        real = batch.visible  # every token counts, hidden or not, [CLS] and [SEP] among them
+        real = batch.source.visible  # every token counts, hidden or not, [CLS] and [SEP] among them
         return F.binary_cross_entropy_with_logits(
             self.verdicts(states.hidden[real]).float(), states.replaced[real].float()
         )
@@ -48,4 +48,4 @@ class ReplacedTokenHead(nn.Module):
         return self.verdicts(states.hidden)
 
     def scored(self, batch: Batch) -> int:
-        return int(batch.visible.sum())
+        return int(batch.source.visible.sum())

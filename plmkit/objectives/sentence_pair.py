@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
-from plmkit.layers.start import start_weights
+from plmkit.initialisation.weights import start_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class SentencePairHead(nn.Module):
         return F.cross_entropy(self.answers(states, batch), batch.follows, ignore_index=IGNORE)
 
     def wants(self, batch: Batch) -> Tensor:
-        return torch.zeros_like(batch.visible)
+        return torch.zeros_like(batch.source.visible)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, 2)."""
@@ -66,4 +66,4 @@ class SentencePairHead(nn.Module):
         return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.tokens) if batch.follows is None else int((batch.follows != IGNORE).sum())
+        return len(batch.source.tokens) if batch.follows is None else int((batch.follows != IGNORE).sum())

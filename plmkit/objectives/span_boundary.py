@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import start_weights
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.start import start_weights
 from plmkit.layers.vocabulary_head import VocabularyHead
 
 ACTIVATION = "gelu"  # whatever the network's own is
@@ -60,7 +60,7 @@ class SpanBoundaryHead(nn.Module):
         """Both edges of every span."""
         assert batch.edges is not None
         row, place = self.asked(batch).nonzero(as_tuple=True)
-        wanted = torch.zeros_like(batch.visible)
+        wanted = torch.zeros_like(batch.source.visible)
         wanted[row[:, None], batch.edges[row, place]] = True
         return wanted
 

@@ -11,7 +11,7 @@ from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.tasks.framing import Framed, batch_of
-from plmkit.tasks.going_on import next_tokens
+from plmkit.tasks.gpt_finetuning import next_tokens
 
 ORDER = 5  # the purpose of these random numbers
 POOL = 50  # batches whose rows are sorted by length together

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from plmkit.config.settings import from_json
 from plmkit.data.reading.cells import folded, listed
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search
 from plmkit.data.reading.files import format_of
@@ -9,8 +10,7 @@ from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import InputError, SettingError
-from plmkit.run import read_run
-from plmkit.settings import from_json
+from plmkit.training.run_folder import read_run
 
 KNOWN = frozenset(name for names in USUAL.values() for name in names)
 

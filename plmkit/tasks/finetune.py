@@ -7,27 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plmkit.config.machine import Machine
+from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import FolderError, SettingError
-from plmkit.files import alone, new_folder, sweep, write_json
-from plmkit.loading import Parts, Task, read_parts, without_generator
-from plmkit.manifest import check
-from plmkit.run import FINETUNE, WEIGHTS, Machine, claim, differences, read_run, seal_run, write_run
-from plmkit.settings import to_json
+from plmkit.inference.loading import Parts, Task, read_parts, without_generator
+from plmkit.storage.files import alone, new_folder, sweep, write_json
+from plmkit.storage.manifest import check
 from plmkit.tasks.checking import check_tokens, tell_files
 from plmkit.tasks.framing import Framed, frame_readings, readings_of
-from plmkit.tasks.going_on import with_task_tokens
+from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.judging import baseline, spreads
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Labelled, check_classes, check_trainable, classes_of, read_labelled
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.tasks.telling import tell_rows
 from plmkit.tasks.trial import Exercise, Outcome, Trial
+from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import checksum, load_tensors, save_tensors
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
-from plmkit.training.progress import Screen
+from plmkit.training.run_folder import FINETUNE, WEIGHTS, claim, differences, read_run, seal_run, write_run
 from plmkit.training.threads import Threads
 
 LENGTH_STEP = 8

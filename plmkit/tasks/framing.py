@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.tasks.kinds import Kind
@@ -128,7 +128,9 @@ def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | No
         segments[:, -1] = CLOSING
         visible = visible[:, ::-1].copy()
     return Batch(
-        tokens=torch.from_numpy(tokens), segments=torch.from_numpy(segments), visible=torch.from_numpy(visible)
+        source=Side(
+            tokens=torch.from_numpy(tokens), visible=torch.from_numpy(visible), segments=torch.from_numpy(segments)
+        )
     )
 
 

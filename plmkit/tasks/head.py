@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import STARTS
 from plmkit.layers.dropout import Dropout
-from plmkit.layers.start import STARTS
 
 POOLINGS = ("first", "mean", "max", "concat")
 
@@ -36,7 +36,7 @@ class LabelHead(nn.Module):
         if self.pooling == "first":
             assert states.pooled is not None
             return states.pooled
-        shown = batch.visible[:, :, None]
+        shown = batch.source.visible[:, :, None]
         if self.pooling == "mean":
             return (states.hidden * shown).sum(1) / shown.sum(1)
         if self.pooling == "max":
@@ -44,7 +44,7 @@ class LabelHead(nn.Module):
         return (states.hidden * shown).flatten(1)
 
     def wants(self, batch: Batch) -> Tensor | None:
-        return torch.zeros_like(batch.visible) if self.pooling == "first" else None
+        return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
 
     def rows(self, states: States, batch: Batch) -> Tensor:
         """(B, inputs) what is judged of each row; with choices (B, K, inputs)."""
@@ -76,7 +76,7 @@ class LabelHead(nn.Module):
         return F.cross_entropy(judged, batch.labels)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.tokens)
+        return len(batch.source.tokens)
 
     @torch.no_grad()
     def start_at(self, labels: Tensor, rows: Tensor) -> None:

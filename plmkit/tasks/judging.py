@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plmkit.model import Model, Prediction
+from plmkit.inference.model import Model, Prediction
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Row, pair_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores, spread

@@ -13,7 +13,7 @@ from typing import Any
 from plmkit.data.reading.cells import short
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError
-from plmkit.files import explained, new_file, write_text
+from plmkit.storage.files import explained, new_file, write_text
 
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
 

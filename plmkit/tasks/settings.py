@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.config.machine import Machine, check_read
+from plmkit.config.settings import assign, checked, cut
 from plmkit.errors import SettingError, nearest
-from plmkit.run import Machine, check_read
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, check_optimizer
 from plmkit.schedules.tuning import Tuning
-from plmkit.settings import assign, checked, cut
-from plmkit.tasks.going_on import RowLM
+from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.head import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.doctor import MANY_UNKNOWN
 from plmkit.errors import several
+from plmkit.preparation.doctor import MANY_UNKNOWN
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.kinds import Kind
 from plmkit.tasks.rows import Row
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 NAMED = 6  # classes that are told one by one
 

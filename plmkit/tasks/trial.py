@@ -9,26 +9,27 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
-from plmkit.loading import Parts, Task, label_head
-from plmkit.model import Model
+from plmkit.inference.loading import Parts, Task, label_head
+from plmkit.inference.model import Model
 from plmkit.network import Network
-from plmkit.run import WEIGHTS, Machine
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks.batches import LabelledRows
 from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed
-from plmkit.tasks.going_on import RowLM
+from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.judging import baseline, evaluate_rows
 from plmkit.tasks.rows import Row
 from plmkit.tasks.settings import Settled
+from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
-from plmkit.training.progress import Screen
-from plmkit.training.room import memory_explained
+from plmkit.training.memory import memory_explained
+from plmkit.training.run_folder import WEIGHTS
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 

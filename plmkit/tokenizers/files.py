@@ -12,7 +12,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from plmkit.data.vocabulary import END_OF_TEXT, ROLES, WORD_END, XLNET_NAMES, Vocabulary
 from plmkit.errors import InputError, not_there
-from plmkit.files import read_json
+from plmkit.storage.files import read_json
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
 

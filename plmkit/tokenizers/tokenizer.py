@@ -25,7 +25,7 @@ from plmkit.data.vocabulary import (
     find_names,
 )
 from plmkit.errors import FolderError, InputError
-from plmkit.files import put_text
+from plmkit.storage.files import put_text
 from plmkit.tokenizers import files
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
 from plmkit.tokenizers.readable import WIDE

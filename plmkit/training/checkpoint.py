@@ -15,11 +15,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from plmkit.data.batch import Memory
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.files import new_folder, read_json, sweep, write_json
-from plmkit.run import WEIGHTS
+from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.training.loop import State, is_finite
+from plmkit.training.run_folder import WEIGHTS
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
@@ -57,7 +58,8 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
         save_tensors(partial / OPTIMIZER, optimizer_tensors(network, optimizer))
         names = [WEIGHTS, OPTIMIZER]
         if state.memory is not None:
-            save_tensors(partial / MEMORY, {"memory": state.memory.contiguous()})
+            kept = {f"memory.{number}": part.contiguous() for number, part in enumerate(state.memory)}
+            save_tensors(partial / MEMORY, kept)
             names.append(MEMORY)
         sums = {name: checksum(partial / name) for name in names}
         content = {"state": asdict(replace(state, memory=None)), "checksums": sums}
@@ -109,11 +111,17 @@ def read_checkpoint(folder: Path) -> Content:
             raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
-        memory = load_tensors(folder / MEMORY)["memory"] if MEMORY in content["checksums"] else None
+        memory = read_memory(folder / MEMORY) if MEMORY in content["checksums"] else None
         state |= {"position": Position(**state["position"]), "memory": memory}
         return State(**state), weights, moments
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
+
+
+def read_memory(file: Path) -> Memory:
+    """In the order in which it was kept; checkpoints before format 2 have one tensor under one name."""
+    tensors = load_tensors(file)
+    return (tensors["memory"],) if "memory" in tensors else tuple(tensors[f"memory.{n}"] for n in range(len(tensors)))
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

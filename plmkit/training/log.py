@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from plmkit.files import explained, write_text
+from plmkit.storage.files import explained, write_text
 
 METRICS = "metrics.jsonl"
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Memory
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
 from plmkit.errors import PlmError
@@ -58,7 +58,7 @@ class State:
     seconds: float = 0.0  # of training, pauses not counted
     before: float = 0.0  # of these, before the first step: the schedule is of the rest
     position: Position = Position()
-    memory: Tensor | None = None  # of the batch before, where the next one goes on from it
+    memory: Memory | None = None  # of the batch before, where the next one goes on from it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def train(
         state = replace(
             state,
             step=state.step + 1,
-            tokens=state.tokens + int(batch.visible.sum()),
+            tokens=state.tokens + int(batch.source.visible.sum()),
             seconds=time.perf_counter() - begun,
             position=position,
             memory=None if batch.continues is None else memory,
@@ -157,7 +157,7 @@ def rate_progress(budget: Budget, state: State, progress: float) -> float:
 
 def accumulate(
     network: Network, batch: Batch, device: torch.device, dtype: torch.dtype, rows_at_once: int | None
-) -> tuple[float, dict[str, float], Tensor | None]:
+) -> tuple[float, dict[str, float], Memory | None]:
     """Gradients of the whole batch, a few rows at a time; every answer counts the same wherever it was.
 
     Returns the loss, the losses it is made of without their weights, and what the model remembers of the batch.
@@ -167,7 +167,7 @@ def accumulate(
     totals = {name: sum(count[name] for count in counts) for name in counts[0]}
     whole = torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
-    memories: list[Tensor] = []
+    memories: list[Memory] = []
     for part, count in zip(parts, counts, strict=True):
         # the mean over no answer may not be a number, so an objective that asks nothing here is left out
         shares = {name: count[name] / totals[name] for name in count if count[name]}
@@ -181,20 +181,21 @@ def accumulate(
         for name, share in shares.items():
             sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
         memories += [] if memory is None else [memory]
-    return float(whole), {name: float(value) for name, value in sums.items()}, torch.cat(memories) if memories else None
+    joined = tuple(torch.cat(parts) for parts in zip(*memories, strict=True)) if memories else None
+    return float(whole), {name: float(value) for name, value in sums.items()}, joined
 
 
 def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
     """How many rows of the batch to compute at once, so that neither limit is passed."""
     if tokens is None:
         return rows
-    fit = max(1, tokens // batch.tokens[0].numel())
+    fit = max(1, tokens // batch.source.tokens[0].numel())
     return fit if rows is None else min(rows, fit)
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
     """The batch cut into runs of rows."""
-    rows = len(batch.tokens)
+    rows = len(batch.source.tokens)
     if rows_at_once is None or rows_at_once >= rows:
         return [batch]
     return [batch.rows(slice(start, start + rows_at_once)) for start in range(0, rows, rows_at_once)]
@@ -243,7 +244,7 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     network.eval()
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
-    memory: Tensor | None = None
+    memory: Memory | None = None
     for batch in batches:
         with precision(device, dtype):
             losses, memory = network.judge(batch.recalling(memory).to(device))

@@ -12,29 +12,20 @@ import torch
 from torch import Tensor
 
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.config.machine import Machine, Settings, settings_json
+from plmkit.config.settings import to_json
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
-from plmkit.doctor import Diagnosis, diagnose
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
-from plmkit.files import alone, explained, new_file, sweep
-from plmkit.loading import Parts, read_parts, start_from
-from plmkit.manifest import check, unseal
+from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
+from plmkit.preparation.doctor import Diagnosis, diagnose
+from plmkit.preparation.prepare import Material, prepare
 from plmkit.recipe import Recipe
-from plmkit.run import (
-    PRETRAIN,
-    WEIGHTS,
-    Machine,
-    Settings,
-    claim,
-    differences,
-    read_run,
-    seal_run,
-    settings_json,
-    write_run,
-)
-from plmkit.settings import to_json
+from plmkit.storage.files import alone, explained, new_file, sweep
+from plmkit.storage.manifest import check, unseal
+from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import (
     CHECKPOINTS,
@@ -48,9 +39,8 @@ from plmkit.training.checkpoint import (
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate
-from plmkit.training.prepare import Material, prepare
-from plmkit.training.progress import Screen
-from plmkit.training.room import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
+from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
+from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, read_run, seal_run, write_run
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 
 
 def loud(settings: Any) -> Any:
@@ -21,4 +21,4 @@ def loud(settings: Any) -> Any:
 def rows_of(*lengths: int) -> Batch:
     tokens = torch.randint(5, 30, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(1))
     visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Batch(tokens=tokens.where(visible, 0), segments=torch.zeros_like(tokens), visible=visible)
+    return Batch(source=Side(tokens=tokens.where(visible, 0), visible=visible, segments=torch.zeros_like(tokens)))

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.catalogue import find
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.network import Network
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.learned_weight import LearnedWeightHead
@@ -25,7 +25,7 @@ def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:
 
 def batch_of(tokens: torch.Tensor) -> Batch:
     targets = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], IGNORE)], dim=1)
-    return Batch(tokens=tokens, segments=0 * tokens, visible=tokens >= 0, targets=targets)
+    return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), targets=targets)
 
 
 def random_tokens(rows: int, length: int, seed: int = 1) -> torch.Tensor:
@@ -109,7 +109,7 @@ def test_the_auxiliary_losses_have_the_weight_of_the_objective_learnt_or_not():
 def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead: int) -> torch.Tensor:
     """Cross entropy of the token so many places ahead."""
     logits = classify(hidden[:, :-ahead]).flatten(0, 1)
-    return F.cross_entropy(logits, batch.tokens[:, ahead:].flatten())
+    return F.cross_entropy(logits, batch.source.tokens[:, ahead:].flatten())
 
 
 def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():

@@ -12,7 +12,7 @@ from torch import Tensor
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
@@ -24,7 +24,7 @@ SYMBOLS = 8  # numbers 2 to 9; 0 fills, 1 asks
 def rows_of(tokens: Tensor, memory: Tensor | None = None) -> Batch:
     """Each token is asked for what follows it; the last for nothing."""
     targets = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], IGNORE)], dim=1)
-    return Batch(tokens=tokens, segments=0 * tokens, visible=tokens >= 0, targets=targets, memory=memory)
+    return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), targets=targets, memory=memory)
 
 
 def network_of(architecture, objective, vocabulary: int) -> Network:

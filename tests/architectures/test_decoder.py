@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.errors import SettingError
 from plmkit.layers.attention import band
 
@@ -20,7 +20,7 @@ KINDS = {
 
 def rows(tokens: torch.Tensor, visible: torch.Tensor | None = None) -> Batch:
     visible = torch.ones_like(tokens, dtype=torch.bool) if visible is None else visible
-    return Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=visible)
+    return Batch(source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)))
 
 
 def loud(settings, size: int = 30):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plmkit.architectures.encoder import Encoder, EncoderModel
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.packing import Packing
 
@@ -29,13 +29,13 @@ def batch(*lengths: int, padded_to: int | None = None, seed: int = 1) -> Batch:
     places = torch.arange(tokens.shape[1]).expand_as(tokens)
     visible = places < torch.tensor(lengths)[:, None]
     segments = (places > torch.tensor(lengths)[:, None] // 2).long()
-    return Batch(tokens=tokens.where(visible, 0), segments=segments.where(visible, 0), visible=visible)
+    return Batch(source=Side(tokens=tokens.where(visible, 0), visible=visible, segments=segments.where(visible, 0)))
 
 
 def test_every_output_depends_on_every_token_of_its_row():
     network = model()
     given = batch(6)
-    vectors = network.embed.tokens(given.tokens[0]).detach().requires_grad_()
+    vectors = network.embed.tokens(given.source.tokens[0]).detach().requires_grad_()
     network.embed.tokens.forward = lambda tokens: vectors
     hidden = network(given).hidden[0]
     for place in range(6):
@@ -70,11 +70,13 @@ def test_packed_computation_equals_computing_padding_and_all():
             super().__init__(torch.ones_like(visible))
             self.visible = visible[:, None, None, :]
 
-    states = network.embed(given.tokens.flatten(), given.segments.flatten(), Unpacked(given.visible).positions())
+    states = network.embed(
+        given.source.tokens.flatten(), given.source.segments.flatten(), Unpacked(given.source.visible).positions()
+    )
     for block in network.blocks:
-        states = block(states, Unpacked(given.visible))
+        states = block(states, Unpacked(given.source.visible))
     whole = states.view(3, 9, -1)
-    torch.testing.assert_close(packed.hidden[given.visible], whole[given.visible], atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(packed.hidden[given.source.visible], whole[given.source.visible], atol=1e-6, rtol=1e-6)
     pooled = torch.tanh(network.pooler(whole[:, 0]))
     torch.testing.assert_close(packed.pooled, pooled, atol=1e-6, rtol=1e-6)
 
@@ -100,10 +102,10 @@ def test_rows_without_padding_are_not_copied():
 
 def test_a_row_of_nothing_but_padding_is_left_out():
     network, given = model(), batch(*[9] * 30)
-    given.visible[3] = False
-    assert len(Packing(given.visible).pack(given.tokens)) == 261
+    given.source.visible[3] = False
+    assert len(Packing(given.source.visible).pack(given.source.tokens)) == 261
     states = network(given)
-    states.hidden[given.visible].sin().sum().backward()
+    states.hidden[given.source.visible].sin().sum().backward()
     assert all(
         parameter.grad.isfinite().all() for name, parameter in network.named_parameters() if "pooler" not in name
     )
@@ -133,7 +135,7 @@ def test_positions_are_learnt_and_segments_matter():
     assert network.embed.positions.weight.requires_grad
     assert (network.embed.positions.weight.grad[:6].abs().sum(1) > 0).all()
     assert (network.embed.positions.weight.grad[6:] == 0).all()
-    other = network(replace(given, segments=1 - given.segments))
+    other = network(replace(given, source=replace(given.source, segments=1 - given.source.segments)))
     assert not torch.allclose(other.hidden, network(given).hidden)
 
 
@@ -141,9 +143,12 @@ def test_positions_are_learnt_and_segments_matter():
 def test_swapping_two_tokens_changes_more_than_their_order(padded_to):
     network = model()
     given = batch(6, padded_to=padded_to)
-    swapped = given.tokens.clone()
+    swapped = given.source.tokens.clone()
     swapped[0, [2, 3]] = swapped[0, [3, 2]]
-    before, after = network(given).hidden[0], network(replace(given, tokens=swapped)).hidden[0]
+    before, after = (
+        network(given).hidden[0],
+        network(replace(given, source=replace(given.source, tokens=swapped))).hidden[0],
+    )
     assert not torch.allclose(before[2], after[3], atol=1e-3)
 
 

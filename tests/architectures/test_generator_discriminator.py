@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from plmkit.architectures.encoder import EncoderModel
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, sample_tokens
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.errors import SettingError
 from plmkit.network import Network
 from plmkit.objectives.generator_lm import GeneratorLM
@@ -37,9 +37,11 @@ def batch() -> Batch:
     asked = torch.zeros_like(original, dtype=torch.bool)
     asked[0, 2] = asked[0, 5] = asked[1, 1] = True
     return Batch(
-        tokens=original.masked_fill(asked, 4),
-        segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]]),
-        visible=original != 0,
+        source=Side(
+            tokens=original.masked_fill(asked, 4),
+            visible=original != 0,
+            segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]]),
+        ),
         targets=original.where(asked, torch.tensor(IGNORE)),
     )
 
@@ -211,10 +213,12 @@ def test_the_discriminator_reads_the_text_with_the_samples_in_it():
     made, given = network().eval(), batch()
     peaked(made, 11)
     states = made.model(given)
-    read = given.tokens.clone()
+    read = given.source.tokens.clone()
     read[0, 2] = read[0, 5] = read[1, 1] = 11
     assert states.sampled.tolist() == [11, 11, 11]
-    assert torch.equal(states.hidden, made.model.discriminator(replace(given, tokens=read)).hidden)
+    assert torch.equal(
+        states.hidden, made.model.discriminator(replace(given, source=replace(given.source, tokens=read))).hidden
+    )
     assert torch.equal(states.replaced, given.targets != IGNORE)
 
 
@@ -227,10 +231,10 @@ def test_a_sample_that_is_the_original_counts_as_real():
 def test_a_chosen_token_that_stayed_visible_may_be_replaced_too():
     """google-research/electra leaves 15% of the chosen as they are; the generator guesses them all the same."""
     made, given = network().eval(), batch()
-    tokens = given.tokens.clone()
+    tokens = given.source.tokens.clone()
     tokens[0, 2] = 14
     peaked(made, 11)
-    states = made.model(replace(given, tokens=tokens))
+    states = made.model(replace(given, source=replace(given.source, tokens=tokens)))
     assert states.replaced.nonzero().tolist() == [[0, 2], [0, 5], [1, 1]]
 
 

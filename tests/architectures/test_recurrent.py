@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plmkit.architectures.recurrent import Recurrent, RecurrentModel
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.errors import SettingError
 
 TINY = Recurrent(layers=2, width=6, dropout=0.0, spread=0.7)
@@ -18,7 +18,7 @@ def model_of(settings: Recurrent = TINY) -> RecurrentModel:
 
 
 def batch_of(tokens: torch.Tensor, memory: torch.Tensor | None = None) -> Batch:
-    return Batch(tokens=tokens, segments=0 * tokens, visible=tokens >= 0, memory=memory)
+    return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), memory=memory)
 
 
 def random_tokens(rows: int, length: int) -> torch.Tensor:
@@ -95,7 +95,7 @@ def test_a_token_changes_no_state_before_it():
 def test_the_state_of_a_row_is_that_of_its_last_token():
     model, tokens = model_of(), random_tokens(2, 5)
     visible = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    states = model(Batch(tokens=tokens, segments=0 * tokens, visible=visible))
+    states = model(Batch(source=Side(tokens=tokens, visible=visible, segments=0 * tokens)))
     assert torch.equal(states.pooled, torch.stack([states.hidden[0, 4], states.hidden[1, 2]]))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.segment_recurrence import SegmentRecurrence, SegmentRecurrenceModel
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.errors import SettingError
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 
@@ -28,7 +28,7 @@ def model_of(settings: SegmentRecurrence = TINY, vocabulary: int = 11, seed: int
 
 
 def batch_of(tokens: Tensor, memory: Tensor | None = None) -> Batch:
-    return Batch(tokens=tokens, segments=0 * tokens, visible=tokens >= 0, memory=memory)
+    return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), memory=memory)
 
 
 def random_tokens(rows: int, length: int, seed: int = 1, vocabulary: int = 11) -> Tensor:

@@ -9,7 +9,7 @@ from loud import loud, rows_of
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder, SharedEncoderModel
-from plmkit.counting import of_size
+from plmkit.config.counting import of_size
 from plmkit.errors import SettingError
 
 BASE = SharedEncoder(layers=12, heads=12, width=768, inner=3072)

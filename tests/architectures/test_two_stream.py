@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.two_stream import TwoStream, TwoStreamModel
-from plmkit.corruption.permutation import PermutedSpans
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -35,7 +35,9 @@ def model_of(settings: TwoStream = SMALL, *, double: bool = True):
 def batch_of(tokens: list[int], order: tuple[int, ...] | None = None, asked: set[int] | None = None, **others) -> Batch:
     """One row; `order` names positions from 1, of which those in `asked`, or all, are asked for."""
     given = torch.tensor([tokens])
-    batch = Batch(tokens=given, segments=torch.zeros_like(given), visible=torch.ones_like(given, dtype=torch.bool))
+    batch = Batch(
+        source=Side(tokens=given, visible=torch.ones_like(given, dtype=torch.bool), segments=torch.zeros_like(given))
+    )
     if order is None:
         return replace(batch, **others)
     rank = torch.empty(len(tokens), dtype=torch.long)
@@ -154,8 +156,8 @@ def test_the_loss_reads_the_query_stream_alone():
 def test_segments_count_only_as_same_or_other():
     model = model_of()
     given = replace(batch_of(TEXT), segments=torch.tensor([[0, 0, 1, 1, 1]]))
-    swapped = replace(given, segments=1 - given.segments)
-    one = replace(given, segments=torch.zeros_like(given.segments))
+    swapped = replace(given, source=replace(given.source, segments=1 - given.source.segments))
+    one = replace(given, source=replace(given.source, segments=torch.zeros_like(given.source.segments)))
     torch.testing.assert_close(model(given).hidden, model(swapped).hidden, atol=1e-10, rtol=0)
     assert (model(given).hidden - model(one).hidden).abs().max() > 1e-3
 
@@ -174,7 +176,7 @@ def test_memory_lies_in_the_first_segment():
     model = model_of()
     memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
     first = replace(batch_of(TEXT), memory=memory)
-    second = replace(first, segments=torch.ones_like(first.segments))
+    second = replace(first, source=replace(first.source, segments=torch.ones_like(first.segments)))
     assert (model(first).hidden - model(second).hidden).abs().max() > 1e-3
 
 
@@ -189,7 +191,7 @@ def test_a_text_read_from_its_end_with_distances_turned_is_the_text():
 def test_padding_before_a_row_changes_nothing():
     model = model_of()
     given = batch_of([0, 0, 0, *TEXT])
-    given = replace(given, visible=torch.tensor([[False] * 3 + [True] * 5]))
+    given = replace(given, source=replace(given.source, visible=torch.tensor([[False] * 3 + [True] * 5])))
     torch.testing.assert_close(model(given).hidden[:, 3:], model(batch_of(TEXT)).hidden, atol=1e-6, rtol=1e-6)
 
 
@@ -199,7 +201,9 @@ def in_every_order(text: list[int]) -> Batch:
     reading = torch.stack([orders, orders + torch.tensor([0, 0, 0, 1])], dim=-1)
     tokens = torch.tensor([text]).expand(24, -1)
     targets = tokens.masked_fill(torch.tensor([False, False, False, True]), IGNORE)
-    rows = Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens, dtype=torch.bool))
+    rows = Batch(
+        source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool), segments=torch.zeros_like(tokens))
+    )
     return replace(rows, reading=reading, targets=targets)
 
 

@@ -31,7 +31,7 @@ ENCODERS = [
 @pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 4, 7)])
 def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, lengths):
     network, given = loud(settings), rows_of(*lengths)
-    wanted = torch.zeros_like(given.visible)
+    wanted = torch.zeros_like(given.source.visible)
     wanted[0, [2, 3]] = wanted[2, 6] = wanted[2, 0] = True  # of the second row nothing
 
     def told(batch: Batch):
@@ -52,7 +52,7 @@ def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, leng
 
 def test_padding_that_is_wanted_is_left_out():
     network, given = loud(ENCODERS[1]), rows_of(9, 4)
-    states = network(replace(given, wanted=torch.ones_like(given.visible)))
+    states = network(replace(given, wanted=torch.ones_like(given.source.visible)))
     torch.testing.assert_close(states.hidden, network(given).hidden, atol=1e-6, rtol=1e-5)
 
 
@@ -98,7 +98,7 @@ def test_an_objective_of_learned_weight_wants_what_it_wants_without():
 
 def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
     network, given = loud(replace(ENCODERS[0], dropout=0.1, attention_dropout=0.1)), rows_of(9, 4, 7)
-    wanted = torch.zeros_like(given.visible)
+    wanted = torch.zeros_like(given.source.visible)
     wanted[:, 2] = True
     torch.manual_seed(0)
     with torch.no_grad():
@@ -155,9 +155,9 @@ def network_of(*objectives) -> Network:
 def hidden_batch() -> Batch:
     """Three hidden tokens in rows of nine, four and seven."""
     given = rows_of(9, 4, 7)
-    targets = torch.full_like(given.tokens, IGNORE)
+    targets = torch.full_like(given.source.tokens, IGNORE)
     edges = torch.full((*targets.shape, 2), -1)
     for row, place, before, after in ((0, 3, 2, 5), (0, 4, 2, 5), (1, 2, 1, 3)):
-        targets[row, place] = given.tokens[row, place]
+        targets[row, place] = given.source.tokens[row, place]
         edges[row, place] = torch.tensor([before, after])
     return replace(given, targets=targets, edges=edges, follows=torch.tensor([0, 1, 0]))

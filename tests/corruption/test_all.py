@@ -5,14 +5,16 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from making import PIECES, WORDS, many, rows_of, words_in
+from masking_rows import PIECES, WORDS, many, rows_of, words_in
 
-from plmkit.corruption.ngram import NgramMasking
-from plmkit.corruption.permutation import PermutedSpans
-from plmkit.corruption.span import SpanMasking
-from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
-from plmkit.corruption.unit import UnitMasking
-from plmkit.corruption.word import WordMasking
+from plmkit.choices import HIDINGS
+from plmkit.config.settings import from_json, to_json
+from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.corruption.mask.span import SpanMasking
+from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
+from plmkit.corruption.mask.unit import UnitMasking
+from plmkit.corruption.mask.word import WordMasking
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Plan, Rows
@@ -20,8 +22,6 @@ from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.errors import SettingError
-from plmkit.recipe import HIDINGS
-from plmkit.settings import from_json, to_json
 
 BY_WORD = UnitMasking(levels=("word",), shares=((1.0,),))
 MIXED = UnitMasking(levels=("character", "word"), shares=((0.3, 0.7),))
@@ -188,7 +188,7 @@ def masks(step, epochs: int) -> list[list[tuple]]:
     seen = []
     for epoch in range(epochs):
         batch, (_, order) = samples.batch(epoch, 0, 30, 64), samples.plan(epoch, 64)
-        rows = np.stack([batch.tokens, batch.targets], axis=1).reshape(30, -1)
+        rows = np.stack([batch.source.tokens, batch.targets], axis=1).reshape(30, -1)
         seen.append([tuple(rows[place].tolist()) for place in np.argsort(order)])
     return seen
 

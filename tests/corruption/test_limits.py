@@ -2,17 +2,17 @@
 
 import pytest
 
-from plmkit.corruption.alternate import DialogueAndText
-from plmkit.corruption.arrange import OrderedPairs, SentencePairs
-from plmkit.corruption.dialogue import Dialogue
-from plmkit.corruption.ngram import NgramMasking
-from plmkit.corruption.permutation import PermutedSpans
-from plmkit.corruption.reuse import ReusedText
-from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.span import SpanMasking
-from plmkit.corruption.token import DynamicMasking, ReplacedMasking, TokenMasking
-from plmkit.corruption.unit import UnitMasking
-from plmkit.corruption.word import WordMasking
+from plmkit.corruption.arrange.alternate import DialogueAndText
+from plmkit.corruption.arrange.dialogue import Dialogue
+from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.reuse import ReusedText
+from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.corruption.mask.span import SpanMasking
+from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
+from plmkit.corruption.mask.unit import UnitMasking
+from plmkit.corruption.mask.word import WordMasking
 from plmkit.errors import SettingError
 
 LITTLE = 1e-9

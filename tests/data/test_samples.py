@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from plmkit.corruption.arrange import OrderedPairs, SentencePairs
-from plmkit.corruption.dialogue import Dialogue
-from plmkit.corruption.mixed_pairs import MixedPairs
-from plmkit.corruption.packing import DocSentences, FullSentences, SingleSegment
-from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.arrange.dialogue import Dialogue
+from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.mask.token import TokenMasking
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.mixture import tokens_by_source
 from plmkit.data.randomness import generator
@@ -76,8 +76,8 @@ def masks_by_text(samples: Samples, epoch: int, length: int) -> dict[tuple, tupl
     """What each text of an epoch looks like when it is hidden."""
     plan, _ = samples.plan(epoch, length)
     batch = samples.batch(epoch, 0, len(plan), length)
-    texts = batch.tokens.where(batch.targets == IGNORE, batch.targets)
-    shown = torch.stack([batch.tokens, batch.targets], dim=1)
+    texts = batch.source.tokens.where(batch.targets == IGNORE, batch.targets)
+    shown = torch.stack([batch.source.tokens, batch.targets], dim=1)
     return {tuple(text.tolist()): tuple(row.flatten().tolist()) for text, row in zip(texts, shown, strict=True)}
 
 
@@ -118,10 +118,10 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
     samples = Samples(store, np.arange(len(store.documents) - 1), (SentencePairs(short=0.0),), roberta, seed=5)
     for length in (24, 40):
         batch = samples.batch(0, 0, 50, length)
-        assert batch.tokens.shape[1] <= length
-        assert batch.segments.sum() == 0
+        assert batch.source.tokens.shape[1] <= length
+        assert batch.source.segments.sum() == 0
         full = 0
-        for row, visible in zip(batch.tokens, batch.visible, strict=True):
+        for row, visible in zip(batch.source.tokens, batch.source.visible, strict=True):
             seps = torch.nonzero(row[visible] == roberta.sep).flatten().tolist()
             assert len(seps) == 3
             assert seps[1] == seps[0] + 1
@@ -243,7 +243,7 @@ def test_ten_copies_stay_ten_in_batches_of_any_width():
     for epoch in range(40):
         for index in range(0, 40, 4):
             batch = samples.batch(epoch, index, 4, 64)
-            for tokens, targets, visible in zip(batch.tokens, batch.targets, batch.visible, strict=True):
+            for tokens, targets, visible in zip(batch.source.tokens, batch.targets, batch.source.visible, strict=True):
                 text = tokens.where(targets == IGNORE, targets)[visible]
                 hidden = (tuple(tokens[visible].tolist()), tuple(targets[visible].tolist()))
                 seen.setdefault(tuple(text.tolist()), set()).add(hidden)
@@ -270,7 +270,7 @@ def test_next_goes_through_the_epochs_and_leaves_out_rows_that_fill_no_batch():
     position, seen = Position(stage=2), []
     for _ in range(5):
         batch, position = samples.next(position, 4, 64)
-        seen.append((position.stage, position.epoch, position.index, len(batch.tokens)))
+        seen.append((position.stage, position.epoch, position.index, len(batch.source.tokens)))
     assert seen == [(2, 0, 4, 4), (2, 0, 8, 4), (2, 1, 4, 4), (2, 1, 8, 4), (2, 2, 4, 4)]
 
 
@@ -290,7 +290,7 @@ def test_an_epoch_smaller_than_a_batch_never_hangs(rows):
     position, epochs = Position(), set()
     for _ in range(12):
         batch, position = samples.next(position, rows, 32)
-        assert 1 <= len(batch.tokens) <= rows
+        assert 1 <= len(batch.source.tokens) <= rows
         assert (batch.targets != IGNORE).any(dim=1).all()  # something is asked in every row
         epochs.add(position.epoch)
     assert len(epochs) > 1

@@ -16,10 +16,10 @@ from plmkit.data.shards import TokenStore, open_store
 from plmkit.data.survey import LONG_LINE, Survey, count_scripts
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError
-from plmkit.manifest import MANIFEST
+from plmkit.preparation.prepare import count_tokens
+from plmkit.storage.manifest import MANIFEST
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
-from plmkit.training.prepare import count_tokens
 
 WORDS = ["the", "cat", "sat", "down", "dog", "ran", "off", ".", "!", "我", "的", "狗", "。"]
 TOKENIZER = bert_tokenizer([*SPECIAL_TOKENS, *WORDS], lowercase=True)

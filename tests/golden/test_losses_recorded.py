@@ -19,15 +19,15 @@ from made_text import write_corpus
 from recorded import compare, record, recorded, series_of
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.run import Machine, settle
+from plmkit.config.machine import Machine, settle
 from plmkit.schedules.optimizers import Momentum
 from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 STEPS = 10
 MACHINE = {"threads": 1, "device": "cpu", "dtype": "float32", "log_steps": 1}

@@ -18,14 +18,14 @@ from transformers import (
 )
 
 import plmkit
+from plmkit.config.machine import Machine
+from plmkit.inference.loading import read_parts
 from plmkit.interop import export as exporting
-from plmkit.loading import read_parts
-from plmkit.manifest import unseal
-from plmkit.run import Machine
+from plmkit.storage.manifest import unseal
 from plmkit.tasks.finetune import Order, finetune
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 TEXTS = ["The cat sees a house.", "我的狗很可爱，企鹅不擅长飞行。", "Unbelievable: 潮水退了 in 2018!", "a [MASK] b"]
 

@@ -17,11 +17,11 @@ from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import CheckpointError, InputError
+from plmkit.inference.loading import model_of, read_parts
 from plmkit.interop.families import albert, bert, ernie, roberta
 from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
-from plmkit.loading import model_of, read_parts
-from plmkit.manifest import unseal
 from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.storage.manifest import unseal
 from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.training.checkpoint import checksum
 
@@ -142,7 +142,7 @@ def test_roberta_reads_pairs_in_its_only_segment(pretrained, tmp_path):
     model = plmkit.load(tmp_path, device="cpu")
     rows = model.rows([(TEXTS[0], TEXTS[1])])
     states, batch = model.states(rows)
-    assert batch.segments.max() == 1
+    assert batch.source.segments.max() == 1
     gap = states.hidden - hub_logits(tmp_path, batch)["hidden"]
     assert gap.abs().max() < 1e-5
 
@@ -238,7 +238,7 @@ def exported(architecture, pretrained, folder):
 def test_what_we_write_transformers_computes_and_we_read_back(architecture, pretrained, tmp_path):
     model = exported(architecture, pretrained, tmp_path / "out")
     states, batch = model.states(model.rows([*TEXTS, tuple(TEXTS)]))
-    seen = batch.visible
+    seen = batch.source.visible
     theirs = hub_logits(tmp_path / "out", batch)["hidden"]
     torch.testing.assert_close(states.hidden[seen], theirs[seen], atol=1e-5, rtol=1e-5)
     again, _ = plmkit.load(tmp_path / "out", device="cpu").states(model.rows([*TEXTS, tuple(TEXTS)]))

@@ -85,9 +85,9 @@ def test_a_head_that_nothing_uses_is_named_and_the_network_below_it_embeds(kind,
     states, batch = model.states(model.rows(TEXTS))
     body = getattr(theirs, theirs.base_model_prefix)
     with torch.no_grad():
-        seen = {"input_ids": batch.tokens, "attention_mask": batch.visible.long()}
-        wanted = body(**seen, token_type_ids=batch.segments.clamp(max=1)).last_hidden_state
-    np.testing.assert_allclose(states.hidden[batch.visible], wanted[batch.visible], atol=1e-5)
+        seen = {"input_ids": batch.source.tokens, "attention_mask": batch.source.visible.long()}
+        wanted = body(**seen, token_type_ids=batch.source.segments.clamp(max=1)).last_hidden_state
+    np.testing.assert_allclose(states.hidden[batch.source.visible], wanted[batch.source.visible], atol=1e-5)
 
 
 def test_a_head_is_noticed_by_its_weights_where_no_class_is_named(pretrained, plm, tmp_path):

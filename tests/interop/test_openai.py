@@ -49,9 +49,9 @@ def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(pu
     theirs = OpenAIGPTLMHeadModel.from_pretrained(tmp_path / "gpt1").eval()
     states, batch = model.states(model.rows(["at b at", "a"]))
     with torch.no_grad():
-        wanted = theirs(input_ids=batch.tokens, attention_mask=batch.visible.long()).logits
+        wanted = theirs(input_ids=batch.source.tokens, attention_mask=batch.source.visible.long()).logits
         found = model.network.heads["causal_lm"].answers(states, batch)
-    torch.testing.assert_close(found[batch.visible], wanted[batch.visible], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[batch.source.visible], wanted[batch.source.visible], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_weights_of_another_precision_are_loaded_in_single_precision(folder, plm
     theirs = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     states, batch = model.states([model.whole_row(TEXT)])
     with torch.no_grad():
-        wanted = theirs(input_ids=batch.tokens).logits
+        wanted = theirs(input_ids=batch.source.tokens).logits
         found = model.network.heads["masked_lm"].vocabulary(states.hidden)
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
     ran = plm("export", folder, folder.parent / "out", "--json")

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.errors import SettingError
-from plmkit.evaluation import evaluate_text, read_text
 from plmkit.generation.likelihood import token_logs
-from plmkit.loading import read_parts
+from plmkit.inference.evaluation import evaluate_text, read_text
+from plmkit.inference.loading import read_parts
 from plmkit.tasks.framing import batch_of, frame_all
 from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.tokenizers.unigram import ClosingUnigram
@@ -44,15 +44,15 @@ def test_texts_are_framed_with_cls_at_the_end_and_padded_at_the_beginning(tokeni
     rows = frame_all([("the cat", None), ("the cat", "a dog sees")], tokenizer, 64)
     batch = batch_of(rows, tokenizer.vocabulary)
     names = tokenizer.vocabulary.names
-    (pair, short) = (names(batch.tokens[row].tolist()) for row in (1, 0))
+    (pair, short) = (names(batch.source.tokens[row].tolist()) for row in (1, 0))
     assert pair[-2:] == short[-2:] == ["<sep>", "<cls>"]
     assert pair.count("<sep>") == 2
     length = len(rows[0].tokens)
     assert short[:-length] == ["<pad>"] * (len(pair) - length)
-    assert batch.visible[0].tolist() == [False] * (len(pair) - length) + [True] * length
+    assert batch.source.visible[0].tolist() == [False] * (len(pair) - length) + [True] * length
     border = pair.index("<sep>") + 1
-    assert batch.segments[1].tolist() == [0] * border + [1] * (len(pair) - border - 1) + [2]
-    assert batch.segments[0, -length:].tolist() == [0] * (length - 1) + [2]
+    assert batch.source.segments[1].tolist() == [0] * border + [1] * (len(pair) - border - 1) + [2]
+    assert batch.source.segments[0, -length:].tolist() == [0] * (length - 1) + [2]
 
 
 def test_a_saved_tokenizer_gives_the_same_rows_in_transformers(tokenizer, tmp_path):
@@ -97,7 +97,9 @@ def test_every_kind_loads_embeds_and_exports_bit_for_bit(kind, tokenizer, plm, t
     for text, ours in zip(TEXTS, model.embed(TEXTS, level="token"), strict=True):
         batch = batch_of(model.rows([text]), tokenizer.vocabulary)
         with torch.no_grad():
-            hidden = encoder(input_ids=batch.tokens, token_type_ids=batch.segments).last_hidden_state[0, :-2]
+            hidden = encoder(input_ids=batch.source.tokens, token_type_ids=batch.source.segments).last_hidden_state[
+                0, :-2
+            ]
         np.testing.assert_allclose(ours, hidden.numpy(), atol=1e-5)
     ran = plm("export", tmp_path / "hub", tmp_path / "out", "--json")
     assert ran.code == 0, ran.err

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 
 SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "longest": 24}
 SETTINGS = [
@@ -29,7 +29,9 @@ def tokens() -> torch.Tensor:
 
 @torch.no_grad()
 def whole(model, tokens) -> torch.Tensor:
-    return model(Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool())).hidden
+    return model(
+        Batch(source=Side(tokens=tokens, visible=torch.ones_like(tokens).bool(), segments=torch.zeros_like(tokens)))
+    ).hidden
 
 
 @pytest.mark.parametrize("steps", [[20], [1] * 20, [7, 1, 1, 6, 5], [1, 19], [19, 1]])

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from plmkit.architectures.decoder import Decoder
-from plmkit.data.batch import IGNORE, Batch
-from plmkit.layers import chunked
-from plmkit.layers.chunked import chunked_cross_entropy
+from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.kernels import chunked
+from plmkit.kernels.chunked import chunked_cross_entropy
 from plmkit.objectives.causal_lm import CausalLM
 
 
@@ -98,7 +98,8 @@ def test_only_what_is_asked_is_scored():
     tokens = torch.randint(9, (2, 4))
     targets = torch.tensor([[3, IGNORE, 5, IGNORE], [IGNORE, 1, 2, 7]])
     batch = Batch(
-        tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool(), targets=targets
+        source=Side(tokens=tokens, visible=torch.ones_like(tokens).bool(), segments=torch.zeros_like(tokens)),
+        targets=targets,
     )
     states = model(batch)
     logits = states.hidden @ model.embed.tokens.weight.T

@@ -2,13 +2,13 @@
 
 import pytest
 
+from plmkit.choices import OBJECTIVES
 from plmkit.errors import SettingError
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.recipe import OBJECTIVES
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES, ids=lambda kind: kind.__name__)

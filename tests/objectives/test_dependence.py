@@ -9,7 +9,7 @@ import torch
 from plmkit.architectures.decoder import Decoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.two_stream import TwoStream
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
@@ -22,7 +22,9 @@ STEPS = 120
 
 
 def rows_of(tokens: torch.Tensor) -> Batch:
-    return Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens, dtype=torch.bool))
+    return Batch(
+        source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool), segments=torch.zeros_like(tokens))
+    )
 
 
 def text(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> torch.Tensor:
@@ -131,7 +133,7 @@ def test_a_masked_model_reads_it_on_the_right_but_reads_masks_that_no_other_text
     with torch.no_grad():
         shares = head.vocabulary(model(batch).hidden[:, :2]).softmax(-1)
     assert (shares.gather(-1, PAIRS[:, :, None]) > 0.95).all()
-    assert (batch.tokens[:, :2] == MASK).all()
+    assert (batch.source.tokens[:, :2] == MASK).all()
     assert not (left_to_right(PAIRS, CUES).tokens == MASK).any()
     assert not (ordered(PAIRS, torch.tensor([0, 1]), CUES).tokens == MASK).any()
 

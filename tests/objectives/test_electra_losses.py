@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import find
-from plmkit.counting import of_size
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.config.counting import of_size
+from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM
@@ -40,9 +40,7 @@ def batch() -> Batch:
     asked = torch.zeros_like(original, dtype=torch.bool)
     asked[0, 2] = asked[0, 5] = asked[1, 1] = True
     return Batch(
-        tokens=original.masked_fill(asked, 4),
-        segments=torch.zeros_like(original),
-        visible=original != 0,
+        source=Side(tokens=original.masked_fill(asked, 4), visible=original != 0, segments=torch.zeros_like(original)),
         targets=original.where(asked, torch.tensor(IGNORE)),
     )
 
@@ -67,7 +65,7 @@ def test_every_real_token_moves_the_loss_and_no_padding_does():
     hidden = torch.randn(2, 7, 16, requires_grad=True)
     given = batch()
     head(States(hidden=hidden, replaced=torch.zeros(2, 7, dtype=torch.bool)), given).backward()
-    assert torch.equal(hidden.grad.abs().sum(-1) > 0, given.visible)
+    assert torch.equal(hidden.grad.abs().sum(-1) > 0, given.source.visible)
 
 
 def test_the_generator_can_begin_at_the_frequencies():

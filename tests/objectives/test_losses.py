@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.encoder import Encoder, EncoderModel
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.layers.vocabulary_head import COUNTED
 from plmkit.network import Network
 from plmkit.objectives.learned_weight import LearnedWeight
@@ -33,9 +33,9 @@ def batch() -> Batch:
     targets = torch.full_like(tokens, IGNORE)
     targets[0, 2], targets[0, 5], targets[1, 1] = 11, 8, 12
     return Batch(
-        tokens=tokens,
-        segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]),
-        visible=tokens != 0,
+        source=Side(
+            tokens=tokens, visible=tokens != 0, segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]])
+        ),
         targets=targets,
         follows=torch.tensor([0, 1]),
     )
@@ -105,12 +105,19 @@ def test_tokens_in_the_padding_change_nothing_and_tokens_that_are_shown_do():
     made, given = network(), batch()
     before = made(given)["masked_lm"]
     gradient = gradient_of(made, before)
-    unseen, seen = given.tokens.clone(), given.tokens.clone()
+    unseen, seen = given.source.tokens.clone(), given.source.tokens.clone()
     unseen[1, 5:], seen[1, 3] = 19, 19
-    after = made(replace(given, tokens=unseen))["masked_lm"]
+    after = made(replace(given, source=replace(given.source, tokens=unseen)))["masked_lm"]
     assert torch.equal(before, after)
     assert torch.equal(gradient_of(made, after), gradient)
-    assert abs(float(made(replace(given, tokens=seen))["masked_lm"].detach() - before.detach())) > 1e-4
+    assert (
+        abs(
+            float(
+                made(replace(given, source=replace(given.source, tokens=seen)))["masked_lm"].detach() - before.detach()
+            )
+        )
+        > 1e-4
+    )
 
 
 def test_the_total_is_the_plain_sum_of_both_losses():

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.arrange.pairs import SentencePairs
+from plmkit.corruption.mask.token import TokenMasking
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.randomness import generator
 from plmkit.data.rows import Plan

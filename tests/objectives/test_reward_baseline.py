@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.objectives.adversarial_generator import AdversarialGeneratorHead
 
 
@@ -41,8 +41,8 @@ def test_the_loss_of_one_sample_and_of_two(odds, loss):
         replaced=~asked,
     )
     batch = Batch(
-        tokens=asked.long(), segments=asked.long(), visible=asked, targets=torch.where(asked, 1, IGNORE)
-    )  # fmt: skip
+        source=Side(tokens=asked.long(), visible=asked, segments=asked.long()), targets=torch.where(asked, 1, IGNORE)
+    )
     head = AdversarialGeneratorHead(AllTokens(), temperature=1.0)
     head.meet({"replaced_token": Judge()})
     found = head(states, batch)

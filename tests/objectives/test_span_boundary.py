@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.encoder import Encoder, EncoderModel
-from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.errors import SettingError
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
@@ -39,9 +39,14 @@ def batch(*spans: tuple[int, int, int], rows: int = 2) -> Batch:
         targets[row, first : last + 1] = tokens[row, first : last + 1]
         edges[row, first : last + 1] = torch.tensor([first - 1, last + 1])
     return Batch(
-        tokens=tokens.where(targets == IGNORE, 4), segments=torch.zeros_like(tokens),
-        visible=torch.ones_like(tokens, dtype=torch.bool), targets=targets, edges=edges,
-    )  # fmt: skip
+        source=Side(
+            tokens=tokens.where(targets == IGNORE, 4),
+            visible=torch.ones_like(tokens, dtype=torch.bool),
+            segments=torch.zeros_like(tokens),
+        ),
+        targets=targets,
+        edges=edges,
+    )
 
 
 GIVEN = batch((0, 3, 5), (0, 9, 9), (1, 1, 2))

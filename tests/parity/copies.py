@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.training.checkpoint import put_weights
@@ -50,7 +50,12 @@ def some_batch(*, pad: int = 0, asked_share: float = 0.3) -> Batch:
     targets = torch.randint(VOCABULARY, visible.shape).where(asked, torch.tensor(IGNORE))
     segments = ((places > lengths[:, None] // 2) & visible).long()
     verdicts = torch.tensor([0, 1, 1])
-    return Batch(tokens=tokens, segments=segments, visible=visible, targets=targets, follows=verdicts, labels=verdicts)
+    return Batch(
+        source=Side(tokens=tokens, visible=visible, segments=segments),
+        targets=targets,
+        follows=verdicts,
+        labels=verdicts,
+    )
 
 
 def gradients_of(network: nn.Module) -> dict[str, Tensor]:

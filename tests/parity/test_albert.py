@@ -42,7 +42,7 @@ def ours_from(theirs: AlbertForPreTraining) -> Network:
 
 def run_theirs(network: AlbertForPreTraining, given: Batch):
     return network(
-        input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.long(),
+        input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
         labels=given.targets, sentence_order_label=given.follows, output_hidden_states=True,
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_states_logits_and_loss_are_equal(both, training):
     given = some_batch()
     their = run_theirs(theirs, given)
     states = ours.model(given)
-    seen = given.visible
+    seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
     logits = ours.heads["masked_lm"].answers(states, given)
     torch.testing.assert_close(logits[seen], their.prediction_logits[seen], **CLOSE)
@@ -108,7 +108,7 @@ def test_a_sublayer_shared_alone_is_written_out_for_every_layer(sharing):
     assert all(name.startswith(("predictions.", "sop_classifier.")) for name in missing)
     given = some_batch()
     hidden = run_theirs(theirs, given).hidden_states[-1]
-    torch.testing.assert_close(ours.model(given).hidden[given.visible], hidden[given.visible], **CLOSE)
+    torch.testing.assert_close(ours.model(given).hidden[given.source.visible], hidden[given.source.visible], **CLOSE)
 
 
 def test_the_decoder_is_the_token_table_itself():

@@ -42,7 +42,7 @@ def ours_from(theirs: BertForPreTraining) -> Network:
 
 def run_theirs(network: BertForPreTraining, given: Batch):
     return network(
-        input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.long(),
+        input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
         labels=given.targets, next_sentence_label=given.follows, output_hidden_states=True,
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_states_logits_and_loss_are_equal(both, training):
     given = some_batch()
     their = run_theirs(theirs, given)
     states = ours.model(given)
-    seen = given.visible
+    seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
     logits = ours.heads["masked_lm"].vocabulary(states.hidden)
     torch.testing.assert_close(logits[seen], their.prediction_logits[seen], **CLOSE)
@@ -87,18 +87,21 @@ def test_the_two_forms_of_gelu_are_told_apart():
 def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(both):
     _, ours = both
     given = some_batch()
-    changed = given.tokens.clone()
+    changed = given.source.tokens.clone()
     changed[2, 5:] = 7  # padding
-    same = ours.model(replace(given, tokens=changed)).hidden[given.visible]
-    assert torch.equal(same, ours.model(given).hidden[given.visible])
-    changed[2, 4] = (given.tokens[2, 4] + 1) % VOCABULARY
-    assert not torch.allclose(ours.model(replace(given, tokens=changed)).hidden[2, 0], ours.model(given).hidden[2, 0])
+    same = ours.model(replace(given, source=replace(given.source, tokens=changed))).hidden[given.source.visible]
+    assert torch.equal(same, ours.model(given).hidden[given.source.visible])
+    changed[2, 4] = (given.source.tokens[2, 4] + 1) % VOCABULARY
+    assert not torch.allclose(
+        ours.model(replace(given, source=replace(given.source, tokens=changed))).hidden[2, 0],
+        ours.model(given).hidden[2, 0],
+    )
 
 
 def test_rows_without_padding_are_equal_too(both):
     theirs, ours = both
     given = some_batch().rows(slice(0, 1))
-    assert given.visible.all()
+    assert given.source.visible.all()
     torch.testing.assert_close(ours.model(given).hidden, run_theirs(theirs, given).hidden_states[-1], **CLOSE)
 
 

@@ -31,16 +31,16 @@ def both(request):
 
 def next_tokens(batch: Batch) -> Batch:
     """The same rows, asked at every place but the last for the token that follows."""
-    follows = batch.tokens.roll(-1, 1)
-    asked = batch.visible.roll(-1, 1)
+    follows = batch.source.tokens.roll(-1, 1)
+    asked = batch.source.visible.roll(-1, 1)
     asked[:, -1] = False
     return replace(batch, targets=follows.where(asked, torch.tensor(IGNORE)))
 
 
 def run_theirs(network, given: Batch):
     return network(
-        input_ids=given.tokens, attention_mask=given.visible.long(),
-        labels=given.tokens.where(given.visible, torch.tensor(IGNORE)), output_hidden_states=True,
+        input_ids=given.source.tokens, attention_mask=given.source.visible.long(),
+        labels=given.source.tokens.where(given.source.visible, torch.tensor(IGNORE)), output_hidden_states=True,
     )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_states_logits_and_loss_are_equal(both, training):
     given = next_tokens(some_batch())
     their = run_theirs(theirs, given)
     states = ours.model(given)
-    seen = given.visible
+    seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
     torch.testing.assert_close(ours.heads["causal_lm"].answers(states, given)[seen], their.logits[seen], **CLOSE)
     torch.testing.assert_close(ours(given)["causal_lm"], their.loss, **CLOSE)

@@ -8,14 +8,14 @@ import torch.nn.functional as F
 from copies import CLOSE, VOCABULARY, network_of, roughen, same_gradients, some_batch
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraForSequenceClassification
 
+from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.interop.families import electra
 from plmkit.interop.huggingface import from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.replaced_token import ReplacedToken
-from plmkit.pair import discriminator_alone, generator_alone
 from plmkit.training.checkpoint import put_weights, weights_of
 
 OURS = GeneratorDiscriminator(
@@ -52,23 +52,26 @@ def batch() -> Batch:
     drawn = some_batch(asked_share=0.4)
     asked = drawn.targets != IGNORE
     return Batch(
-        tokens=drawn.tokens.masked_fill(asked, 4),
-        segments=drawn.segments,
-        visible=drawn.visible,
-        targets=drawn.tokens.where(asked, torch.tensor(IGNORE)),
+        source=Side(
+            tokens=drawn.source.tokens.masked_fill(asked, 4),
+            visible=drawn.source.visible,
+            segments=drawn.source.segments,
+        ),
+        targets=drawn.source.tokens.where(asked, torch.tensor(IGNORE)),
     )
 
 
 def run(network, given: Batch, tokens: torch.Tensor, labels: torch.Tensor):
     return network(
-        input_ids=tokens, token_type_ids=given.segments, attention_mask=given.visible.long(), labels=labels,
+        input_ids=tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
+        labels=labels,
         output_hidden_states=True,
     )  # fmt: skip
 
 
 def read_by_the_discriminator(states, given: Batch) -> torch.Tensor:
     asked = given.targets != IGNORE
-    return given.tokens.masked_scatter(asked, states.sampled)
+    return given.source.tokens.masked_scatter(asked, states.sampled)
 
 
 @pytest.mark.parametrize("settings", [OURS, replace(OURS, tied=False), replace(OURS, embedding=None, generator=1.0)],
@@ -81,12 +84,14 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
     torch.manual_seed(7)
     states = ours.model(given)
     read = read_by_the_discriminator(states, given)
-    named = run(generator, given, given.tokens, given.targets)
+    named = run(generator, given, given.source.tokens, given.targets)
     judged = run(discriminator, given, read, states.replaced.long())
     torch.testing.assert_close(states.guesses, named.logits[asked], **CLOSE)
-    torch.testing.assert_close(states.hidden[given.visible], judged.hidden_states[-1][given.visible], **CLOSE)
+    torch.testing.assert_close(
+        states.hidden[given.source.visible], judged.hidden_states[-1][given.source.visible], **CLOSE
+    )
     verdicts = ours.heads["replaced_token"].answers(states, given)
-    torch.testing.assert_close(verdicts[given.visible], judged.logits[given.visible], **CLOSE)
+    torch.testing.assert_close(verdicts[given.source.visible], judged.logits[given.source.visible], **CLOSE)
     torch.manual_seed(7)
     losses = ours(given)
     torch.testing.assert_close(losses["generator_lm"], named.loss, **CLOSE)
@@ -150,7 +155,10 @@ def test_a_classifier_judges_the_first_token_as_theirs_does():
     given = replace(batch(), labels=torch.tensor([0, 2, 1]))
     states = model(given)
     out = theirs(
-        input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.long(), labels=given.labels
+        input_ids=given.source.tokens,
+        token_type_ids=given.source.segments,
+        attention_mask=given.source.visible.long(),
+        labels=given.labels,
     )
     torch.testing.assert_close(head.answers(states, given), out.logits, **CLOSE)
     torch.testing.assert_close(head(states, given), F.cross_entropy(out.logits, given.labels), **CLOSE)

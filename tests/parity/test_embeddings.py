@@ -6,7 +6,7 @@ import transformers
 from copies import VOCABULARY, roughen, some_batch
 from torch import Tensor
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import Batch, Side
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta
 from plmkit.interop.huggingface import from_huggingface
 
@@ -44,8 +44,8 @@ def read_by_ours(theirs, family, given: Batch) -> Tensor:
 def given_as(name: str) -> Batch:
     """RoBERTa numbers places by what is padding, and knows one segment."""
     drawn = some_batch(pad=PAD)
-    segments = torch.zeros_like(drawn.segments) if name == "Roberta" else drawn.segments
-    return Batch(tokens=drawn.tokens, segments=segments, visible=drawn.visible)
+    segments = torch.zeros_like(drawn.source.segments) if name == "Roberta" else drawn.source.segments
+    return Batch(source=Side(tokens=drawn.source.tokens, visible=drawn.source.visible, segments=segments))
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -55,7 +55,9 @@ def test_an_encoder_reads_the_same_bits(name):
     shape = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
     theirs = theirs_of(name, **{"max_position_embeddings": 20, "pad_token_id": PAD, **shape, **settings})
     given = given_as(name)
-    wanted = theirs.embeddings(input_ids=given.tokens, token_type_ids=given.segments)[given.visible]
+    wanted = theirs.embeddings(input_ids=given.source.tokens, token_type_ids=given.source.segments)[
+        given.source.visible
+    ]
     assert wanted.std() > 0.3
     assert torch.equal(read_by_ours(theirs, family, given), wanted)
 
@@ -65,5 +67,5 @@ def test_an_encoder_reads_the_same_bits(name):
 def test_a_decoder_reads_the_same_bits(name):
     theirs = theirs_of(name, n_positions=20, n_embd=24, n_layer=1, n_head=4)
     given = given_as(name)
-    wanted = theirs(input_ids=given.tokens, output_hidden_states=True).hidden_states[0][given.visible]
+    wanted = theirs(input_ids=given.source.tokens, output_hidden_states=True).hidden_states[0][given.source.visible]
     assert torch.equal(read_by_ours(theirs, WRITERS[name], given), wanted)

@@ -62,9 +62,9 @@ def run_theirs(network, given: Batch, heads):
         "labels": given.targets if "masked_lm" in heads else given.labels,
         **({"next_sentence_label": given.follows} if "next_sentence" in heads else {}),
     }
-    segments = given.segments.clamp(max=network.config.type_vocab_size - 1)
+    segments = given.source.segments.clamp(max=network.config.type_vocab_size - 1)
     return network(
-        input_ids=given.tokens, token_type_ids=segments, attention_mask=given.visible.long(),
+        input_ids=given.source.tokens, token_type_ids=segments, attention_mask=given.source.visible.long(),
         output_hidden_states=True, **asked,
     )  # fmt: skip
 
@@ -81,11 +81,11 @@ def test_states_logits_and_loss_are_equal(both):
     outputs = family.CLASSES[type(theirs).__name__]
     their = run_theirs(theirs, given, outputs)
     states = ours.model(given)
-    seen = given.visible
+    seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
     for head, output in outputs.items():
         found, wanted = ours.heads[head].answers(states, given), getattr(their, output)
-        seen = given.visible if head == "masked_lm" else slice(None)
+        seen = given.source.visible if head == "masked_lm" else slice(None)
         torch.testing.assert_close(found[seen], wanted[seen], **CLOSE)
     torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
 

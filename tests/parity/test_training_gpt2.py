@@ -78,7 +78,7 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
         factor = progress / 0.1 if progress < 0.1 else 0.5 * (1 + math.cos(math.pi * (progress - 0.1) / 0.9))
         for group in optimizer.param_groups:
             group["lr"] = RATE * factor
-        logits = theirs(input_ids=batch.tokens).logits
+        logits = theirs(input_ids=batch.source.tokens).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -93,6 +93,6 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     asked = batch.targets >= 0
     with torch.no_grad():
         mine = float(ours.losses(batch)["causal_lm"])
-        logits = theirs(input_ids=batch.tokens, attention_mask=batch.visible.long()).logits
+        logits = theirs(input_ids=batch.source.tokens, attention_mask=batch.source.visible.long()).logits
         its = float(torch.nn.functional.cross_entropy(logits[asked], batch.targets[asked]))
     assert math.exp(mine) == pytest.approx(math.exp(its), rel=1e-3)  # far inside the 2% that are allowed

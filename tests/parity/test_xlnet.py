@@ -7,7 +7,7 @@ import torch
 from copies import CLOSE, VOCABULARY, copied, decodes_by_the_table, gradients_of, left_behind, roughen, same_gradients
 from transformers import XLNetConfig, XLNetForSequenceClassification, XLNetLMHeadModel
 
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.interop.families import xlnet
 from plmkit.interop.huggingface import from_huggingface
 from plmkit.network import Network
@@ -41,7 +41,7 @@ def content_batch() -> Batch:
     visible = torch.arange(LENGTH).expand(ROWS, -1) >= torch.tensor([0, 3, 7])[:, None]
     tokens = torch.randint(1, VOCABULARY, visible.shape)
     segments = (torch.arange(LENGTH) > 8).long() + (torch.arange(LENGTH) > 10).long()
-    return Batch(tokens=tokens, segments=segments.expand(ROWS, -1), visible=visible)
+    return Batch(source=Side(tokens=tokens, visible=visible, segments=segments.expand(ROWS, -1)))
 
 
 def permuted_batch() -> Batch:
@@ -52,10 +52,13 @@ def permuted_batch() -> Batch:
         asked[row, torch.randperm(LENGTH)[:many]] = True
     rank = torch.stack([torch.randperm(LENGTH) for _ in range(ROWS)])
     read, reads = torch.where(asked, rank, -1), torch.where(asked, rank, 0)
-    targets = torch.where(asked, given.tokens, IGNORE)
+    targets = torch.where(asked, given.source.tokens, IGNORE)
     return replace(
-        given, visible=torch.ones_like(asked), targets=targets, reading=torch.stack([read, reads], dim=-1)
-    )  # fmt: skip
+        given,
+        source=replace(given.source, visible=torch.ones_like(asked)),
+        targets=targets,
+        reading=torch.stack([read, reads], dim=-1),
+    )
 
 
 def memory() -> torch.Tensor:
@@ -66,18 +69,22 @@ def run_theirs(network, given: Batch):
     mems = None if given.memory is None else list(given.memory.permute(1, 2, 0, 3))
     if given.reading is None:
         return network.transformer(
-            input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.float(), mems=mems
+            input_ids=given.source.tokens,
+            token_type_ids=given.source.segments,
+            attention_mask=given.source.visible.float(),
+            mems=mems,
         )
     most = max(ASKED)
     mapping, labels = torch.zeros(ROWS, most, LENGTH), torch.full((ROWS, most), IGNORE)
     for row, asked in enumerate(given.targets != IGNORE):
         for number, place in enumerate(asked.nonzero().flatten().tolist()):
             mapping[row, number, place] = 1.0
-            labels[row, number] = given.tokens[row, place]
+            labels[row, number] = given.source.tokens[row, place]
         mapping[row, asked.sum() :, 0] = 1.0  # a query that nobody asks for
     hidden = given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]
     return network(
-        input_ids=given.tokens, token_type_ids=given.segments, perm_mask=hidden.float(), target_mapping=mapping,
+        input_ids=given.source.tokens, token_type_ids=given.source.segments, perm_mask=hidden.float(),
+        target_mapping=mapping,
         labels=labels, mems=mems,
     )  # fmt: skip
 
@@ -93,7 +100,7 @@ def test_the_content_stream_and_what_it_remembers_are_equal(both, remembers):
     theirs, ours = both[0].eval(), both[1].eval()
     given = replace(content_batch(), memory=memory() if remembers else None)
     their, states = run_theirs(theirs, given), ours.model(given)
-    seen = given.visible
+    seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.last_hidden_state[seen], **CLOSE)
     assert states.memory.shape == (ROWS, 3, 7 if remembers else 5, 24)
     wanted = torch.stack(list(their.mems)).permute(2, 0, 1, 3)
@@ -135,7 +142,9 @@ def test_the_summary_of_a_row_is_its_last_position():
     model = settings.build(range(VOCABULARY)).eval()
     put_weights(Network(model, {}, {}), {k: v for k, v in weights.items() if k.startswith("model.")}, source=None)
     given = content_batch()
-    their = theirs(input_ids=given.tokens, token_type_ids=given.segments, attention_mask=given.visible.float())
+    their = theirs(
+        input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.float()
+    )
     pooled = model(given).pooled
     label = {kind: weights[f"heads.label.classify.{kind}"] for kind in ("weight", "bias")}
     torch.testing.assert_close(torch.nn.functional.linear(pooled, **label), their.logits, **CLOSE)
@@ -148,7 +157,7 @@ def test_two_directions_in_a_batch_are_equal_to_theirs():
     ours = ours_from(theirs_with()).eval()
     their = run_theirs(theirs, given).last_hidden_state
     states = ours.model(replace(given, backward=torch.tensor([False, True])))
-    torch.testing.assert_close(states.hidden[given.visible], their[given.visible], **CLOSE)
+    torch.testing.assert_close(states.hidden[given.source.visible], their[given.source.visible], **CLOSE)
 
 
 def test_import_export_and_import_again_change_no_bit(both):

@@ -16,20 +16,20 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 
 import plmkit
 from plmkit.catalogue import find
-from plmkit.counting import of_size, parameters, parts, training_bytes
+from plmkit.config.counting import of_size, parameters, parts, training_bytes
+from plmkit.config.machine import Machine, settle
 from plmkit.errors import InputError
+from plmkit.inference.loading import Task, read_parts, without_generator
 from plmkit.interop.export import export
-from plmkit.loading import Task, read_parts, without_generator
-from plmkit.manifest import unseal
-from plmkit.run import Machine, settle
+from plmkit.preparation.prepare import prepare
+from plmkit.storage.manifest import unseal
 from plmkit.tasks import finetune
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import build
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget, validate
-from plmkit.training.prepare import prepare
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 TINY = (
     "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
@@ -114,7 +114,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
     assert run[1]["valid/generator_lm"] < 0.7 * math.log(300)
     batch = material.samples.batch(1000, 0, 128, 32)
     with torch.no_grad():
-        share = network.model(batch).replaced[batch.visible].float().mean()
+        share = network.model(batch).replaced[batch.source.visible].float().mean()
         loss = network(batch)["replaced_token"] / 50
     blind = -(share * share.log() + (1 - share) * (1 - share).log())
     assert 0.25 < share < 0.34  # 40 % are drawn, some of them twice, and some samples are right
@@ -250,7 +250,7 @@ def test_both_folders_open_in_transformers_with_the_tokenizer(exported, run):
     chinese = AutoTokenizer.from_pretrained(exported / "discriminator")("我的狗很可爱。", return_tensors="pt")
     rows = ours.rows(["我的狗很可爱。"])
     states, batch = ours.states(rows)
-    assert chinese["input_ids"].tolist() == batch.tokens.tolist()
+    assert chinese["input_ids"].tolist() == batch.source.tokens.tolist()
     with torch.no_grad():
         theirs = discriminator(**chinese).logits
         found = ours.network.heads["replaced_token"].answers(states, batch)

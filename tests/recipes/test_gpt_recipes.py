@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.counting import parameters
+from plmkit.config.counting import parameters
 
 SHAPES = {  # layers, width, heads, longest
     "gpt1": (12, 768, 12, 512),

@@ -8,20 +8,20 @@ from itertools import pairwise
 import pytest
 
 from plmkit.catalogue import find
-from plmkit.corruption.mixed_pairs import MixedPairs
-from plmkit.corruption.span import NOWHERE, SpanMasking
-from plmkit.corruption.unit import UnitMasking
-from plmkit.corruption.word import WordMasking
+from plmkit.config.machine import settle
+from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.mask.span import NOWHERE, SpanMasking
+from plmkit.corruption.mask.unit import UnitMasking
+from plmkit.corruption.mask.word import WordMasking
 from plmkit.data.batch import IGNORE
 from plmkit.errors import RecipeError
-from plmkit.loading import load
+from plmkit.inference.loading import load
 from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
-from plmkit.run import settle
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.prepare import prepare
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 NAMES = ["bert-wwm-mini", "spanbert-mini", "ernie-mini"]
 LOSSES = {
@@ -77,7 +77,7 @@ def test_held_out_text_has_spans_with_edges(corpus):
     material = prepare(settings, (str(corpus),), None, 0, Screen())
     counts = set()
     for batch in material.valid_batches(settings.recipe, 0):
-        for hidden, edges, visible in zip(batch.targets != IGNORE, batch.edges, batch.visible, strict=True):
+        for hidden, edges, visible in zip(batch.targets != IGNORE, batch.edges, batch.source.visible, strict=True):
             length, places = int(visible.sum()), hidden.nonzero().flatten().tolist()
             counts.add((length, len(places)))
             for place in range(len(hidden)):

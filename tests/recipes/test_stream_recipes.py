@@ -154,7 +154,7 @@ def test_transformer_xl_of_the_billion_words_keeps_the_settings_of_the_released_
 
 @pytest.mark.parametrize("vocabulary", [50, 204])
 def test_transformer_xls_parameters_follow_the_closed_form(vocabulary):
-    from plmkit.counting import parameters
+    from plmkit.config.counting import parameters
 
     shape = find("transformer-xl-mini").architecture
     d, inner = shape.width, shape.inner

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.manifest import unseal
+from plmkit.storage.manifest import unseal
 
 GOOD = "text\tlabel\nthe cat sees a house.\tgood\na bird hears the moon.\tbad\n"
 

@@ -18,8 +18,8 @@ from typer.main import get_command
 import plmkit
 from plmkit.catalogue import CATALOGUE
 from plmkit.cli import app, recipe_names
+from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
-from plmkit.run import Machine
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.settings import TaskSettings
 
@@ -423,7 +423,7 @@ def test_a_full_disk_is_an_error_and_leaves_what_was_there(ending, plm, finetune
 
     out = tmp_path / f"out.{ending}"
     out.write_text("before")
-    monkeypatch.setattr("plmkit.files.flush", full)
+    monkeypatch.setattr("plmkit.storage.files.flush", full)
     ran = plm("embed" if ending == "npy" else "predict", finetuned, "the cat", "--out", out)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"plm: {tmp_path} cannot be written: No space left on device.\n")

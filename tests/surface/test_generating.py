@@ -19,10 +19,10 @@ TINY = (
 def decoder(made, mixed_corpus):
     """A run folder of a GPT-2 of 2 layers of width 32 that has seen sixty batches."""
     from plmkit.catalogue import find
-    from plmkit.run import settle
+    from plmkit.config.machine import settle
+    from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
     from plmkit.training.pretrain import Order, pretrain
-    from plmkit.training.progress import Screen
 
     out = made / "decoder"
     if not out.exists():
@@ -94,7 +94,7 @@ def test_what_is_no_prompt_is_refused_without_the_name_of_another_verb(model, gi
 def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model):
     import torch
 
-    from plmkit.data.batch import Batch
+    from plmkit.data.batch import Batch, Side
 
     prompt = model.tokenizer.encode("the cat")
     row = model.author.row("the cat", prompt, plmkit_writing(tokens=20), 0, 0)
@@ -103,7 +103,9 @@ def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model
     with torch.inference_mode():
         for token in row.written:
             tokens = torch.tensor([read])
-            batch = Batch(tokens=tokens, segments=torch.zeros_like(tokens), visible=torch.ones_like(tokens).bool())
+            batch = Batch(
+                source=Side(tokens=tokens, visible=torch.ones_like(tokens).bool(), segments=torch.zeros_like(tokens))
+            )
             hidden = model.network.model(batch).hidden[0, -1:]
             assert int(model.author.writer.scores(hidden).argmax()) == token
             read.append(token)

@@ -10,11 +10,11 @@ from plmkit.catalogue import find
 from plmkit.data.batch import Batch
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.loading import Task, label_head
+from plmkit.inference.loading import Task, label_head
 from plmkit.network import Network
 from plmkit.tasks.batches import LabelledRows
 from plmkit.tasks.framing import Framed
-from plmkit.tasks.going_on import RowLM
+from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.kinds import KINDS
 from plmkit.training.loop import accumulate, fitting
 

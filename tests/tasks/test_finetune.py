@@ -16,12 +16,12 @@ from safetensors.torch import load_file
 import plmkit
 from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import find
-from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.token import TokenMasking
-from plmkit.data.batch import Batch, States
+from plmkit.config.machine import Machine, Settings
+from plmkit.corruption.arrange.pairs import SentencePairs
+from plmkit.corruption.mask.token import TokenMasking
+from plmkit.data.batch import Batch, Side, States
 from plmkit.errors import SettingError, TruncationWarning
-from plmkit.loading import Parts, Task, read_parts
-from plmkit.run import Machine, Settings
+from plmkit.inference.loading import Parts, Task, read_parts
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks import trial as finetuning
@@ -30,12 +30,12 @@ from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
 from plmkit.tasks.trial import build, depth_below, optimizer_of
+from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order as PretrainOrder
 from plmkit.training.pretrain import pretrain
-from plmkit.training.progress import Screen
 
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
 
@@ -112,7 +112,7 @@ def test_a_row_is_judged_once_by_one_layer_on_the_pooled_vector():
         head.classify.bias.copy_(torch.tensor([0.5, 0.0, -1.0]))
     pooled = torch.tensor([[2.0, 1.0], [0.0, 4.0]])
     nothing = torch.zeros(2, 3, dtype=torch.long)
-    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones(2, 3, dtype=torch.bool))
+    batch = Batch(source=Side(tokens=nothing, visible=torch.ones(2, 3, dtype=torch.bool), segments=nothing))
     states = States(hidden=torch.full((2, 3, 2), 9.0), pooled=pooled)
     assert head.answers(states, batch).tolist() == [[4.5, -1.0, 5.5], [8.5, -4.0, 1.0]]
     labels = torch.tensor([2, 0])
@@ -206,7 +206,7 @@ def test_each_pooling_reads_what_it_says():
     hidden = torch.tensor([[[1.0, 5.0], [3.0, -4.0], [9.0, 9.0]]])
     states = States(hidden=hidden, pooled=torch.tensor([[7.0, 8.0]]))
     tokens = torch.zeros(1, 3, dtype=torch.long)
-    batch = Batch(tokens=tokens, segments=tokens, visible=torch.tensor([[True, True, False]]))
+    batch = Batch(source=Side(tokens=tokens, visible=torch.tensor([[True, True, False]]), segments=tokens))
 
     def pooled(name: str) -> list[float]:
         return LabelHead(width=2, outputs=2, numeric=False, pooling=name, length=3).pool(states, batch)[0].tolist()

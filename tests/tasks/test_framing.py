@@ -81,9 +81,9 @@ def test_written_special_tokens_are_ordinary_text(tokenizer):
 def test_segments_and_padding_stand_where_they_should(tokenizer):
     rows = frame_all([("a b", "c"), ("a", None)], tokenizer, 64)
     batch = batch_of(rows, tokenizer.vocabulary)
-    assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
-    assert batch.visible.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
-    assert batch.tokens[1].tolist() == [2, 5, 3, 0, 0, 0]
+    assert batch.source.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
+    assert batch.source.visible.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
+    assert batch.source.tokens[1].tolist() == [2, 5, 3, 0, 0, 0]
     assert batch_of(rows, tokenizer.vocabulary, length=8).tokens.shape == (2, 8)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plmkit.model import Prediction
+from plmkit.inference.model import Prediction
 from plmkit.tasks.judging import pair_of, scores_of, spreads
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.rows import Row

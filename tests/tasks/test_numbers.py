@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import plmkit
-from plmkit.data.batch import Batch, States
-from plmkit.run import Machine
+from plmkit.config.machine import Machine
+from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.finetune import Order, finetune
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.settings import TaskSettings
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 
 def number_rows(path, mean: float, spread: float):
@@ -77,7 +77,7 @@ def head_of(bias: bool) -> LabelHead:
 
 def asked(rows: torch.Tensor) -> tuple[States, Batch]:
     nothing = torch.zeros(len(rows), 1, dtype=torch.long)
-    batch = Batch(tokens=nothing, segments=nothing, visible=torch.ones_like(nothing, dtype=torch.bool))
+    batch = Batch(source=Side(tokens=nothing, visible=torch.ones_like(nothing, dtype=torch.bool), segments=nothing))
     return States(hidden=rows[:, None], pooled=rows), batch
 
 

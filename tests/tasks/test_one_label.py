@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from plmkit.config.machine import Machine
 from plmkit.errors import InputError
-from plmkit.run import Machine
 from plmkit.tasks.finetune import Order, read_files
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
-from plmkit.training.progress import Screen
+from plmkit.terminal.screen import Screen
 
 
 def order(tmp_path, kind: str, rows: list[dict]) -> Order:

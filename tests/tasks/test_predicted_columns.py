@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from plmkit.data.reading.whole import read_table
-from plmkit.model import Prediction
+from plmkit.inference.model import Prediction
 from plmkit.tasks.output import beside
 from plmkit.tasks.use import answer_columns
 

@@ -10,7 +10,7 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import find
 from plmkit.errors import SettingError
-from plmkit.loading import Task, label_head, read_parts
+from plmkit.inference.loading import Task, label_head, read_parts
 from plmkit.network import Network
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.tasks.head import LabelHead

@@ -70,10 +70,10 @@ def said(pretrained, rows_file, tmp_path_factory):
 
     from rich.console import Console
 
-    from plmkit.run import Machine
+    from plmkit.config.machine import Machine
     from plmkit.tasks.finetune import Order, finetune
     from plmkit.tasks.settings import TaskSettings
-    from plmkit.training.progress import Screen
+    from plmkit.terminal.screen import Screen
 
     text = io.StringIO()
     order = Order(
@@ -116,7 +116,7 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
 
 
 def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
-    from plmkit import show
+    from plmkit.terminal import show
 
     _, about, out = said
     show.finetuned(out, about)

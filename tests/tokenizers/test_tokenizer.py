@@ -368,7 +368,7 @@ def test_a_save_that_fails_leaves_the_former_files_whole(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("plmkit.files.os.fsync", full)
+    monkeypatch.setattr("plmkit.storage.files.os.fsync", full)
     with pytest.raises(FolderError, match="No space left on device"):
         bert_tokenizer([*WORDS, "more"], lowercase=True).save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

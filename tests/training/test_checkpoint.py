@@ -12,10 +12,10 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from plmkit import files
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
+from plmkit.storage import files
 from plmkit.training import checkpoint
 from plmkit.training.checkpoint import (
     OPTIMIZER,

@@ -12,13 +12,13 @@ import pytest
 
 import plmkit
 from plmkit.catalogue import find
+from plmkit.config.machine import settle
 from plmkit.errors import PlmError
-from plmkit.files import cache_folder, unfinished
 from plmkit.interop import export as exporting
-from plmkit.manifest import MANIFEST
-from plmkit.run import settle
-from plmkit.training.prepare import prepare
-from plmkit.training.progress import Screen
+from plmkit.preparation.prepare import prepare
+from plmkit.storage.files import cache_folder, unfinished
+from plmkit.storage.manifest import MANIFEST
+from plmkit.terminal.screen import Screen
 
 TEXT = "the cat sees a red car."
 UNREAD = ("metrics.jsonl", "scores.json", MANIFEST)  # what a model is not made from

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from plmkit.catalogue import find
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.config.machine import settle
+from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.run import settle
 from plmkit.schedules.schedule import Schedule
 from plmkit.training import loop
 from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
@@ -39,7 +39,7 @@ class Slope(nn.Module):
         self.progress = progress
 
     def scored(self, batch: Batch) -> dict[str, int]:
-        return {"slope": len(batch.tokens)}
+        return {"slope": len(batch.source.tokens)}
 
 
 class Same:
@@ -47,7 +47,7 @@ class Same:
 
     def __init__(self, batch: Batch | None = None, seconds: float = 0.0) -> None:
         tokens = torch.ones(2, 6, dtype=torch.long)
-        self.batch = batch or Batch(tokens=tokens, segments=0 * tokens, visible=tokens > 0)
+        self.batch = batch or Batch(source=Side(tokens=tokens, visible=tokens > 0, segments=0 * tokens))
         self.seconds = seconds
         self.asked: list[tuple[Position, int, int]] = []
 
@@ -95,9 +95,9 @@ def uneven_batch() -> Batch:
     asked = torch.tensor([[1] * 8, [0] * 8, [1] + [0] * 7, [0, 1, 1, 0, 0, 0, 0, 0], [0] * 7 + [1]]).bool()
     visible = torch.arange(8) < torch.tensor([8, 8, 3, 5, 8])[:, None]
     return Batch(
-        tokens=tokens.where(visible, 0),
-        segments=(torch.arange(8) > 3).long().expand(5, 8),
-        visible=visible,
+        source=Side(
+            tokens=tokens.where(visible, 0), visible=visible, segments=(torch.arange(8) > 3).long().expand(5, 8)
+        ),
         targets=tokens.where(asked, IGNORE),
         follows=torch.tensor([0, 1, 1, 0, 1]),
     )
@@ -234,7 +234,7 @@ def test_the_first_step_of_a_warm_up_has_a_rate_above_nothing():
 
 def test_a_budget_of_tokens_ends_with_the_step_that_reaches_it_and_counts_no_padding():
     tokens = torch.ones(2, 6, dtype=torch.long)
-    padded = Batch(tokens=tokens, segments=tokens, visible=torch.arange(6) < torch.tensor([6, 4])[:, None])
+    padded = Batch(source=Side(tokens=tokens, visible=torch.arange(6) < torch.tensor([6, 4])[:, None], segments=tokens))
     reports, state = descend(Slope((1.0,)), Budget(tokens=35), source=Same(padded))
     assert [report.state.tokens for report in reports] == [10, 20, 30, 40]
     assert state.tokens == 40

@@ -44,9 +44,9 @@ class Total(nn.Module):
         self.seen: list[tuple[list[int], list[float] | None]] = []
 
     def forward(self, batch: Batch) -> States:
-        own = batch.tokens[:, 1].float()[:, None, None, None]  # (B, 1, 1, 1)
+        own = batch.source.tokens[:, 1].float()[:, None, None, None]  # (B, 1, 1, 1)
         before = None if batch.memory is None else batch.memory.flatten().tolist()
-        self.seen.append((batch.tokens[:, 1].tolist(), before))
+        self.seen.append((batch.source.tokens[:, 1].tolist(), before))
         memory = own if batch.memory is None else own + batch.memory
         return States(hidden=self.weight * memory[:, 0], memory=memory.detach())
 
@@ -56,7 +56,7 @@ class Size(nn.Module):
         return states.hidden.mean()
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.tokens)
+        return len(batch.source.tokens)
 
 
 def network() -> Network:
@@ -86,15 +86,15 @@ def test_streams_lie_side_by_side():
 def test_a_row_goes_on_where_the_same_row_of_the_batch_before_ended():
     made = samples(6)
     batch, position = made.next(Position(), 2, 8)
-    assert batch.tokens[:, 1:4].tolist() == [[0, 1, 2], [9, 10, 11]]
+    assert batch.source.tokens[:, 1:4].tolist() == [[0, 1, 2], [9, 10, 11]]
     assert batch.continues.tolist() == [False, False]
     batch, position = made.next(position, 2, 8)
-    assert batch.tokens[:, 1:4].tolist() == [[3, 4, 5], [12, 13, 14]]
+    assert batch.source.tokens[:, 1:4].tolist() == [[3, 4, 5], [12, 13, 14]]
     assert batch.continues.tolist() == [True, True]
     batch, position = made.next(position, 2, 8)
     batch, position = made.next(position, 2, 8)
     assert position == Position(epoch=1, index=2)
-    assert batch.tokens[:, 1].tolist() == [0, 9]
+    assert batch.source.tokens[:, 1].tolist() == [0, 9]
     assert batch.continues.tolist() == [False, False]
 
 

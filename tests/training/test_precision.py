@@ -8,12 +8,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from plmkit.catalogue import find
+from plmkit.config.machine import settle
 from plmkit.data.samples import Position
-from plmkit.run import settle
+from plmkit.preparation.prepare import prepare
+from plmkit.terminal.screen import Screen
 from plmkit.training import device
 from plmkit.training.loop import accumulate
-from plmkit.training.prepare import prepare
-from plmkit.training.progress import Screen
 
 
 @pytest.fixture

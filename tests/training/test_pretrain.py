@@ -14,17 +14,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
+from plmkit.config.machine import settle
 from plmkit.data.samples import Position
-from plmkit.manifest import MANIFEST
-from plmkit.run import FINETUNE, read_run, settle, write_run
+from plmkit.preparation.prepare import prepare
+from plmkit.storage.manifest import MANIFEST
+from plmkit.terminal.screen import Screen
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import checksum, digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
-from plmkit.training.prepare import prepare
+from plmkit.training.memory import NoRoom
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
-from plmkit.training.room import NoRoom
+from plmkit.training.run_folder import FINETUNE, read_run, write_run
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
@@ -594,21 +595,21 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     from dataclasses import replace
 
     from plmkit.catalogue import find
-    from plmkit.run import settle
-    from plmkit.training import prepare as module
-    from plmkit.training.prepare import prepare
-    from plmkit.training.progress import Screen
+    from plmkit.config.machine import settle
+    from plmkit.preparation import prepare as module
+    from plmkit.preparation.prepare import prepare
+    from plmkit.terminal.screen import Screen
 
     settings = settle(find("bert-tiny"), ["tokenizer.size=300", "run.valid_share=0.5", "schedule.lengths=[[1.0, 32]]"])
     material = prepare(settings, [str(corpus)], None, 0, Screen())
     held = sum(material.store.document_tokens()[material.valid_documents])
     assert held > 0
     assert material.frequencies().sum() == len(material.store.tokens) - held
-    whole = sum(len(batch.tokens) for batch in material.valid_batches(settings.recipe, 0))
+    whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "VALID_ROWS", 4)
         patch.setattr(module, "VALID_TOKENS", 32 * 10)
-        rows = [len(batch.tokens) for batch in material.valid_batches(settings.recipe, 0)]
+        rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)]
     assert whole > 10
     assert rows == [4, 4, 2]
     assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
@@ -696,7 +697,7 @@ def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, mo
         asked.append((documents, size, width, seed))
         return np.zeros((size, width), dtype=np.float32)
 
-    monkeypatch.setattr("plmkit.training.prepare.token_vectors", count)
+    monkeypatch.setattr("plmkit.preparation.prepare.token_vectors", count)
     settings = settle(find("bert-tiny"), [*TINY, "run.valid_share=0.5"])
     material = prepare(settings, [str(text)], None, 0, Screen())
     module.begin(settings.recipe.build(material.tokenizer.vocabulary), material, 7, Screen())

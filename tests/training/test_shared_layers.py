@@ -11,16 +11,16 @@ from safetensors.torch import load_file
 import plmkit
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
-from plmkit.manifest import unseal
-from plmkit.run import Machine, settle
+from plmkit.config.machine import Machine, settle
+from plmkit.storage.manifest import unseal
 from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import layers_of, optimizer_of
+from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.progress import Screen
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",

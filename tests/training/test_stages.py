@@ -8,9 +8,9 @@ import torch
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import find
-from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.token import TokenMasking
-from plmkit.corruption.unit import UnitMasking
+from plmkit.corruption.arrange.pairs import SentencePairs
+from plmkit.corruption.mask.token import TokenMasking
+from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.samples import Position, Samples
 from plmkit.data.shards import TokenStore
@@ -73,7 +73,7 @@ def go(made: Recipe, source: Recorded, until: int = 12, state: State = State()) 
 
 def breaks_words(batch: Batch) -> bool:
     """Is a word hidden in part?"""
-    texts = batch.tokens.where(batch.targets == IGNORE, batch.targets)
+    texts = batch.source.tokens.where(batch.targets == IGNORE, batch.targets)
     hidden = batch.targets != IGNORE
     joins = torch.from_numpy(WORDS.is_continuation)[texts[:, 1:]] & (texts[:, :-1] >= 5)
     return bool((joins & (hidden[:, 1:] != hidden[:, :-1])).any())
@@ -128,7 +128,7 @@ def test_the_stage_changes_what_is_hidden_and_not_which_text_it_is():
     texts, masks = [], []
     for stage in range(2):
         batch = samples.batch(0, 0, 8, 32, stage=stage)
-        texts.append(batch.tokens.where(batch.targets == IGNORE, batch.targets))
+        texts.append(batch.source.tokens.where(batch.targets == IGNORE, batch.targets))
         masks.append(batch.targets)
     assert torch.equal(*texts)
     assert not torch.equal(*masks)

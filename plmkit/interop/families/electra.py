@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
+from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.interop.families.common import BERT_DEFAULTS, KINDS, encoder_pairs, linear, read_shape, write_shape
 from plmkit.interop.families.family import Net, Pair
-from plmkit.pair import discriminator_alone, generator_alone
 
 MODEL_TYPE, TITLE, PREFIX = "electra", "ELECTRA", "electra"
 RECIPE = "electra-base"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.token import TokenMasking
+from plmkit.corruption.arrange.pairs import SentencePairs
+from plmkit.corruption.mask.token import TokenMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.character_decoder import CharacterDecoder
-from plmkit.corruption.stream import Stream
+from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.recurrent import Recurrent
-from plmkit.corruption.stream import ParallelStreams
+from plmkit.corruption.arrange.stream import ParallelStreams
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.corruption.stream import ParallelStreams
+from plmkit.corruption.arrange.stream import ParallelStreams
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.two_stream import TwoStream
-from plmkit.corruption.permutation import PermutedSpans
-from plmkit.corruption.reuse import ReusedText
+from plmkit.corruption.arrange.reuse import ReusedText
+from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes

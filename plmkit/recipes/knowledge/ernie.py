@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.mixed_pairs import MixedPairs
-from plmkit.corruption.unit import UnitMasking
-from plmkit.data.units.chinese import Jieba
+from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe
@@ -14,6 +13,7 @@ from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.tuning import Tuning
+from plmkit.segmentation.chinese import Jieba
 from plmkit.tokenizers.wordpiece import WordPiece
 
 PHRASES_AND_ENTITIES = Jieba(level="entity")

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.corruption.segments import ContiguousSegments
-from plmkit.corruption.token import ReplacedMasking
+from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.mask.token import ReplacedMasking
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.packing import FullSentences
-from plmkit.corruption.token import DynamicMasking
+from plmkit.corruption.arrange.packing import FullSentences
+from plmkit.corruption.mask.token import DynamicMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.packing import SingleSegment
-from plmkit.corruption.span import SpanMasking
+from plmkit.corruption.arrange.packing import SingleSegment
+from plmkit.corruption.mask.span import SpanMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.recipe import Recipe

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from plmkit.corruption.arrange import SentencePairs
-from plmkit.corruption.word import WordMasking
-from plmkit.data.units.chinese import Jieba
+from plmkit.corruption.arrange.pairs import SentencePairs
+from plmkit.corruption.mask.word import WordMasking
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import Lamb
 from plmkit.schedules.schedule import Schedule
+from plmkit.segmentation.chinese import Jieba
 
 CHINESE_WORDS = Jieba()
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from plmkit.architectures.shared_encoder import SharedEncoder
-from plmkit.corruption.arrange import OrderedPairs
-from plmkit.corruption.ngram import NgramMasking
+from plmkit.corruption.arrange.pairs import OrderedPairs
+from plmkit.corruption.mask.ngram import NgramMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe

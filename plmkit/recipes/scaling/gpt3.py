@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.decoder import BandedDecoder
-from plmkit.corruption.stream import Stream
+from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini

@@ -1,0 +1,67 @@
+"""The one registry: what may be named on each axis."""
+
+from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
+from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
+from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.recurrent import Recurrent
+from plmkit.architectures.segment_recurrence import SegmentRecurrence
+from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.architectures.two_stream import TwoStream
+from plmkit.corruption.arrange.alternate import DialogueAndText
+from plmkit.corruption.arrange.dialogue import Dialogue
+from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.reuse import ReusedText
+from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.arrange.stream import ParallelStreams, Stream
+from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.corruption.mask.span import SpanMasking
+from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
+from plmkit.corruption.mask.unit import UnitMasking
+from plmkit.corruption.mask.word import WordMasking
+from plmkit.objectives.adaptive_lm import AdaptiveLM
+from plmkit.objectives.adversarial_generator import AdversarialGenerator
+from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.generator_lm import GeneratorLM
+from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.permuted_lm import PermutedLM
+from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
+from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
+from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
+from plmkit.tokenizers.counted import Characters, Words
+from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
+from plmkit.tokenizers.word_end_bpe import WordEndBPE
+from plmkit.tokenizers.wordpiece import WordPiece
+
+TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
+ARRANGEMENTS = (
+    SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
+    DialogueAndText, Stream, ParallelStreams, ReusedText,
+)  # fmt: skip
+HIDINGS = (
+    TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
+)  # fmt: skip
+ARCHITECTURES = (
+    Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
+    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
+)  # fmt: skip
+OBJECTIVES = (
+    MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
+)  # fmt: skip
+WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
+OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
+CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
+    "tokenizer": TOKENIZERS,
+    "corruption": (*ARRANGEMENTS, *HIDINGS),
+    "architecture": ARCHITECTURES,
+    "objectives": OBJECTIVES,
+}

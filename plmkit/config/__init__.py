@@ -1,0 +1,1 @@
+"""Settings of a run: what `--set` reaches, and how it is checked."""

@@ -1,0 +1,94 @@
+"""What `--set` reaches: the recipe's choices, and what the machine decides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plmkit.config.composing import SENTENCE_TASK, compose
+from plmkit.config.settings import assign, checked, cut, from_json, names_in, to_json
+from plmkit.errors import SettingError, nearest
+from plmkit.recipe import Recipe, recipe_from_json
+
+MOST_CORES = 1024  # of one machine
+PREPARING = ("processes", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
+AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What the machine decides: `--set run.NAME=...`."""
+
+    device: str = "auto"  # auto, cpu, cuda, mps
+    dtype: str = "auto"  # auto, float32, bfloat16
+    threads: int | None = None  # cores for training; None: all
+    processes: int | None = None  # workers for reading text; None: all cores
+    rows_at_once: int | None = None  # cut each batch into runs of so many rows to save memory
+    compile: bool = False  # torch.compile: a minute to start, then faster steps
+    checkpoint_steps: int = 500
+    log_steps: int = 10
+    validations: int = 5  # how often held-out text is scored during a run
+    valid_share: float = 0.01  # of the corpus, held out where --valid names no file
+    layout: str = "auto"  # how .txt files are cut into documents
+    column: str | None = None  # text column of tables
+    header: bool = True  # False: the columns of .csv and .tsv have no names, but numbers from 1
+    weights: tuple[float, ...] = ()  # share of each corpus in the mix, in the order given
+
+    def __post_init__(self) -> None:
+        for name in ("checkpoint_steps", "log_steps", "validations"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"run.{name} must be 1 or more; found {getattr(self, name)}.")
+        for name in ("threads", "processes", "rows_at_once"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
+        for name in ("threads", "processes"):
+            if (getattr(self, name) or 0) > MOST_CORES:
+                raise SettingError(f"run.{name} is at most {MOST_CORES:,}; found {getattr(self, name):,}.")
+        if not 0 <= self.valid_share <= 0.5:
+            raise SettingError(f"run.valid_share lies between 0 and 0.5; found {self.valid_share}.")
+        if any(weight <= 0 for weight in self.weights):
+            raise SettingError(f"run.weights must all be above 0; found {list(self.weights)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that `--set` reaches: the recipe's five choices, and `run` for the machine's."""
+
+    recipe: Recipe
+    run: Machine
+
+
+def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
+    """Apply `--set`: names begin with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
+    choices, values = compose(recipe, [cut(assignment) for assignment in assignments])
+    for name, text in values:  # whether choices fit is asked once, when all are made
+        root, *path = name.split(".")
+        if root == "run":
+            machine = assign(Settings(recipe=recipe, run=machine), [root, *path], text, name).run
+        elif root in AXES and path:
+            choices[root] = assign(choices.get(root, getattr(recipe, root)), path, text, name)
+        elif root in AXES:
+            choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
+        else:
+            groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
+            homes = [f"'{group}.{name}'" for group, member in groups.items() if name in names_in(member)]
+            meant = f" Did you mean {' or '.join(homes)}?" if homes else nearest(root, (*groups, SENTENCE_TASK))
+            raise SettingError(
+                f"There is no setting '{name}'.{meant} "
+                f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
+            )
+    choices = {root: checked(choice) for root, choice in choices.items()}
+    return Settings(recipe=replace(recipe, **choices), run=checked(machine))
+
+
+def check_read(name: str, read: Sequence[str], verb: str) -> None:
+    """Refuse a setting of `run` that would be ignored."""
+    if name.removeprefix("run.") not in read:
+        raise SettingError(f"{name} has no effect on {verb}, which reads run.{', run.'.join(read)}. Leave it out.")
+
+
+def settings_of(about: dict[str, Any]) -> Settings:
+    return Settings(recipe=recipe_from_json(about["recipe"]), run=from_json(about["run"], {"Machine": Machine}))
+
+
+def settings_json(settings: Settings) -> dict[str, Any]:
+    return {"recipe": to_json(settings.recipe), "run": to_json(settings.run)}

@@ -1,0 +1,216 @@
+"""Frozen settings to JSON and back, and `--set a.b=v`."""
+
+import copy
+import dataclasses
+import json
+import math
+import re
+import types
+from collections.abc import Mapping
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from plmkit.config import habits
+from plmkit.errors import SettingError, nearest
+
+LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
+
+
+def to_json(value: Any) -> Any:
+    """Plain data for JSON; a settings object also says its kind."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(data: Any, kinds: Mapping[str, type]) -> Any:
+    """The settings object that `to_json` wrote; only the kinds given can come out of it."""
+    if isinstance(data, list):
+        return tuple(from_json(item, kinds) for item in data)
+    if not isinstance(data, dict):
+        return data
+    kind = kinds.get(str(data.get("kind")))
+    if kind is None:
+        raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
+    values = {key: from_json(item, kinds) for key, item in data.items() if key != "kind"}
+    known = {field.name for field in dataclasses.fields(kind)}
+    if unknown := sorted(set(values) - known):
+        raise SettingError(f"{kind.__name__} has no setting '{unknown[0]}'; was it written by a newer version?")
+    return kind(**values)
+
+
+def cut(assignment: str) -> tuple[str, str]:
+    """`a.b=v` as its name and its value."""
+    name, equals, text = assignment.partition("=")
+    if not equals or not name.strip():
+        raise SettingError(f"--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.")
+    return name.strip(), text.strip()
+
+
+def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
+    """The settings with one value changed; an unknown name or a value of the wrong type is an error.
+
+    Whether values go together is not asked: `checked` does, when all are there.
+    """
+    name, rest = path[0], path[1:]
+    if isinstance(settings, tuple):
+        return assign_member(settings, path, text, full)
+    known = {f.name for f in dataclasses.fields(settings)}
+    if name not in known:
+        raise SettingError(f"There is no setting '{full}'.{suggest(settings, full, name)}")
+    old = getattr(settings, name)
+    if rest:
+        if old is None and (kinds := kinds_of(settings, name)):
+            stem = full.removesuffix("." + ".".join(rest))
+            raise SettingError(f"'{full}': {name} is none. Choose one first: --set {stem}={next(iter(kinds))}.")
+        if not is_group(old):
+            raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
+        return changed(settings, name, assign(old, rest, text, full))
+    hint = get_type_hints(type(settings))[name]
+    kinds = kinds_of(settings, name)
+    if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
+        return settings if type(old) is kinds[text] else changed(settings, name, kinds[text]())
+    if kinds and type(None) in get_args(hint) and text.lower() in ("none", "null"):
+        return changed(settings, name, None)
+    if kinds and old is None:
+        raise SettingError(f"'{full}' takes one of {', '.join(kinds)}, or none; found '{text}'.{nearest(text, kinds)}")
+    if is_group(old):
+        options = ", ".join(sorted(names_in(old)))
+        others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
+        raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
+    return changed(settings, name, parse(text, hint, full))
+
+
+def changed(settings: Any, name: str, value: Any) -> Any:
+    """A copy with one value changed, its checks not run."""
+    made = copy.copy(settings)
+    object.__setattr__(made, name, value)
+    return made
+
+
+def checked(settings: Any) -> Any:
+    """The same settings made anew from the inside out, so that all checks run."""
+    if isinstance(settings, tuple):
+        return tuple(checked(member) for member in settings)
+    if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
+        return settings
+    values = {field.name: checked(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+    return dataclasses.replace(settings, **values)
+
+
+def kinds_of(settings: Any, name: str) -> dict[str, type]:
+    """The settings classes that a setting may hold, by name."""
+    options = get_args(get_type_hints(type(settings))[name])
+    return {kind.__name__: kind for kind in options if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+
+
+def assign_member(members: tuple, path: list[str], text: str, full: str) -> tuple:
+    """In a list of choices, `rate` finds the one that has it; `token_masking.rate` names it."""
+    name, rest = path[0], path[1:]
+    named = [m for m in members if snake(type(m).__name__) == name]
+    if named and rest:
+        chosen, inner = named[0], rest
+    else:
+        having = [m for m in members if name in {f.name for f in dataclasses.fields(m)}]
+        if len(having) > 1:
+            options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
+            raise SettingError(f"'{full}' could be one of {options}: say which.")
+        if named:
+            options = ", ".join(sorted(names_in(named[0])))
+            raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.")
+        if not having:
+            raise SettingError(f"There is no setting '{full}'.{suggest(members, full, name)}")
+        chosen, inner = having[0], path
+    return tuple(assign(m, inner, text, full) if m is chosen else m for m in members)
+
+
+def is_group(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) or (
+        isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(item) for item in value)
+    )
+
+
+def names_in(settings: Any) -> set[str]:
+    """Of a settings object, a class of them, or a list of choices."""
+    if isinstance(settings, tuple):
+        return {f.name for member in settings for f in dataclasses.fields(member)}
+    return {f.name for f in dataclasses.fields(settings)}
+
+
+def suggest(settings: Any, full: str, name: str) -> str:
+    known = names_in(settings)
+    parts = full.split(".")
+    stem = "".join(f"{part}." for part in parts[: parts.index(name)])
+    kinds = {snake(type(member).__name__) for member in settings} if isinstance(settings, tuple) else set()
+    usual = habits.meant(name)
+    close = f" Did you mean '{usual}'?" if usual in known else nearest(name, known | kinds)
+    if close:
+        return close.replace("mean '", f"mean '{stem}")
+    return f" There are {', '.join(stem + option for option in sorted(known))}."
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def parse(text: str, hint: Any, name: str) -> Any:
+    """The value that the text spells, of the type that the setting has."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(None) in options and text.lower() in ("none", "null"):
+        return None
+    for option in options:
+        try:
+            value = parse_one(text, option)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            continue
+        if isinstance(value, int) and abs(value) >= LARGEST:
+            raise SettingError(f"'{name}' takes a whole number below {LARGEST:.0e}; found '{text}'.")
+        return value
+    wanted = " or ".join(describe(option) for option in options)
+    raise SettingError(f"'{name}' takes {wanted}; found '{text}'.")
+
+
+def parse_one(text: str, hint: Any) -> Any:
+    if hint is bool:
+        return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]
+    if hint is int:
+        number = float(text.replace("_", ""))
+        if number != int(number):
+            raise ValueError(text)
+        return int(number)
+    if hint is float:
+        return finite(float(text))
+    if hint is str:
+        return text
+    if get_origin(hint) is tuple:
+        return as_tuple(json.loads(text), hint)
+    raise TypeError(hint)
+
+
+def as_tuple(data: Any, hint: Any) -> Any:
+    if get_origin(hint) is not tuple:
+        if isinstance(data, bool) or not isinstance(data, int | float if hint is float else hint):
+            raise ValueError(data)
+        return finite(float(data)) if hint is float else hint(data)
+    if not isinstance(data, list):
+        raise ValueError(data)
+    inner = get_args(hint)
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return tuple(as_tuple(item, inner[0]) for item in data)
+    if len(data) != len(inner):
+        raise ValueError(data)
+    return tuple(as_tuple(item, part) for item, part in zip(data, inner, strict=True))
+
+
+def finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return number
+
+
+def describe(hint: Any) -> str:
+    plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    nested = get_origin((*get_args(hint), None)[0]) is tuple
+    return plain.get(hint, f"a JSON list such as {'[[0.9, 128], [1.0, 512]]' if nested else '[0.7, 0.3]'}")

@@ -1,0 +1,1 @@
+"""Which tokens of a row are masked, and what stands in their place."""

@@ -1,0 +1,1 @@
+"""The demo, and the text that it finds on this machine."""

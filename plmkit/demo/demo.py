@@ -1,0 +1,168 @@
+"""The demo: what pretraining is worth, shown on text that every reader already has."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from plmkit.catalogue import find
+from plmkit.config.machine import Machine, settle
+from plmkit.demo.docstrings import docstring_task
+from plmkit.errors import FolderError
+from plmkit.inference.loading import Parts, model_of, network_of, read_parts
+from plmkit.inference.model import Model
+from plmkit.storage.files import cache_folder, write_json
+from plmkit.tasks.finetune import Order as TaskOrder
+from plmkit.tasks.finetune import finetune
+from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.rows import Row, read_rows
+from plmkit.tasks.settings import TaskSettings
+from plmkit.terminal.screen import Screen
+from plmkit.training.checkpoint import weights_of
+from plmkit.training.log import METRICS
+from plmkit.training.loop import Budget
+from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.run_folder import claim, read_run
+
+RECIPE = "bert-tiny"
+SETTINGS = ("tokenizer.size=6000", "schedule.lengths=[[1.0, 64]]")  # so that two minutes go further
+RESULTS = "demo.json"
+TOKENS = 1_200_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
+TASK = TaskSettings(epochs=8, length=64, pooling="mean")
+SENTENCES = {  # and the word that was left out of each
+    "the client sends a request and the [MASK] sends a response.": "server",
+    "axis (int, [MASK]): the axis along which to sum.": "optional",
+    "a [MASK] of strings.": "list",
+    "an int or [MASK] of ints.": "tuple",
+    "return true [MASK] the string is a digit.": "if",
+}
+WORDS = ("maximum", "server", "rows", "month", "left", "encoder")
+
+
+def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]:
+    """Pretrain, fine-tune with and without it, fill blanks, find neighbours, and say where everything is."""
+    begun = time.perf_counter()
+    if (out / RESULTS).is_file():
+        screen.say(f"{out} holds a finished demo; this is what it found. Name another --out to run one again.")
+        return read_results(out / RESULTS)
+    if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it continues
+        claim(out)
+    screen.say(
+        f"1. Pretraining {RECIPE} on the documentation of Python, torch and numpy that is on this machine: "
+        f"{TOKENS:,} tokens, {minutes:g} minutes at most."
+    )
+    order = Order(
+        settings=settle(find(RECIPE), SETTINGS),
+        corpora=(),
+        out=out / "pretrained",
+        budget=Budget(tokens=TOKENS, seconds=60 * minutes),
+        seed=seed,
+    )
+    about = pretrain(order, screen)
+    if about["state"] != "finished":
+        raise KeyboardInterrupt
+    train, test = docstring_task(cache_folder())
+    scores = {}
+    for number, (name, scratch) in enumerate((("pretrained", False), ("scratch", True)), start=2):
+        kind = "the pretrained model" if not scratch else "the same network from random weights, as contrast"
+        screen.say(f"{number}. Fine-tuning {kind}.")
+        task = TaskOrder(
+            model=out / "pretrained", kind=find_kind("classify"), train=train, dev=None, test=test,
+            out=out / f"task-{name}", task=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
+        )  # fmt: skip
+        earlier = read_run(task.out)
+        done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)
+        scores[name] = done["result"]["test"]["accuracy"]
+    parts = read_parts(out / "pretrained")
+    told = {
+        **scores,
+        "margin": scores["pretrained"] - scores["scratch"],
+        **baselines(read_rows(train, paired=False), read_rows(test, paired=False)),
+        "pretraining": {name: about["result"][name] for name in ("steps", "tokens", "seconds")},
+        "held_out_loss": about["result"].get("valid/masked_lm"),
+        "losses": losses(out / "pretrained"),
+        "blanks": blanks(model_of(parts), untrained(parts, seed)),
+        "neighbours": neighbours(parts, WORDS),
+        "seconds": round(time.perf_counter() - begun, 1),
+        "out": str(out),
+        "files": {
+            "pretrained/": "the pretrained model: plm fill, plm embed, plm finetune and plm export take it",
+            "task-pretrained/": "the fine-tuned model: plm predict and plm evaluate take it",
+            "task-scratch/": "its contrast, from random weights",
+            RESULTS: "these results",
+        },
+    }
+    write_json(out / RESULTS, told)
+    return told
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read: {error}. Remove it, or name another --out.") from error
+
+
+def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
+    """Accuracies without a network: the commonest training label, and a linear model over weighted word counts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
+
+    counts = Counter(row.label for row in train)
+    commonest = counts.most_common(1)[0][0]
+    linear = make_pipeline(TfidfVectorizer(sublinear_tf=True), LinearSVC())
+    linear.fit([row.text for row in train], [row.label for row in train])
+    return {
+        "labels": len(counts),
+        "train_rows": len(train),
+        "commonest": sum(row.label == commonest for row in test) / len(test),
+        "linear": float(linear.score([row.text for row in test], [row.label for row in test])),
+    }
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    """Tokens read and the masked-word loss there, as the run logged them."""
+    with open(run / METRICS, encoding="utf-8") as lines:
+        logged = [json.loads(line) for line in lines]
+    return [(line["tokens"], line["train/masked_lm"]) for line in logged if "train/masked_lm" in line]
+
+
+def untrained(parts: Parts, seed: int) -> Model:
+    """The same network with random weights."""
+    torch.manual_seed(seed)
+    return model_of(replace(parts, weights=weights_of(network_of(parts))))
+
+
+def blanks(trained: Model, random: Model) -> list[dict[str, Any]]:
+    """How both models fill each sentence, and the word that was left out."""
+    return [
+        {
+            "text": text,
+            "word": word,
+            "answers": [(c.token, round(c.probability, 4)) for c in trained.fill(text, top=3)[0]],
+            "untrained": [(c.token, round(c.probability, 4)) for c in random.fill(text, top=1)[0]],
+        }
+        for text, word in SENTENCES.items()
+    ]
+
+
+def neighbours(parts: Parts, words: Sequence[str], top: int = 5) -> dict[str, list[str]]:
+    """The whole words whose token vectors point most nearly the same way."""
+    vocabulary = parts.tokenizer.vocabulary
+    whole = [number for number, token in enumerate(vocabulary.tokens) if token.isalpha() and len(token) > 2]
+    vectors = functional.normalize(parts.weights["model.embed.tokens.weight"][whole], dim=1)
+    places = {vocabulary.tokens[number]: place for place, number in enumerate(whole)}
+    found = {}
+    for word in words:
+        if word in places:
+            likeness = vectors @ vectors[places[word]]
+            best = likeness.topk(min(top + 1, len(whole))).indices.tolist()
+            found[word] = [vocabulary.tokens[whole[place]] for place in best if place != places[word]][:top]
+    return found

@@ -1,0 +1,1 @@
+"""A folder → a model that predicts, fills, embeds, scores and generates."""

@@ -1,0 +1,70 @@
+"""What a model is asked from Python: one text or many, in a list, an array, a Series or a DataFrame."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plmkit.data.reading.columns import Search, ignore
+from plmkit.data.reading.whole import Table
+from plmkit.errors import InputError
+from plmkit.inference.arguments import kind_of
+from plmkit.tasks.kinds import Kind
+from plmkit.tasks.rows import pair_of, plain_rows, rows_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Rows to answer; one that was not in a list has one answer, not a list of one."""
+
+    rows: list[Any]
+    alone: bool = False
+
+    def answer(self, answers: Any) -> Any:
+        return answers[0] if self.alone else answers
+
+
+def given(values: Any, kind: Kind | None = None) -> Given:
+    """Rows as texts, pairs or rows of a table: one, or any number of them; of a DataFrame, its text columns."""
+    if is_frame(values):
+        table, search = table_of(values), Search()
+        rows = rows_for(table, kind, search, ignore, labelled=False)[0] if kind else plain_rows(table, search, ignore)
+        return Given(rows=[pair_of(row) for row in rows])
+    if hasattr(values, "tolist"):  # an array of numpy, a Series of pandas
+        values = values.tolist()
+    if isinstance(values, str | Mapping):
+        return Given(rows=[values], alone=True)
+    if isinstance(values, bytes) or not isinstance(values, Iterable):
+        raise InputError(f"Give a text or a list of texts; found {kind_of(values)}.")
+    return Given(rows=list(values))
+
+
+def given_texts(values: Any) -> Given:
+    """Texts: one, or any number of them."""
+    found = given(values)
+    for number, text in enumerate(found.rows, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"Give a text or a list of texts; text {number} is {kind_of(text)}.")
+    return found
+
+
+def is_frame(values: Any) -> bool:
+    """Whether it is a DataFrame, whose columns have names."""
+    return hasattr(values, "columns") and hasattr(values, "to_dict")
+
+
+def table_of(frame: Any) -> Table:
+    """A DataFrame as a file of rows would be read."""
+    columns = tuple(str(name) for name in frame.columns)
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise InputError(f"The DataFrame has two columns named '{twice[0]}'. Rename one.")
+    cells = [without_gaps(frame[name]) for name in frame.columns]
+    rows = list(zip(*cells, strict=True))
+    return Table(path=Path("DataFrame"), columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)))
+
+
+def without_gaps(column: Any) -> list[object]:
+    """The values of a column; pandas has several that stand for none."""
+    values = list(column)
+    gaps: Sequence[bool] = list(column.isna()) if hasattr(column, "isna") else [False] * len(values)
+    return [None if gap else value for value, gap in zip(values, gaps, strict=True)]

@@ -1,0 +1,479 @@
+"""A trained model, ready to use: fill blanks, embed, predict, generate, score."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plmkit.data.batch import Batch, States
+from plmkit.data.reading.cells import is_blank, listed
+from plmkit.data.vocabulary import MASK
+from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
+from plmkit.generation.author import Author, author_of
+from plmkit.generation.likelihood import likelihood
+from plmkit.generation.row import Text as Written
+from plmkit.generation.writing import writing_of
+from plmkit.inference.arguments import count, one_text, text_or_pair
+from plmkit.inference.given import given, given_texts
+from plmkit.interop.pooling import MEAN, Pooling
+from plmkit.network import Network
+from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, frame_readings, readings_of
+from plmkit.tasks.kinds import Kind
+from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+Text = str | tuple[str, str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to fill a blank."""
+
+    token: str
+    probability: float
+    text: str  # the whole text with this blank filled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A class with its probability and those of all classes, or a number; of a blank text, nothing."""
+
+    label: str | float | None
+    probability: float | None = None
+    probabilities: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How likely a masked model finds a text, each token hidden in turn."""
+
+    tokens: int
+    pseudo_log_probability: float
+    pseudo_perplexity: float
+
+
+class Model:
+    """A trained network with its tokenizer; `plmkit.load(DIR)` makes one.
+
+    `fill`, `embed`, `predict`, `score` and `generate` take one text and give one answer, or take a list of texts (an
+    array, a Series, or a DataFrame with a text column) and give a list of answers in its order. Texts that are longer
+    than the model reads lose their tail, with a `TruncationWarning`; `cut` says how many did in the latest call.
+
+    Attributes:
+        folder: Where it was loaded from.
+        architecture: The settings of the network, such as `layers` and `width`.
+        tokenizer: Text to tokens and back.
+        classes: What `predict` chooses from; empty where it predicts numbers, or nothing.
+        longest: How many tokens of a text it reads, special ones included.
+        device: Where it computes.
+    """
+
+    def __init__(
+        self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
+        kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
+        longest: int | None = None, pooling: Pooling = MEAN,
+    ) -> None:  # fmt: skip
+        self.device = device or torch.device("cpu")
+        self.network = network.to(self.device).eval()
+        self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
+        self.kind, self.classes, self.pooling = kind, classes, pooling
+        self.longest = longest or architecture.longest  # tokens in a row
+        self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
+        self.cut, self.cut_at = 0, self.longest  # texts of the latest call that were longer, and than what
+
+    def __repr__(self) -> str:
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        shape = f"{self.architecture.layers} layers of width {self.architecture.width}"
+        task = "pretrained"
+        if self.kind:
+            answers = listed(self.classes) if self.classes else "a number" if self.kind.numeric else "its choices"
+            task = f"{self.kind.name}: {answers}"
+        return (
+            f"<Model {self.folder}: {type(self.architecture).__name__}, {shape}, {size:,} parameters, "
+            f"{len(self.tokenizer.vocabulary):,} tokens in the vocabulary, {task}>"
+        )
+
+    def fill(self, text: Any, top: int = 5) -> Any:
+        """Fill the blanks of a text.
+
+        Args:
+            text: A text with one or more [MASK], or a list of such texts; the tokenizer's own mask will do too.
+            top: How many ways to fill each blank.
+
+        Returns:
+            For each blank a list of `Candidate`, likeliest first: `token`, `probability`, and `text`, the whole text
+            with this blank filled. Of a list of texts, a list of these.
+        """
+        count(top, "top", "how many ways to fill a blank")
+        texts = given_texts(text)
+        return texts.answer([self.filled_blanks(one, top) for one in texts.rows])
+
+    @torch.inference_mode()
+    def filled_blanks(self, text: str, top: int) -> list[list[Candidate]]:
+        if self.generator is not None:
+            return self.generator.filled_blanks(text, top)
+        head = self.needs("masked_lm", "fill blanks")
+        vocabulary = self.tokenizer.vocabulary
+        row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
+        blanks = np.flatnonzero(row.tokens == vocabulary.mask)
+        if not len(blanks):
+            raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
+        states, _ = self.states([row], wants=self.blanks)
+        logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
+        logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
+        logits[:, list(vocabulary.special)] = -torch.inf
+        probabilities = logits.float().softmax(-1)
+        best = probabilities.topk(min(top, len(vocabulary) - len(vocabulary.special)), dim=-1)
+        return [
+            [
+                Candidate(
+                    token=self.tokenizer.readable(token),
+                    probability=value,
+                    text=self.filled(row.tokens, place, token),
+                )
+                for value, token in zip(values.tolist(), tokens.tolist(), strict=True)
+            ]
+            for place, values, tokens in zip(blanks.tolist(), best.values, best.indices, strict=True)
+        ]
+
+    def filled(self, tokens: np.ndarray, place: int, token: int) -> str:
+        changed = tokens.copy()
+        changed[place] = token
+        return self.tokenizer.decode(changed[1:-1].tolist()).strip()
+
+    def embed(
+        self, texts: Any, level: str = "sentence", *, batch_size: int | None = None, progress: bool = False
+    ) -> Any:
+        """Turn texts into vectors.
+
+        Args:
+            texts: A text, a pair of texts as a dict with `text_a` and `text_b`, or a list of texts and pairs.
+            level: "sentence" for one vector per text, as sentence-transformers makes it: by the folder's own pooling
+                (`modules.json`), otherwise the mean over all tokens, special ones included. "token" for one vector
+                per token, special ones left out.
+            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
+            progress: Show a bar on stderr.
+
+        Returns:
+            An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text.
+        """
+        if level not in ("sentence", "token"):
+            raise SettingError(f"level is 'sentence' or 'token'; found '{level}'.")
+        asked = given(texts)
+        vectors = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
+        self.warn_cut(len(vectors))
+        if level == "sentence" and not asked.alone:
+            return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
+        return asked.answer(vectors)
+
+    def vectors(
+        self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
+    ) -> list[np.ndarray]:
+        """For each text its vector, or those of its tokens."""
+        by_token, longest = level == "token", self.longest
+        if not by_token:
+            self.check_pooling()
+            longest = min(longest, self.pooling.longest or longest)
+        pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
+        prompt = "" if by_token else self.pooling.prompt
+        rows = self.framed([[(prompt + text, other)] for text, other in pairs], longest)
+        vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
+        for numbers in self.batches(rows, batch_size, screen, "embedding"):
+            states, batch = self.states([rows[number] for number in numbers])
+            found = self.by_token(states, batch) if by_token else self.by_row(states, batch)
+            for number, vector in zip(numbers.tolist(), found, strict=True):
+                vectors[number] = vector.cpu().numpy()
+        return vectors
+
+    @torch.inference_mode()
+    def by_row(self, states: States, batch: Batch) -> Tensor:
+        """(B, width) one vector a row."""
+        return self.pooling(states.hidden, batch.source.visible)
+
+    def by_token(self, states: States, batch: Batch) -> list[Tensor]:
+        """For each row the vectors of its tokens; of none, that of its first special one."""
+        framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
+        special = torch.tensor(framing, dtype=torch.long, device=self.device)
+        words = batch.source.visible & ~torch.isin(batch.source.tokens, special)
+        return [
+            hidden[mine if mine.any() else shown.nonzero()[:1, 0]].float()
+            for hidden, mine, shown in zip(states.hidden, words, batch.source.visible, strict=True)
+        ]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a sentence's vector has."""
+        return self.pooling.outputs(self.architecture.width)
+
+    def check_pooling(self) -> None:
+        if self.pooling.unknown:
+            raise PlmError(
+                f"{self.folder} makes its vectors with {', '.join(self.pooling.unknown)}, which cannot be computed "
+                "here.\nEmbed with sentence-transformers, or take vectors of tokens: --level token."
+            )
+
+    def predict(self, texts: Any, *, batch_size: int | None = None, progress: bool = False) -> Any:
+        """Predict the class of texts with probabilities, or a number.
+
+        Args:
+            texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`), or a list
+                of these and of pairs of texts; or a DataFrame that has such columns.
+            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
+            progress: Show a bar on stderr.
+
+        Returns:
+            A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; of a blank text, one whose
+            label is None.
+        """
+        self.needs("label", "predict")
+        asked = given(texts, self.kind)
+        found = self.predictions(asked.rows, batch_size, Screen() if progress else None)
+        self.warn_cut(len(found))
+        return asked.answer(found)
+
+    def predictions(
+        self, rows: Sequence[Text], batch_size: int | None = None, screen: Screen | None = None
+    ) -> list[Prediction]:
+        """A class with probabilities, or a number, for each row; nothing for one without text."""
+        head = self.needs("label", "predict")
+        assert self.kind is not None
+        asked = [self.asked(row, number) for number, row in enumerate(rows, start=1)]
+        filled = [
+            number for number, row in enumerate(asked) if not any(is_blank(part) for part in row[0] if part is not None)
+        ]
+        framed = self.framed([asked[number] for number in filled], choosing=self.kind.readings == "each")
+        predictions = [Prediction(label=None)] * len(asked)
+        length = self.longest if head.pooling == "concat" else None
+        for numbers in self.batches(framed, batch_size, screen, "predicting"):
+            states, batch = self.states([framed[number] for number in numbers], length, head.wants)
+            with torch.inference_mode():
+                found = head.answers(states, batch).float()
+                found = found if self.kind.numeric else found.softmax(-1)
+            for place, answer in zip(numbers.tolist(), found.tolist(), strict=True):
+                number = filled[place]
+                predictions[number] = self.prediction(asked[number], answer)
+        return predictions
+
+    def asked(self, row: Text, number: int) -> list[Reading]:
+        """How the model's task reads a row."""
+        assert self.kind is not None
+        choices = row.get("choices") if isinstance(row, Mapping) else None
+        if (self.kind.readings == "each") != isinstance(choices, list | tuple):
+            raise InputError(
+                f"{self.folder} chooses: row {number} needs `text` and `choices`, a list."
+                if self.kind.readings == "each"
+                else f"{self.folder} does not choose, but row {number} has choices."
+            )
+        text, other = text_or_pair(row, number)
+        if not choices and self.kind.paired not in (None, other is not None):
+            wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
+            raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
+        return readings_of(text, other, tuple(choices or ()), self.kind)
+
+    def prediction(self, row: Sequence[Reading], answer: list[float]) -> Prediction:
+        assert self.kind is not None
+        if self.kind.readings == "each":
+            return chosen([str(choice) for _, choice in row], answer)
+        if self.kind.numeric:
+            return Prediction(label=answer[0])
+        probabilities = dict(zip(self.classes, answer, strict=True))
+        best = max(probabilities, key=probabilities.__getitem__)
+        return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
+
+    def generate(self, prompts: Any, **asked: Any) -> Any:
+        """Continue texts.
+
+        Args:
+            prompts: How the text begins, or a list of beginnings.
+            tokens: New tokens at most, 100 by default.
+            temperature: 0 for the likeliest token every time, above 1 for wilder text; 0.8 by default.
+            top_k: Sample from this many of the likeliest tokens.
+            top_p: Sample from the likeliest tokens that have this probability together; 0.95 by default.
+            beams: Search for the likeliest text, this many at a time.
+            length_penalty: Of beams: 0 favours short texts, 1 long ones; 0.6 by default.
+            stop: A string, or several, before which the text ends.
+            n: Texts for each prompt, 1 by default.
+            seed: The same seed gives the same texts, 0 by default.
+
+        Returns:
+            A `Text` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of prompts,
+            a list with n for each, in order.
+        """
+        writing, texts = writing_of(asked), given_texts(prompts)
+        found: list[Written] = self.author.generate(texts.rows, writing)
+        return found if writing.n > 1 else texts.answer(found)
+
+    def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
+        """Continue one text, in pieces as they are written.
+
+        Args:
+            prompt: How the text begins.
+            **asked: What `generate` takes, except n.
+
+        Returns:
+            An iterator over the pieces.
+        """
+        writing = writing_of(asked)
+        if writing.n != 1:
+            raise SettingError(f"A stream is one text; found n={writing.n}. Use model.generate.")
+        pieces = self.author.told([one_text(prompt, "model.stream")], writing)
+        return (piece for piece in pieces if isinstance(piece, str))
+
+    @cached_property
+    def author(self) -> Author:
+        """What goes on with texts; a model that cannot is refused with a word on what can."""
+        if not getattr(self.architecture, "left_to_right", False):
+            raise PlmError(
+                f"{self.folder} was trained to read both ways, not to go on with a text, so it cannot generate.\n"
+                f'Let it fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a model that reads '
+                "from left to right: plm pretrain gpt2-mini CORPUS --out DIR"
+            )
+        head = next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
+        if head is None:
+            raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
+        longest = self.architecture.longest if getattr(self.architecture, "bounded", False) else None
+        return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
+
+    def score(self, text: Any, *, progress: bool = False) -> Any:
+        """Tell how likely the model finds a text.
+
+        Args:
+            text: A text, or a list of texts.
+            progress: Show a bar on stderr.
+
+        Returns:
+            Of a left-to-right model a `Likelihood` (`tokens`, `log_probability`, `perplexity`). Of a masked model a
+            `Score` (`tokens`, `pseudo_log_probability`, `pseudo_perplexity`), each token masked in turn. Of a list of
+            texts, a list of these.
+        """
+        texts = given_texts(text)
+        found: list[Any] = []
+        cut = self.cut = 0
+        with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
+            for one in texts.rows:
+                if getattr(self.architecture, "left_to_right", False):
+                    found.append(likelihood(self.author, one))
+                else:
+                    found.append(self.pseudo_score(one))
+                    cut += self.cut
+                advance(1)
+        self.cut = cut
+        self.warn_cut(len(found))
+        return texts.answer(found)
+
+    @torch.inference_mode()
+    def pseudo_score(self, text: str) -> Score:
+        """Hide each token in turn and ask for it (Salazar et al., 2020)."""
+        if self.generator is not None:
+            found = self.generator.pseudo_score(text)
+            self.cut = self.generator.cut
+            return found
+        head = self.needs("masked_lm", "score a text")
+        row = self.rows([text])[0]
+        places = np.arange(1, len(row.tokens) - 1)
+        if not len(places):
+            raise InputError("The text has no tokens to score.")
+        total = 0.0
+        for start in range(0, len(places), 32):
+            some = places[start : start + 32]
+            tokens = np.tile(row.tokens, (len(some), 1))
+            tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
+            hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
+            states, _ = self.states(hidden, wants=self.blanks)
+            chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
+            logs = head.vocabulary(chosen).float().log_softmax(-1)
+            total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
+        return Score(
+            tokens=len(places),
+            pseudo_log_probability=total,
+            pseudo_perplexity=float(np.exp(-total / len(places))),
+        )
+
+    def rows(self, texts: Sequence[Text]) -> list[Framed]:
+        """Texts as rows; how many did not fit is kept in `cut`."""
+        return self.framed([[text_or_pair(row, number)] for number, row in enumerate(texts, start=1)])
+
+    def framed(
+        self, asked: Sequence[Sequence[Reading]], longest: int | None = None, choosing: bool = False
+    ) -> list[Framed]:
+        self.cut_at = longest or self.longest
+        framed = frame_readings(asked, self.tokenizer, self.cut_at, choosing)
+        self.cut = sum(row.cut > 0 for row in framed)
+        return framed
+
+    def batches(
+        self, rows: Sequence[Framed], batch_size: int | None, screen: Screen | None, what: str
+    ) -> Iterator[np.ndarray]:
+        """Numbers of rows to compute at once; the screen shows how far this is."""
+        if batch_size is not None:
+            count(batch_size, "batch_size", "how many texts to compute at once")
+        groups = by_length(rows, batch_size)
+        if screen is None:
+            yield from groups
+            return
+        with screen.counting(what, len(rows)) as advance:
+            for numbers in groups:
+                yield numbers
+                advance(len(numbers))
+
+    def warn_cut(self, texts: int) -> None:
+        """For callers from Python; the command line says it in a line of its own."""
+        if self.cut:
+            warnings.warn(self.told_cut(texts), TruncationWarning, stacklevel=3)
+
+    def told_cut(self, texts: int) -> str:
+        return (
+            f"{self.cut:,} of {texts:,} texts are longer than {self.cut_at} tokens and lost their tail "
+            "(of a pair, the longer text first)."
+        )
+
+    def whole_row(self, text: str) -> Framed:
+        """A text that may name special tokens, and must fit."""
+        tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
+        row = frame(tokens, None, self.tokenizer.vocabulary, self.longest)
+        if row.cut:
+            raise InputError(f"The text has {len(tokens)} tokens; this model reads {self.longest - 2} at most.")
+        return row
+
+    @torch.inference_mode()
+    def states(
+        self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
+    ) -> tuple[States, Batch]:
+        """What the network makes of rows; with `wants`, of the positions that it names."""
+        batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
+        read = batch.readings()
+        return self.network.model(replace(read, wanted=wants(read) if wants else None)), batch
+
+    def blanks(self, batch: Batch) -> Tensor:
+        return batch.source.tokens == self.tokenizer.vocabulary.mask
+
+    def needs(self, name: str, verb: str) -> Any:
+        """The head of that name."""
+        if name in self.network.heads:
+            return self.network.heads[name]
+        if name == "label":
+            raise PlmError(
+                f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
+                f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
+            )
+        if getattr(self.architecture, "left_to_right", False):
+            raise PlmError(
+                f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
+                f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'
+            )
+        raise PlmError(
+            f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
+        )
+
+
+def chosen(choices: Sequence[str], answer: Sequence[float]) -> Prediction:
+    """One of the row's own choices."""
+    probabilities = dict(zip(choices, answer, strict=False))  # a row may have fewer than the batch
+    best = max(probabilities, key=probabilities.__getitem__)
+    return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)

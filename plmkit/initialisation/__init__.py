@@ -1,0 +1,1 @@
+"""How weights begin: the papers' ways, and counts of the corpus."""

@@ -1,0 +1,1 @@
+"""The same arithmetic, faster."""

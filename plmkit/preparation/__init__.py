@@ -1,0 +1,1 @@
+"""A corpus → everything a run needs of it; `plm doctor` reports on it."""

@@ -1,0 +1,174 @@
+"""A look at a corpus before training: what it holds, what a recipe makes of it, what is wrong with it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plmkit.config.machine import Settings
+from plmkit.data.corpus import problems
+from plmkit.errors import InputError, printable, several
+from plmkit.preparation.prepare import Material, prepare, preview
+from plmkit.recipe import Recipe
+from plmkit.terminal.screen import Screen
+from plmkit.training.device import choose_device
+from plmkit.training.memory import NoRoom, check_shape, check_weights
+
+MANY_UNKNOWN = 0.02
+MANY_DUPLICATES = 0.1
+MUCH_MARKUP = 0.005  # of the lines: a few signs in much text are nothing to learn
+FEW_TOKENS = 200_000
+SURVEYED = (
+    "documents", "sentences", "tokens", "characters", "lines", "long_lines", "longest_line", "longest_line_at",
+    "replaced", "replaced_at", "html_lines", "html_at", "markdown_lines", "markdown_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """The report of `plm doctor`."""
+
+    documents: int
+    sentences: int
+    tokens: int
+    characters: int
+    vocabulary: int
+    languages: dict[str, float]
+    sources: dict[str, float]  # share of the tokens
+    duplicate_share: float
+    unknown_share: float
+    lines: int
+    long_lines: int
+    longest_line: int
+    longest_line_at: str
+    replaced: int  # U+FFFD characters
+    replaced_at: str  # the first
+    html_lines: int
+    html_at: str
+    markdown_lines: int
+    markdown_at: str
+    examples: int  # rows in an epoch
+    tokens_per_example: float
+    held_out: int  # documents
+    held_out_tokens: int
+    warnings: tuple[str, ...]
+    preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
+    hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each hidden unit, as it was
+    stages: tuple[int, ...]  # for each example: the stage of the run, from 0
+    bad_files: dict[str, str]  # what is wrong with each file that cannot be read, and is left out of all counts
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(
+    settings: Settings, paths: Sequence[str], seed: int, screen: Screen, *, tokenizer: Path | None = None
+) -> Diagnosis:
+    """The diagnosis of a corpus whose bad files, if there are good ones, are named and left out."""
+    bad: dict[Path, str] = {}
+    try:
+        material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
+    except InputError:
+        machine = settings.run
+        read = {
+            path: problems(path, layout=machine.layout, column=machine.column, header=machine.header) for path in paths
+        }
+        bad = {file: problem for files in read.values() for file, problem in files.items() if problem}
+        usable = [path for path, files in read.items() if not all(files.values())]
+        if not bad or (len(bad) == 1 and not usable):
+            raise
+        if not usable:
+            raise InputError("\n".join([f"None of the {len(bad):,} files can be read.", *bad.values()])) from None
+        material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
+    found = diagnose(material, settings.recipe, {printable(str(file)): problem for file, problem in bad.items()})
+    return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
+
+
+def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
+    """Why the recipe cannot be trained on this machine, if it cannot."""
+    device = choose_device(settings.run.device)
+    try:
+        check_shape(settings.recipe, device)
+        check_weights(settings.recipe, vocabulary, device)
+    except NoRoom as error:
+        yield str(error).replace("\n", " ")
+
+
+def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None) -> Diagnosis:
+    survey = material.store.survey
+    plan, _ = material.samples.plan(0, recipe.schedule.lengths[0][1])
+    sizes = material.store.document_tokens()
+    shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
+    found: dict[str, Any] = dict(
+        vocabulary=len(material.tokenizer.vocabulary),
+        languages={name: round(share, 4) for name, share in survey.languages().items()},
+        sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
+        duplicate_share=survey.duplicates / max(1, survey.documents),
+        unknown_share=survey.unknown / max(1, survey.tokens),
+        **{name: getattr(survey, name) for name in SURVEYED},
+        examples=len(plan),
+        tokens_per_example=plan.tokens() / len(plan),
+        held_out=len(material.valid_documents),
+        held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
+    )
+    examples = preview(material, recipe)
+    return Diagnosis(
+        warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
+        preview=tuple((example.seen, example.whole) for example in examples),
+        hidden=tuple(example.hidden for example in examples),
+        stages=tuple(example.stage for example in examples),
+        bad_files=bad_files or {},
+        **found,
+    )
+
+
+def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, ...]:
+    """What a reader should mend, or at least know."""
+    out = []
+    if found["tokens"] < FEW_TOKENS:
+        out.append(f"{found['tokens']:,} tokens are few: expect the model to learn frequencies and little else.")
+    if continues and found["examples"] < 2 * batch:
+        out.append(
+            f"Rows an epoch: {found['examples']:,}, less than two for each of {batch:,} streams (schedule.batch): "
+            "every step begins the text again, and no row remembers another. Give more text, or fewer streams."
+        )
+    elif found["examples"] < batch:
+        out.append(
+            f"Rows an epoch: {found['examples']:,}, fewer than a batch (schedule.batch={batch}): every step reads "
+            "the whole text. Give more text, or a smaller batch."
+        )
+    if found["duplicate_share"] > MANY_DUPLICATES:
+        out.append(
+            f"{found['duplicate_share']:.0%} of the documents repeat an earlier one; remove them to train on more text."
+        )
+    if found["unknown_share"] > MANY_UNKNOWN:
+        out.append(
+            f"{found['unknown_share']:.1%} of the tokens are unknown to the vocabulary. One that is learnt from this "
+            "text (without --tokenizer and --from) knows more, a larger one too (--set tokenizer.size=N; of whole "
+            "words, also tokenizer.min_frequency=1)."
+        )
+    if found["documents"] == 1 and not found["held_out"]:
+        out.append(
+            "The corpus is a single document, so nothing is held out, and no loss on other text is told. "
+            "Give a file of such text by --valid, or part this one by blank lines."
+        )
+    if found["long_lines"]:
+        out.append(
+            f"Lines over 10,000 characters: {found['long_lines']:,}. The longest has {found['longest_line']:,}, "
+            f"{found['longest_line_at']}. Are line breaks missing?"
+        )
+    if found["replaced"]:
+        out.append(
+            f"Characters lost to U+FFFD: {found['replaced']:,}, the first in {found['replaced_at']}. The text was once "
+            "decoded with the wrong encoding; convert it again from its source."
+        )
+    for kind, reader in {"HTML": "html", "Markdown": "markdown"}.items():
+        count, at = found[f"{reader}_lines"], found[f"{reader}_at"]
+        if count > MUCH_MARKUP * found["lines"]:
+            out.append(
+                f"{kind} in {several(count, 'line')} ({count / found['lines']:.1%}), the first in {at}: the model "
+                f"would learn its signs as text. `pandoc -f {reader} -t plain --wrap=none` makes plain text of a file."
+            )
+    return tuple(out)

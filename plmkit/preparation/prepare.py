@@ -1,0 +1,286 @@
+"""Everything a run needs of its text: tokenizer, tokens on disk, samples, held-out batches."""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from plmkit.config.machine import Settings
+from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.corpus import Corpus, open_corpora, open_corpus
+from plmkit.data.reading.whole import where
+from plmkit.data.samples import Samples, at_stage, split
+from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
+from plmkit.data.vocabulary import ROLES
+from plmkit.demo.docstrings import docstring_corpus
+from plmkit.errors import SettingError
+from plmkit.initialisation.cooccurrence import token_vectors
+from plmkit.interop.hub import find_tokenizer
+from plmkit.recipe import Recipe, kind_of
+from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
+from plmkit.segmentation.starts import word_starts
+from plmkit.storage.files import cache_folder, new_folder
+from plmkit.storage.manifest import is_whole, seal
+from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
+from plmkit.training.device import available_cores
+from plmkit.training.memory import check_vocabulary
+
+FORMAT = 1  # of a tokenizer in the cache: count up when its files or the way they are made change
+VALID_ROWS = 32
+VALID_STREAMS = 4  # few, so that most of what is scored has text before it
+VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
+BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
+VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """A corpus, ready to train on."""
+
+    tokenizer: Tokenizer
+    store: TokenStore
+    valid_store: TokenStore
+    samples: Samples
+    valid_documents: np.ndarray
+    key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
+    notes: tuple[str, ...]
+    names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
+
+    def frequencies(self) -> np.ndarray:
+        """How often each token of the vocabulary occurs in the text that is trained on."""
+        size = len(self.tokenizer.vocabulary)
+        counts = count_tokens(self.store.tokens, size)
+        if self.valid_store is self.store:
+            for document in self.valid_documents.tolist():
+                counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
+        if "end" in getattr(self.samples.arrange, "needs", ()):  # which the arrangement puts behind every document
+            counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
+        return counts
+
+    def vectors(self, width: int, seed: int) -> np.ndarray:
+        """(vocabulary, width) of tokens by what stands near them in the text that is trained on."""
+        return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
+
+    def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
+        """Held-out text, always hidden alike: by the paper's rate, whatever training uses, so that losses compare."""
+        if not len(self.valid_documents):
+            return []
+        length = recipe.schedule.lengths[0][1]
+        corruption = [step.for_validation() for step in recipe.corruption]
+        samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
+        at_once = VALID_STREAMS if samples.continues else VALID_ROWS
+        _, order = samples.plan(0, length, at_once)
+        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
+        if samples.continues:
+            at_once = min(at_once, len(order))
+            rows -= rows % at_once  # a memory is of so many streams
+        return [samples.batch(0, start, min(at_once, rows - start), length) for start in range(0, rows, at_once)]
+
+
+def prepare(
+    settings: Settings,
+    paths: Sequence[str],
+    valid: str | None,
+    seed: int,
+    screen: Screen,
+    *,
+    tokenizer: Path | None = None,
+    without: Collection[Path] = (),
+) -> Material:
+    """Read the corpora without some of their files, learn a tokenizer where none is given, tokenize, hold text out."""
+    recipe, machine = settings.recipe, settings.run
+    segmenter = segmenter_of(recipe.corruption)
+    if segmenter is not None:
+        segmenter.check()
+    opened = open_corpora(
+        paths, valid=valid, layout=machine.layout, column=machine.column, header=machine.header, without=without
+    )
+    corpora = opened[: len(paths)] or [embedded(screen)]
+    if machine.weights and len(machine.weights) != len(corpora):
+        raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")
+    notes = tuple(note for corpus in corpora for note in corpus.notes)
+    for note in notes:
+        screen.say(note)
+    needed = getattr(recipe.corruption[0], "needs", ROLES)
+    ready = (
+        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+    )
+    if lacking := ready.vocabulary.lacks(needed):
+        raise SettingError(
+            f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "
+            f"makes none for {', '.join(lacking)}. Choose another (--set tokenizer=ByteBPE has all)."
+        )
+    store = tokens_of(corpora, ready, segmenter, settings, screen)
+    if valid:
+        held = tokens_of([opened[-1]], ready, segmenter, settings, screen)
+        train_documents, valid_documents = (
+            np.arange(len(store.documents) - 1),
+            np.arange(len(held.documents) - 1),
+        )
+    else:
+        held, parts = store, split(store, seed=seed, share=machine.valid_share)
+        train_documents, valid_documents = parts.train, parts.valid
+    recipe.corruption[0].check(store, train_documents, first_place(corpora[0]))
+    samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    samples.check(recipe.schedule.longest)
+    return Material(
+        tokenizer=ready,
+        store=store,
+        valid_store=held,
+        samples=samples,
+        valid_documents=valid_documents,
+        key=store_key(corpora, ready, segmenter),
+        notes=notes,
+        names=tuple(paths) or ("documentation on this machine",),
+    )
+
+
+def first_place(corpus: Corpus) -> str:
+    """File and line of the first document, as errors name it."""
+    document = next(corpus.documents())
+    return where(document.source, document.line)
+
+
+def embedded(screen: Screen) -> Corpus:
+    """The text that every machine has."""
+    screen.say("No corpus is named, so the documentation of Python, torch and numpy on this machine is used.")
+    return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
+
+
+def tokens_of(
+    corpora: Sequence[Corpus],
+    tokenizer: Tokenizer,
+    segmenter: ToolSegmenter | None,
+    settings: Settings,
+    screen: Screen,
+) -> TokenStore:
+    processes = settings.run.processes or available_cores()
+    folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
+    if is_usable(folder, "tokenized text", screen):
+        return load_store(folder)
+    doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
+    with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
+        return open_store(
+            corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
+        )
+
+
+def is_usable(folder: Path, what: str, screen: Screen) -> bool:
+    """Is it in the cache? Where it is damaged, that is said, and it is not."""
+    whole = is_whole(folder)
+    if folder.exists() and not whole:
+        screen.say(f"! {folder} is damaged: the {what} that it keeps for this text is made again.")
+    return whole
+
+
+def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
+    """A vocabulary for this text, from the cache where this text and these settings were seen before."""
+    parts = [f"tokenizer {FORMAT}", str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
+    key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+    folder = cache_folder() / "tokenizers" / key
+    if not is_usable(folder, "vocabulary", screen):
+        check_vocabulary(recipe.tokenizer.size)
+        total = sum(corpus.size for corpus in corpora)
+        with screen.reading("learning a vocabulary", total) as advance:
+            made = recipe.tokenizer.train(sample_text(corpora, total, advance))
+        with new_folder(folder) as partial:
+            made.save(partial)
+            seal(partial)
+    return load_tokenizer(folder)
+
+
+def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], None]) -> Iterator[str]:
+    """Every n-th document, n such that a large corpus gives about a hundred million characters."""
+    every = max(1, total // (2 * VOCABULARY_CHARACTERS))
+    for corpus in corpora:
+        for number, document in enumerate(corpus.documents(advance)):
+            if number % every == 0:
+                yield from document.paragraphs
+
+
+def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
+    counts = np.zeros(size, dtype=np.int64)
+    for start in range(0, len(tokens), 1 << 22):
+        counts += np.bincount(tokens[start : start + (1 << 22)], minlength=size)
+        let_go(tokens)
+    return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row as the model sees it and as it was, decoded."""
+
+    stage: int  # of the run, from 0
+    seen: str
+    whole: str  # from left to right, what it is asked for: the row, one token on
+    hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
+
+
+def asks_next(recipe: Recipe) -> bool:
+    """Is what is asked for at a place of a row the token that follows there?"""
+    return len(recipe.corruption) == 1 and "targets" in recipe.corruption[0].writes
+
+
+def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
+    """The first rows of training; where stages hide otherwise, the same rows in each of them."""
+    stages = max(getattr(step, "stages", 1) for step in recipe.corruption)
+    return [
+        example for stage in range(stages) for example in previewed(material, recipe, stage, max(1, count // stages))
+    ]
+
+
+def previewed(material: Material, recipe: Recipe, stage: int, count: int) -> list[Example]:
+    rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[stage][1], stage=stage)
+    assert rows.targets is not None
+    decode = material.tokenizer.decode
+    if asks_next(recipe):
+        return [
+            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
+            for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)
+        ]
+    hidden = rows.targets != IGNORE
+    whole = np.where(hidden, rows.targets, rows.tokens)
+    steps = [at_stage(step, stage) for step in recipe.corruption]
+    levels = [getattr(step, "used", (step.level,))[-1] for step in steps if hasattr(step, "level")]
+    level = levels[0] if levels else "word"
+    if level == "character":
+        starts = np.ones_like(hidden)
+    else:
+        starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
+    return [
+        Example(
+            stage=stage,
+            seen=decode(rows.tokens[row, shown].tolist()),
+            whole=decode(whole[row, shown].tolist()),
+            hidden=hidden_units(whole[row, shown].tolist(), hidden[row, shown], starts[row, shown], decode),
+        )
+        for row, shown in enumerate(rows.visible)
+    ]
+
+
+def hidden_units(
+    tokens: list[int], hidden: np.ndarray, starts: np.ndarray, decode: Callable[[list[int]], str]
+) -> tuple[tuple[int, int], ...]:
+    """From and to which character of the decoded tokens each hidden unit reaches."""
+    opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
+    # what follows decides about spaces (i ' ll becomes i'll), but letters stay: they are what is counted
+    text = decode(tokens)
+    places = [*(place for place, letter in enumerate(text) if not letter.isspace()), len(text)]
+    spans = []
+    for begin in np.flatnonzero(opens).tolist():
+        end = begin + 1
+        while end < len(tokens) and hidden[end] and not opens[end]:
+            end += 1
+        first = places[letters(decode(tokens[:begin]).rstrip(BROKEN))]
+        last = places[letters(decode(tokens[:end])) - 1] + 1
+        spans.append((min(first, last), max(first, last)))  # of a unit that is a space, what lies between
+    return tuple(spans)
+
+
+def letters(text: str) -> int:
+    """Characters other than spaces."""
+    return len("".join(text.split()))

@@ -1,0 +1,1 @@
+"""Text → units: words, phrases and entities."""

@@ -1,0 +1,1 @@
+"""Files on disk: written atomically, locked, and checked against a manifest."""

@@ -1,0 +1,55 @@
+"""`plm doctor --verify`: whether every file of models and caches is as plmkit wrote it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plmkit.data.reading.files import holds_model
+from plmkit.errors import InputError, PlmError, not_there, several
+from plmkit.storage.manifest import MANIFEST, check, read_manifest
+from plmkit.training.checkpoint import NAME, STATE, read_checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a folder came to."""
+
+    folder: str
+    files: int = 0  # that were hashed
+    damage: str | None = None
+
+    @property
+    def told(self) -> str:
+        if self.damage:
+            return self.damage
+        if not self.files:
+            return f"{self.folder} has no {MANIFEST}: its files are unchecked."
+        return f"{self.folder}: {several(self.files, 'file')} checked by SHA-256, all as they were written."
+
+
+def verify(paths: Sequence[str]) -> list[Verdict]:
+    """Every folder of a model, a checkpoint or a cache that lies at or below the paths, hashed in full."""
+    verdicts = [verdict for path in paths for verdict in look(Path(path))]
+    if not verdicts:
+        raise InputError(f"There is no model in {', '.join(paths)}. --verify checks folders that plmkit wrote.")
+    return verdicts
+
+
+def look(path: Path) -> Iterator[Verdict]:
+    if not path.is_dir():
+        raise InputError(f"{not_there(path, 'folder')} --verify checks folders that plmkit wrote.")
+    for parent, folders, files in os.walk(path):
+        folders.sort()
+        folder = Path(parent)
+        try:
+            if MANIFEST in files:
+                check(folder, verify=True)
+                yield Verdict(folder=parent, files=len(read_manifest(folder)))
+            elif NAME.fullmatch(folder.name) and STATE in files:
+                read_checkpoint(folder)
+                yield Verdict(folder=parent, files=len(files))
+            elif holds_model(folder):
+                yield Verdict(folder=parent)
+        except PlmError as error:
+            yield Verdict(folder=parent, damage=str(error))

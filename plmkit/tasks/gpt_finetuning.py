@@ -1,0 +1,58 @@
+"""Fine-tuning as GPT does it: three new tokens around the texts, and the language model goes on learning."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.inference.loading import TABLE, Parts
+from plmkit.layers.vocabulary_head import TiedHead
+
+TASK_TOKENS = {"cls": "_start_", "sep": "_delimiter_", "extract": "_classify_"}  # openai/finetune-transformer-lm
+
+
+def with_task_tokens(parts: Parts) -> Parts:
+    """A model that was only trained to go on gets tokens to frame a row with (Radford et al., 2018, 3.3)."""
+    vocabulary = parts.tokenizer.vocabulary
+    if not vocabulary.lacks(("cls", "sep")):
+        return parts
+    tokenizer = parts.tokenizer.with_tokens(TASK_TOKENS)
+    table = parts.weights[TABLE]
+    drawn = torch.Generator().manual_seed(0)  # the same in every run: what differs between seeds is the head
+    fresh = torch.empty(len(TASK_TOKENS), table.shape[1]).normal_(std=0.02, generator=drawn).to(table.dtype)
+    grown = torch.cat([table[: len(vocabulary)], fresh, table[len(tokenizer.vocabulary) :]])
+    return replace(parts, tokenizer=tokenizer, weights={**parts.weights, TABLE: grown})
+
+
+def next_tokens(batch: Batch) -> Tensor:
+    """(..., L) at every place of a row but its last, the token that follows."""
+    follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
+    asked[..., -1] = False
+    if batch.options is not None:
+        asked &= batch.options[:, :, None]
+    return follows.masked_fill(~asked, IGNORE)
+
+
+class RowLM(nn.Module):
+    """The language model on the rows of a task: mean over each row, then over rows (openai/finetune-transformer-lm)."""
+
+    name: ClassVar = "causal_lm"
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self.vocabulary = TiedHead(table)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        targets = batch.readings().targets
+        assert targets is not None
+        asked = targets != IGNORE
+        counts = asked.sum(1, keepdim=True)
+        shares = asked / (counts.clamp(min=1) * (counts > 0).sum())
+        return self.vocabulary.loss(states.hidden[asked], targets[asked], shares[asked].to(states.hidden.dtype))
+
+    def scored(self, batch: Batch) -> int:
+        """A mean over rows that have something to say; of choices, each is a row."""
+        assert batch.targets is not None
+        return int((batch.targets != IGNORE).any(-1).sum())

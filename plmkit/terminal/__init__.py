@@ -1,0 +1,1 @@
+"""What a person sees: messages, progress bars, tables, charts."""

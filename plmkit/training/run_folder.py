@@ -1,0 +1,85 @@
+"""A run folder: what it holds, who may write to it, and how two runs differ."""
+
+from pathlib import Path
+from typing import Any
+
+from plmkit import __version__
+from plmkit.errors import FolderError, InputError
+from plmkit.storage.files import check_name, leftovers, read_json, unfinished, write_json
+from plmkit.storage.manifest import LOGS, seal, unseal
+from plmkit.tokenizers.files import TOKENIZER_FILES
+
+RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
+FORMAT = 1
+PRETRAIN, FINETUNE = "pretrain", "finetune"
+
+
+def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
+    unseal(folder)
+    write_json(folder / RUN_FILE, {"plmkit": __version__, "format": FORMAT, "kind": kind, **about})
+
+
+def seal_run(folder: Path, about: dict[str, Any]) -> None:
+    """Write down what the files of the run are; its logs, once they no longer grow."""
+    seal(folder, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if about["state"] == "finished" else ())])
+
+
+def read_run(folder: Path) -> dict[str, Any] | None:
+    """What run.json says, or None where there is none."""
+    path = folder / RUN_FILE
+    if not path.is_file():
+        return None
+    try:
+        about = read_json(path)
+    except InputError as error:
+        raise FolderError(str(error)) from error
+    if about.get("format") != FORMAT or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
+        raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
+    return about
+
+
+def claim(folder: Path) -> None:
+    """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
+    check_name(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
+    try:
+        found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
+        if not found:
+            probe(folder)
+    except OSError as error:
+        raise FolderError(
+            f"--out {folder} cannot be written: {error.strerror}. Name a folder that you may write to."
+        ) from error
+    if found:
+        names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
+        raise FolderError(
+            f"--out {folder} holds something else ({names}) and is left as it is.\n"
+            "Name a new or empty folder, or the folder of an earlier run to go on with it."
+        )
+
+
+def probe(folder: Path) -> None:
+    """Make the folder and a file in it, and take both away again: a command that fails leaves nothing."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = unfinished(folder / "probe")
+    file.touch()
+    file.unlink()
+    for path in made:
+        path.rmdir()
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """Where two JSON values differ, as `schedule.rate was 0.001, is 0.0005`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = dict.fromkeys((*old, *new))
+        return [
+            line
+            for key in keys
+            for line in differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
+    old_told, new_told = ("none" if value is None else value for value in (old, new))
+    return [] if old == new else [f"{name} was {old_told}, is {new_told}"]

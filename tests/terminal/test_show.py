@@ -1,0 +1,55 @@
+"""What people read when a fine-tuning has ended."""
+
+from pathlib import Path
+
+import pytest
+
+from plmkit.terminal import show
+
+COMMONEST = "always the commonest label, 'good'"
+
+
+def result(found: float, measure: str = "accuracy", baseline: float = 0.6) -> dict:
+    return {
+        "spread": {"dev": {measure: {"mean": found}}},
+        "baseline": {"dev": {"answer": COMMONEST, "measure": measure, "score": baseline}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "measure", "doubted"),
+    [(0.6, "accuracy", True), (0.61, "accuracy", False), (0.7, "mse", True), (0.5, "mse", False)],
+)
+def test_a_model_that_is_no_better_than_no_model_is_said_to_be(found, measure, doubted):
+    said = list(show.doubts(result(found, measure)))
+    assert bool(said) is doubted
+    assert not said or said[0].startswith(f"On dev the model is no better than {COMMONEST}: try more epochs")
+
+
+def test_scores_that_were_not_taken_are_missed():
+    assert list(show.doubts({"spread": {}, "baseline": {}})) == [
+        "Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows."
+    ]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_to_do_next_is_said_unless_quiet(quiet, finetuned, pretrained, rows_file, plm):
+    options = ["--epochs", "2", "--set", "task.batch=16"]
+    command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--out"]
+    ran = plm(*command, finetuned, *options, *(["--quiet"] if quiet else []))
+    assert ran.code == 0, ran.err
+    assert ("Next:" in ran.out) is not quiet
+    assert "dev accuracy" in ran.out
+
+
+def test_epochs_that_are_given_twice_are_refused(plm, tmp_path):
+    ran = plm("finetune", "m", "--task", "classify", "--train", Path("t.tsv"), "--out", tmp_path / "o",
+              "--epochs", "1", "--set", "task.epochs=2")  # fmt: skip
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "plm: --epochs 1 and task.epochs=2 say the same thing twice. Give one of them.\n"
+
+
+def test_a_missing_task_is_answered_with_those_there_are(plm, tmp_path):
+    ran = plm("finetune", "m", "--train", Path("t.tsv"), "--out", tmp_path / "o")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("plm: --task is missing: one of classify, pair, nli, ")
