@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.demo.demo import docstrings
+from plmkit.demo import docstrings
 from plmkit.demo.docstrings import (
     LABELS,
     Document,
