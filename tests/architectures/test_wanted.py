@@ -120,8 +120,8 @@ def test_readings_of_a_row_are_asked_for_like_rows():
     model = loud(ENCODERS[1])
     made = Network(model, {"label": LabelHead(width=16, outputs=1, numeric=False, bias=False)}, {"label": 1.0}).eval()
     one = rows_of(9, 4, 7, 5)
-    two = {name: getattr(one, name).unflatten(0, (2, 2)) for name in ("tokens", "segments", "visible")}
-    given = Batch(**two, options=torch.ones(2, 2, dtype=torch.bool), labels=torch.tensor([0, 1]))
+    two = one.source.each(lambda part: part.unflatten(0, (2, 2)))
+    given = Batch(source=two, options=torch.ones(2, 2, dtype=torch.bool), labels=torch.tensor([0, 1]))
     whole = made.heads["label"](model(given.readings()), given)
     torch.testing.assert_close(made.losses(given)["label"], whole, atol=1e-6, rtol=1e-5)
 
