@@ -166,8 +166,8 @@ def test_memory_is_read_by_all_and_its_order_counts():
     model = model_of()
     memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
     given = batch_of(TEXT, (3, 2, 5, 1, 4))
-    alone, recalled = model(given).hidden, model(replace(given, memory=memory)).hidden
-    turned = model(replace(given, memory=memory.flip(2))).hidden
+    alone, recalled = model(given).hidden, model(replace(given, memory=(memory,))).hidden
+    turned = model(replace(given, memory=(memory.flip(2),))).hidden
     assert ((alone - recalled).abs().amax(-1) > 1e-3).all()  # the first of the order too
     assert (recalled - turned).abs().max() > 1e-3
 
@@ -175,8 +175,8 @@ def test_memory_is_read_by_all_and_its_order_counts():
 def test_memory_lies_in_the_first_segment():
     model = model_of()
     memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
-    first = replace(batch_of(TEXT), memory=memory)
-    second = replace(first, source=replace(first.source, segments=torch.ones_like(first.segments)))
+    first = replace(batch_of(TEXT), memory=(memory,))
+    second = replace(first, source=replace(first.source, segments=torch.ones_like(first.source.segments)))
     assert (model(first).hidden - model(second).hidden).abs().max() > 1e-3
 
 
