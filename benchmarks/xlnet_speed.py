@@ -62,6 +62,7 @@ def make_ours(
     from plmkit.catalogue import find
     from plmkit.training.device import set_threads
     from plmkit.training.loop import Budget, State, train
+    from plmkit.training.step import Step
 
     set_threads(1 if quick else None)
     rows, length, taken = sizes(quick)
@@ -80,8 +81,8 @@ def make_ours(
         begun = time.perf_counter()
         steps = states[-1].step + taken
         state = train(
-            network, samples, optimizer, schedule, Budget(steps=steps), lambda report: True,
-            seed=0, device=torch.device("cpu"), state=replace(states[-1], seconds=0.0),
+            Step(network, optimizer, clip=schedule.clip), samples, schedule, Budget(steps=steps), lambda report: True,
+            seed=0, state=replace(states[-1], seconds=0.0),
         )  # fmt: skip
         states.append(state)
         return rows * length * taken / (time.perf_counter() - begun)

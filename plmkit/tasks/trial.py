@@ -30,8 +30,10 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.memory import memory_explained
 from plmkit.training.run_folder import WEIGHTS
+from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
+from plmkit.training.world import World
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
 LABEL = "label"
@@ -116,12 +118,12 @@ class Trial:
                 return not interrupted()
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
-                train(
-                    self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
-                    seed=self.seed, device=self.device, dtype=exercise.dtype,
+                step = Step(
+                    self.network, optimizer, clip=schedule.clip, world=World(device=self.device), dtype=exercise.dtype,
                     rows_at_once=exercise.machine.rows_at_once,
-                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",
+                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
                 )  # fmt: skip
+                train(step, source, schedule, Budget(steps=self.steps), watch, seed=self.seed, lower="task.rate")
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()

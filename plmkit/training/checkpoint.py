@@ -19,8 +19,9 @@ from plmkit.data.batch import Memory
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
-from plmkit.training.loop import State, is_finite
+from plmkit.training.loop import State
 from plmkit.training.run_folder import WEIGHTS
+from plmkit.training.step import is_finite
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch

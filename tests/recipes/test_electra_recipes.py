@@ -28,8 +28,9 @@ from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.tasks.trial import build
 from plmkit.terminal.screen import Screen
-from plmkit.training.loop import Budget, validate
+from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.step import validate
 
 TINY = (
     "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",

@@ -14,8 +14,8 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.schedules.schedule import Schedule
-from plmkit.training import loop
-from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
+from plmkit.training.loop import Budget, Diverged, State, train
+from plmkit.training.step import Gradients, Step, norm_of, pieces, validate
 
 CPU = torch.device("cpu")
 VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz"])
@@ -71,9 +71,10 @@ def descend(network: nn.Module, budget: Budget, *, source=None, watch=None, stat
         reports.append(report)
         return watch is None or watch(report)
 
+    planned = schedule(**changes)
     end = train(
-        network, source or Same(), optimizer, schedule(**changes), budget, note, seed=7, device=CPU, state=state
-    )  # fmt: skip
+        Step(network, optimizer, clip=planned.clip), source or Same(), planned, budget, note, seed=7, state=state
+    )
     return reports, end
 
 
@@ -103,9 +104,14 @@ def uneven_batch() -> Batch:
     )
 
 
+def made_by(network: nn.Module, rows_at_once: int | None) -> Gradients:
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    return Step(network, optimizer, rows_at_once=rows_at_once).gradients(uneven_batch())
+
+
 def gradients_of(rows_at_once: int | None):
     network = bert()
-    _, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    losses = made_by(network, rows_at_once).losses
     return losses, {name: p.grad for name, p in network.named_parameters()}
 
 
@@ -123,7 +129,8 @@ def test_a_few_rows_at_a_time_give_the_gradients_of_the_whole_batch(rows_at_once
 def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_once):
     network = bert()
     network.weights["next_sentence"] = 50.0
-    loss, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    made = made_by(network, rows_at_once)
+    loss, losses = made.loss, made.losses
     assert losses == pytest.approx(gradients_of(None)[0], abs=1e-6)
     assert loss == pytest.approx(losses["masked_lm"] + 50 * losses["next_sentence"], rel=1e-6)
 
@@ -152,8 +159,8 @@ def test_a_gradient_that_is_too_long_is_cut_to_the_longest_allowed():
 def test_gradients_are_as_long_as_torch_finds_them():
     torch.manual_seed(0)
     gradients = [torch.randn(300, 200), torch.randn(7), torch.randn(9, 5).T, torch.zeros(0)]
-    assert float(length_of(gradients)) == pytest.approx(float(nn.utils.get_total_norm(gradients)), rel=1e-6)
-    assert length_of([]) == 0
+    assert float(norm_of(gradients)) == pytest.approx(float(nn.utils.get_total_norm(gradients)), rel=1e-6)
+    assert norm_of([]) == 0
 
 
 @pytest.mark.parametrize("clip", [0.0, 5.0, 100.0])
@@ -212,9 +219,10 @@ def test_a_model_that_the_last_update_spoilt_is_refused_with_the_setting_of_the_
 
 def test_no_step_pays_for_the_check_of_its_update_but_the_last(monkeypatch):
     checked = []
-    monkeypatch.setattr(loop, "check_sound", lambda *parts: checked.append(parts[4]))
-    descend(Slope((1.0,)), Budget(steps=4))
-    assert checked == [4]
+    monkeypatch.setattr(Step, "is_sound", lambda step, batch: not checked.append(step.network.weight.item()))
+    network = Slope((1.0,))
+    descend(network, Budget(steps=4))
+    assert checked == [network.weight.item()]
 
 
 def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
@@ -287,7 +295,7 @@ def test_each_group_follows_its_own_peak():
     )  # fmt: skip
     rates = []
     train(
-        network, Same(), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
+        Step(network, optimizer), Same(), schedule(), Budget(steps=2), seed=0,
         watch=lambda report: bool(rates.append([group["lr"] for group in optimizer.param_groups])) or True,
     )  # fmt: skip
     assert rates == [pytest.approx([1 / 3, 1 / 15]), pytest.approx([1 / 6, 1 / 30])]

@@ -13,7 +13,7 @@ from plmkit.data.samples import Position
 from plmkit.preparation.prepare import prepare
 from plmkit.terminal.screen import Screen
 from plmkit.training import device
-from plmkit.training.loop import accumulate
+from plmkit.training.step import Step
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_in_bfloat16_hardly_a_product_stays_in_float32(name, corpus):
     network = settings.recipe.build(material.tokenizer.vocabulary)
     batch, _ = material.samples.next(Position(), 1, settings.recipe.schedule.lengths[0][1])
     with Products() as counted:
-        accumulate(network, batch, torch.device("cpu"), torch.bfloat16, None)
+        Step(network, torch.optim.SGD(network.parameters()), dtype=torch.bfloat16).gradients(batch)
     total = sum(counted.work.values())
     assert total > 0
     assert counted.work[torch.bfloat16] / total > 0.97, counted.work
