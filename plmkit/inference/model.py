@@ -27,11 +27,7 @@ from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, fr
 from plmkit.tasks.kinds import Kind
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
-<<<<<<< HEAD:plmkit/inference/model.py
-=======
-from plmkit.training.progress import Screen
 from plmkit.training.threads import look
->>>>>>> main:plmkit/model.py
 
 Text = str | tuple[str, str] | Mapping[str, Any]
 
