@@ -54,7 +54,13 @@ FREE = (
 )  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
-WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ", "recipe.tuning")  # a newer version may say otherwise
+WORDS = (
+    "recipe.summary ",
+    "recipe.notes",
+    "recipe.for_minutes",
+    "recipe.paper ",
+    "recipe.tuning",
+)  # a newer version may say otherwise
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -243,7 +249,7 @@ def check_fits(settings: Settings, material: Material, network: Network, example
     schedule = settings.recipe.schedule
     rows, length = min(schedule.batch, examples), schedule.lengths[0][1]
     check_batch(rows, schedule.longest, LOWER)
-    sample = material.samples.next(Position(), schedule.batch, length)[0].rows(slice(0, TRIED))
+    sample = material.samples.next(Position(), schedule.batch, length)[0].part(0, TRIED)
     at_once = min(rows, settings.run.rows_at_once or rows)
     check_step(network, sample, at_once, device, LOWER, longer=schedule.longest / length)
 
