@@ -155,9 +155,7 @@ def reading(settings: "Settings", text: str | None, no_header: bool) -> "Setting
 
 def positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
-        raise SettingError(
-            tr("{name} must be a finite number greater than 0; found {value:g}.", name=name, value=value)
-        )
+        raise SettingError(tr("{name} must be a finite number above 0; found {value:g}.", name=name, value=value))
 
 
 def print_json(data: dict[str, Any]) -> None:

@@ -431,7 +431,7 @@ def test_commands_that_are_shown_next_can_be_copied_whole(plm, corpus, tmp_path,
 def test_output_that_cannot_be_written_is_an_error(command):
     with open("/dev/full", "w") as full:
         ran = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
-    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
     assert (ran.returncode, ran.stderr) == (2, told)
 
 
@@ -523,7 +523,7 @@ def test_every_verb_tells_a_full_device(command, plm, corpus, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm(*command, *([corpus] if command[0] == "doctor" else []))
-    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
     assert (ran.code, ran.err) == (2, told)
 
 
