@@ -538,15 +538,15 @@ def generate(
     quiet: Quiet = False,
 ) -> None:
     """Let a left-to-right model (GPT, LSTM, Transformer-XL, XLNet) go on with a text, shown as it is written."""
-    from plmkit.generation.use import prompts_of, write_texts
-    from plmkit.generation.writing import Writing
+    from plmkit.generation.options import GenerationOptions
+    from plmkit.inference.texts import print_texts, prompts_of
 
-    writing = Writing(
+    options = GenerationOptions(
         tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, length_penalty=length_penalty,
         stop=tuple(stop or ()), n=n, seed=seed,
     )  # fmt: skip
     given = prompts_of(prompts or [], file)
-    write_texts(opened(model, quiet), given, writing, screen(quiet), as_json=as_json)
+    print_texts(opened(model, quiet), given, options, screen(quiet), as_json=as_json)
 
 
 @app.command(epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"))
@@ -562,7 +562,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Tell how likely a model finds each text; of a masked model, by its pseudo-likelihood."""
-    from plmkit.generation.use import score_file
+    from plmkit.inference.texts import score_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
     score_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
@@ -613,17 +613,17 @@ def prompt(
     quiet: Quiet = False,
 ) -> None:
     """Ask a left-to-right model to do a task by example, without training: zero, one or few shots."""
-    from plmkit.generation.prompting import Prompting, as_told, ask
-    from plmkit.generation.shots import read_labels, read_tasks
+    from plmkit.prompting.answering import PromptOptions, ask, report
+    from plmkit.prompting.tasks import read_labels, read_tasks
     from plmkit.terminal import show
 
-    prompting = Prompting(
+    options = PromptOptions(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
     columns = columns_of(text, text_a, text_b, label, no_header)
     asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen(quiet).say)
-    told = as_told(ask(opened(model, quiet).author, asked, shown, prompting))
+    told = report(ask(opened(model, quiet).engine, asked, shown, options))
     if told["shots"] < shots:
         screen(quiet).say(f"! Only {told['shots']} of {shots} demonstrations fit into the model's context.")
     if as_json:
