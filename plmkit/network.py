@@ -48,11 +48,10 @@ class Network(nn.Module):
 
     def states(self, batch: Batch) -> States:
         """Those that the heads use: a network may leave out the others."""
-        read = batch.readings()
-        wanted = [wants(read) if (wants := getattr(head, "wants", None)) else None for head in self.heads.values()]
+        wanted = [wants(batch) if (wants := getattr(head, "wants", None)) else None for head in self.heads.values()]
         places = [some for some in wanted if some is not None]
         joint = torch.stack(places).any(0) if places and len(places) == len(wanted) else None
-        return self.model(replace(read, wanted=joint))
+        return self.model(replace(batch, wanted=joint))
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Each as it is minimised."""

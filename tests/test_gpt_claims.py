@@ -14,6 +14,7 @@ from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.samples import as_batch
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
@@ -106,8 +107,7 @@ def text_in_windows() -> Batch:
     store, step = store_of([19]), Stream()
     plan = step.plan(store, np.array([0]), WINDOW, np.random.default_rng(0))
     rows = step.fill(plan, np.arange(len(plan)), LETTERS)
-    given = {name: torch.from_numpy(getattr(rows, name)) for name in ("tokens", "segments", "visible", "targets")}
-    return Batch(**given)
+    return as_batch(rows)
 
 
 @pytest.mark.parametrize("kind", [PostNormDecoder, Decoder])

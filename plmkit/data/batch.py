@@ -39,9 +39,9 @@ class Batch:
     targets: Tensor | None = None  # (B, L) token to predict at each position of the predicting side, or IGNORE
     edges: Tensor | None = None  # (B, L, 2) positions just before and just after the span of a masked token, or -1
     follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
-    labels: Tensor | None = None  # (B, ...) task labels, in the shape that their head reads
+    labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
-    options: Tensor | None = None  # (B, K) True at the readings a row has; then tokens and their like are (B, K, L)
+    alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
     backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
@@ -57,15 +57,24 @@ class Batch:
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def rows(self, chosen: slice) -> Self:
-        return self.each(lambda tensor: tensor[chosen])
+    @property
+    def examples(self) -> int:
+        """How many there are: as many as rows, unless an example is read in several versions."""
+        return len(self.source.tokens) if self.alternatives is None else int(self.alternatives[-1]) + 1
 
-    def readings(self) -> Self:
-        """Every reading as a row of its own, (B * K, L), where rows are read several times."""
-        if self.options is None:
-            return self
-        targets = None if self.targets is None else self.targets.flatten(0, 1)
-        return replace(self, source=self.source.each(lambda part: part.flatten(0, 1)), targets=targets, options=None)
+    @property
+    def most_alternatives(self) -> int:
+        """Rows of the example that has the most."""
+        return 1 if self.alternatives is None else int(self.alternatives.bincount().max())
+
+    def part(self, start: int, stop: int) -> Self:
+        """The examples from `start` to before `stop`, each with all its rows."""
+        if self.alternatives is None:
+            return self.each(lambda tensor: tensor[start:stop])
+        first, end = torch.searchsorted(self.alternatives, torch.tensor([start, stop])).tolist()
+        rows = replace(self, labels=None).each(lambda tensor: tensor[first:end])
+        labels = None if self.labels is None else self.labels[start:stop]
+        return replace(rows, labels=labels, alternatives=self.alternatives[first:end] - start)
 
     def recalling(self, memory: Memory | None) -> Self:
         """The batch with what was kept of the batch before, where its rows go on from there."""

@@ -103,14 +103,12 @@ def readings_of(text: str, other: str | None, choices: Sequence[str], kind: Kind
 
 
 def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
-    """Rows side by side, padded to the longest, or to `length`; with readings, all of a row under each other."""
-    most = max(len(row.readings) for row in rows)
-    if most == 1:
-        return plain_batch(rows, vocabulary, length)
-    padded = [[*row.readings, *[row] * (most - len(row.readings))] for row in rows]  # a copy fills a missing choice
-    flat = plain_batch([reading for group in padded for reading in group], vocabulary, length)
-    options = np.arange(most) < np.array([[len(row.readings)] for row in rows])
-    return replace(flat.each(lambda part: part.unflatten(0, (len(rows), most))), options=torch.from_numpy(options))
+    """Rows side by side, padded to the longest, or to `length`; the versions of one example follow each other."""
+    counts = [len(row.readings) for row in rows]
+    batch = plain_batch([reading for row in rows for reading in row.readings], vocabulary, length)
+    if max(counts) == 1:
+        return batch
+    return replace(batch, alternatives=torch.arange(len(rows)).repeat_interleave(torch.tensor(counts)))
 
 
 def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:

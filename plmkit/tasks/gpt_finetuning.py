@@ -27,11 +27,9 @@ def with_task_tokens(parts: Parts) -> Parts:
 
 
 def next_tokens(batch: Batch) -> Tensor:
-    """(..., L) at every place of a row but its last, the token that follows."""
+    """(B, L) at every position of a row but its last, the next token."""
     follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
-    asked[..., -1] = False
-    if batch.options is not None:
-        asked &= batch.options[:, :, None]
+    asked[:, -1] = False
     return follows.masked_fill(~asked, IGNORE)
 
 
@@ -45,7 +43,7 @@ class RowLM(nn.Module):
         self.vocabulary = TiedHead(table)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        targets = batch.readings().targets
+        targets = batch.targets
         assert targets is not None
         asked = targets != IGNORE
         counts = asked.sum(1, keepdim=True)

@@ -47,21 +47,21 @@ class LabelHead(nn.Module):
         return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
 
     def rows(self, states: States, batch: Batch) -> Tensor:
-        """(B, inputs) what is judged of each row; with choices (B, K, inputs)."""
-        pooled = self.pool(states, batch.readings())
-        if batch.options is None:
+        """(examples, inputs) what is judged of each example; with choices (B, inputs)."""
+        pooled = self.pool(states, batch)
+        if batch.alternatives is None or self.readings == "each":
             return pooled
-        pooled = pooled.unflatten(0, batch.options.shape)
-        return pooled.sum(1) if self.readings == "both" else pooled  # whichever comes first (Radford et al., 2018, 3.3)
+        summed = pooled.new_zeros(batch.examples, pooled.shape[1])  # both orders (Radford et al., 2018, 3.3)
+        return summed.index_add(0, batch.alternatives, pooled)
 
     def judged(self, states: States, batch: Batch) -> Tensor:
-        """(B, classes), or (B, 1) in deviations from the mean; with choices (B, K), minus infinity where one is not."""
+        """(examples, classes), or (examples, 1) in deviations from the mean; with choices (examples, choices)."""
         rows = self.rows(states, batch)
-        if rows.dim() == 2:
+        if self.readings != "each":
             return self.classify(self.dropout(rows))
-        assert batch.options is not None
-        kept = self.dropout(torch.ones_like(rows[:, :1]))  # the choices of a row lose the same numbers
-        return self.classify(rows * kept).squeeze(2).masked_fill(~batch.options, -torch.inf)
+        own = torch.arange(len(rows), device=rows.device) if batch.alternatives is None else batch.alternatives
+        kept = self.dropout(rows.new_ones(batch.examples, rows.shape[1]))  # the choices of one lose the same numbers
+        return side_by_side(self.classify(rows * kept[own]).squeeze(1), own)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """As `judged`, but numbers as labels give them."""
@@ -76,7 +76,7 @@ class LabelHead(nn.Module):
         return F.cross_entropy(judged, batch.labels)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.source.tokens)
+        return batch.examples
 
     @torch.no_grad()
     def start_at(self, labels: Tensor, rows: Tensor) -> None:
@@ -95,3 +95,11 @@ class LabelHead(nn.Module):
         if bias in weights:
             changed[bias] = weights[bias] * self.deviation + self.mean
         return weights | changed
+
+
+def side_by_side(scores: Tensor, alternatives: Tensor) -> Tensor:
+    """(examples, most choices) from the scores of all choices (B,); minus infinity where an example has fewer."""
+    counts = alternatives.bincount()
+    places = torch.arange(len(scores), device=scores.device) - (counts.cumsum(0) - counts)[alternatives]
+    table = scores.new_full((len(counts), int(counts.max())), -torch.inf)
+    return table.index_put((alternatives, places), scores)

@@ -186,19 +186,18 @@ def accumulate(
 
 
 def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
-    """How many rows of the batch to compute at once, so that neither limit is passed."""
+    """How many examples of the batch to compute at once, so that neither limit is passed."""
     if tokens is None:
         return rows
-    fit = max(1, tokens // batch.source.tokens[0].numel())
+    fit = max(1, tokens // (batch.source.tokens.shape[1] * batch.most_alternatives))
     return fit if rows is None else min(rows, fit)
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
-    """The batch cut into runs of rows."""
-    rows = len(batch.source.tokens)
-    if rows_at_once is None or rows_at_once >= rows:
+    """The batch cut into runs of examples; the rows of one example stay together."""
+    if rows_at_once is None or rows_at_once >= batch.examples:
         return [batch]
-    return [batch.rows(slice(start, start + rows_at_once)) for start in range(0, rows, rows_at_once)]
+    return [batch.part(start, start + rows_at_once) for start in range(0, batch.examples, rows_at_once)]
 
 
 def clipped(parameters: list[nn.Parameter], longest: float) -> Tensor:

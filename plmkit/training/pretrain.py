@@ -243,7 +243,7 @@ def check_fits(settings: Settings, material: Material, network: Network, example
     schedule = settings.recipe.schedule
     rows, length = min(schedule.batch, examples), schedule.lengths[0][1]
     check_batch(rows, schedule.longest, LOWER)
-    sample = material.samples.next(Position(), schedule.batch, length)[0].rows(slice(0, TRIED))
+    sample = material.samples.next(Position(), schedule.batch, length)[0].part(0, TRIED)
     at_once = min(rows, settings.run.rows_at_once or rows)
     check_step(network, sample, at_once, device, LOWER, longer=schedule.longest / length)
 

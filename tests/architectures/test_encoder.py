@@ -46,7 +46,7 @@ def test_every_output_depends_on_every_token_of_its_row():
 def test_appending_padding_changes_nothing_at_real_positions():
     network = model()
     plain, padded = network(batch(6, 4)), network(batch(6, 4, padded_to=11))
-    seen = batch(6, 4).visible
+    seen = batch(6, 4).source.visible
     torch.testing.assert_close(padded.hidden[:, :6][seen], plain.hidden[seen], atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(padded.pooled, plain.pooled, atol=1e-6, rtol=1e-6)
     assert (padded.hidden[:, 6:] == 0).all()

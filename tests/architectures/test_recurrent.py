@@ -17,7 +17,7 @@ def model_of(settings: Recurrent = TINY) -> RecurrentModel:
     return settings.build(range(11)).double().eval()
 
 
-def batch_of(tokens: torch.Tensor, memory: torch.Tensor | None = None) -> Batch:
+def batch_of(tokens: torch.Tensor, memory: tuple[torch.Tensor, ...] | None = None) -> Batch:
     return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), memory=memory)
 
 
@@ -58,8 +58,8 @@ def test_row_after_row_with_its_state_is_one_pass(length):
     for part in tokens.split(length, dim=1):
         states = model(batch_of(part, memory))
         memory = states.memory
-        assert memory.shape == (3, 2, 2, 6)
-        assert not memory.requires_grad
+        assert memory[0].shape == (3, 2, 2, 6)
+        assert not memory[0].requires_grad
         parts.append(states.hidden)
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-12, rtol=0)
 

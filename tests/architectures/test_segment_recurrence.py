@@ -27,7 +27,7 @@ def model_of(settings: SegmentRecurrence = TINY, vocabulary: int = 11, seed: int
     return model
 
 
-def batch_of(tokens: Tensor, memory: Tensor | None = None) -> Batch:
+def batch_of(tokens: Tensor, memory: tuple[Tensor, ...] | None = None) -> Batch:
     return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), memory=memory)
 
 
@@ -97,14 +97,14 @@ def test_it_computes_what_a_loop_over_queries_and_keys_computes(changes):
     again = model(batch_of(second, states.memory))
     for row in range(2):
         torch.testing.assert_close(states.hidden[row], naive(model, first[row], None), atol=1e-8, rtol=0)
-        loops = naive(model, second[row], states.memory[row])
+        loops = naive(model, second[row], states.memory[0][row])
         torch.testing.assert_close(again.hidden[row], loops, atol=1e-8, rtol=0)
 
 
 def test_its_gradients_are_those_of_the_loop():
     ours, theirs = model_of(replace(TINY, layers=2)), model_of(replace(TINY, layers=2))
     tokens, memory = random_tokens(1, 4), torch.randn(1, 2, 3, 8, dtype=torch.float64)
-    ours(batch_of(tokens, memory)).hidden.pow(3).sum().backward()
+    ours(batch_of(tokens, (memory,))).hidden.pow(3).sum().backward()
     naive(theirs, tokens[0], memory[0]).pow(3).sum().backward()
     compared = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
@@ -125,13 +125,13 @@ def test_segment_by_segment_with_enough_memory_is_one_full_pass(length):
 def test_memory_is_the_last_steps_of_what_each_layer_read(same_length):
     model = model_of(replace(TINY, memory=5, same_length=same_length))
     tokens = random_tokens(2, 12)
-    first = model(batch_of(tokens[:, :3])).memory
+    (first,) = model(batch_of(tokens[:, :3])).memory
     assert first.shape == (2, 3, 3, 8)
-    second = model(batch_of(tokens[:, 3:6], first)).memory
+    (second,) = model(batch_of(tokens[:, 3:6], (first,))).memory
     assert second.shape == (2, 3, 5, 8)
     assert torch.equal(second[:, :, :2], first[:, :, 1:])
     torch.testing.assert_close(second[:, 0, 2:], model.embed(tokens[:, 3:6]))
-    assert model(batch_of(tokens[:, :9])).memory.shape == (2, 3, 5, 8)
+    assert model(batch_of(tokens[:, :9])).memory[0].shape == (2, 3, 5, 8)
     assert model_of(replace(TINY, memory=0))(batch_of(tokens)).memory is None
 
 
@@ -148,7 +148,7 @@ def test_a_segment_gives_as_many_states_as_it_has_tokens_and_reads_memory_and_it
 def test_no_gradient_flows_into_the_segment_before():
     model, tokens = model_of(), random_tokens(1, 8)
     first = model(batch_of(tokens[:, :4]))
-    assert not first.memory.requires_grad
+    assert not first.memory[0].requires_grad
     table = model.embed.tokens
     second = model(batch_of(tokens[:, 4:], first.memory))
     (grown,) = torch.autograd.grad(second.hidden.pow(3).sum(), table.weight)
@@ -160,7 +160,7 @@ def test_no_gradient_flows_into_the_segment_before():
 
 def test_a_token_changes_no_state_before_it():
     model, tokens = model_of(), random_tokens(2, 10)
-    memory = torch.randn(2, 3, 5, 8, dtype=torch.float64)
+    memory = (torch.randn(2, 3, 5, 8, dtype=torch.float64),)
     before = model(batch_of(tokens, memory)).hidden
     for place in range(10):
         changed = tokens.clone()
@@ -197,12 +197,12 @@ def test_only_with_relative_positions_is_memory_read_in_its_order(kind):
     model, tokens = model_of(kind(**SHARED)), random_tokens(1, 12)
     memory = None
     for segment in tokens[:, :8].split(4, dim=1):
-        memory = model(batch_of(segment, memory)).memory
-    found, turned = (model(batch_of(tokens[:, 8:], given)).hidden for given in (memory, swapped(memory)))
+        (memory,) = model(batch_of(segment, None if memory is None else (memory,))).memory
+    found, turned = (model(batch_of(tokens[:, 8:], given)).hidden for given in ((memory,), (swapped(memory),)))
     inside = memory[:, :, [1, 0, 2, 3, 4, 5, 6, 7]]  # two steps of one segment: the same, since values say the place
     assert torch.allclose(found, turned, atol=1e-10) == (kind is AbsoluteRecurrence)
     if kind is AbsoluteRecurrence:
-        torch.testing.assert_close(model(batch_of(tokens[:, 8:], inside)).hidden, found, atol=1e-10, rtol=0)
+        torch.testing.assert_close(model(batch_of(tokens[:, 8:], (inside,))).hidden, found, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("kind", [SegmentRecurrence, AbsoluteRecurrence])

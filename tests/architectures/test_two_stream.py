@@ -13,6 +13,7 @@ from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
+from plmkit.data.samples import as_batch
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 from plmkit.objectives.permuted_lm import PermutedLM
@@ -133,7 +134,8 @@ def test_content_alone_is_a_plain_relative_transformer_and_leaves_the_query_unus
             mixed[:, part] = scores.softmax(-1) @ value[:, part]
         hidden = block.attention_norm(hidden + attention.output(mixed))
         hidden = block.feed_forward_norm(hidden + block.feed_forward(hidden))
-    found = model(replace(batch_of(TEXT), segments=segments)).hidden[0]
+    given = batch_of(TEXT)
+    found = model(replace(given, source=replace(given.source, segments=segments))).hidden[0]
     torch.testing.assert_close(found, hidden, atol=1e-6, rtol=1e-6)  # our waves are of single precision
     found.sum().backward()
     assert model.query.grad is None
@@ -155,7 +157,8 @@ def test_the_loss_reads_the_query_stream_alone():
 
 def test_segments_count_only_as_same_or_other():
     model = model_of()
-    given = replace(batch_of(TEXT), segments=torch.tensor([[0, 0, 1, 1, 1]]))
+    given = batch_of(TEXT)
+    given = replace(given, source=replace(given.source, segments=torch.tensor([[0, 0, 1, 1, 1]])))
     swapped = replace(given, source=replace(given.source, segments=1 - given.source.segments))
     one = replace(given, source=replace(given.source, segments=torch.zeros_like(given.source.segments)))
     torch.testing.assert_close(model(given).hidden, model(swapped).hidden, atol=1e-10, rtol=0)
@@ -166,8 +169,8 @@ def test_memory_is_read_by_all_and_its_order_counts():
     model = model_of()
     memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
     given = batch_of(TEXT, (3, 2, 5, 1, 4))
-    alone, recalled = model(given).hidden, model(replace(given, memory=memory)).hidden
-    turned = model(replace(given, memory=memory.flip(2))).hidden
+    alone, recalled = model(given).hidden, model(replace(given, memory=(memory,))).hidden
+    turned = model(replace(given, memory=(memory.flip(2),))).hidden
     assert ((alone - recalled).abs().amax(-1) > 1e-3).all()  # the first of the order too
     assert (recalled - turned).abs().max() > 1e-3
 
@@ -175,8 +178,8 @@ def test_memory_is_read_by_all_and_its_order_counts():
 def test_memory_lies_in_the_first_segment():
     model = model_of()
     memory = torch.randn(1, 3, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
-    first = replace(batch_of(TEXT), memory=memory)
-    second = replace(first, source=replace(first.source, segments=torch.ones_like(first.segments)))
+    first = replace(batch_of(TEXT), memory=(memory,))
+    second = replace(first, source=replace(first.source, segments=torch.ones_like(first.source.segments)))
     assert (model(first).hidden - model(second).hidden).abs().max() > 1e-3
 
 
@@ -213,8 +216,7 @@ def sampled_orders(text: list[int], rows: int, epoch: int = 0) -> Batch:
     plain = Rows(tokens=tokens, segments=np.zeros_like(tokens), visible=np.ones_like(tokens, dtype=bool))
     made = PermutedSpans(rate=0.75, reuse=0.0)(plain, WORDS, Draws(3, epoch, np.arange(rows)))
     assert ((made.targets == IGNORE) == (tokens == WORDS.sep)).all()
-    given = {name: torch.from_numpy(getattr(made, name)) for name in ("tokens", "segments", "visible", "targets")}
-    return Batch(**given, reading=torch.from_numpy(made.reading))
+    return as_batch(made)
 
 
 def test_one_sampled_order_for_each_row_is_the_mean_over_all_orders():

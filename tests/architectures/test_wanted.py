@@ -118,11 +118,10 @@ def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
 
 def test_readings_of_a_row_are_asked_for_like_rows():
     model = loud(ENCODERS[1])
-    made = Network(model, {"label": LabelHead(width=16, outputs=1, numeric=False, bias=False)}, {"label": 1.0}).eval()
-    one = rows_of(9, 4, 7, 5)
-    two = {name: getattr(one, name).unflatten(0, (2, 2)) for name in ("tokens", "segments", "visible")}
-    given = Batch(**two, options=torch.ones(2, 2, dtype=torch.bool), labels=torch.tensor([0, 1]))
-    whole = made.heads["label"](model(given.readings()), given)
+    head = LabelHead(width=16, outputs=1, numeric=False, readings="each", bias=False)
+    made = Network(model, {"label": head}, {"label": 1.0}).eval()
+    given = replace(rows_of(9, 4, 7, 5), alternatives=torch.tensor([0, 0, 1, 1]), labels=torch.tensor([0, 1]))
+    whole = made.heads["label"](model(given), given)
     torch.testing.assert_close(made.losses(given)["label"], whole, atol=1e-6, rtol=1e-5)
 
 

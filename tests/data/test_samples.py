@@ -65,11 +65,8 @@ def samples_of(store: TokenStore, *corruption, seed: int = 5, **settings) -> Sam
 
 
 def equal(first: Batch, second: Batch) -> bool:
-    return all(
-        torch.equal(getattr(first, name), getattr(second, name))
-        for name in vars(first)
-        if vars(first)[name] is not None
-    )
+    ours, theirs = ({**vars(batch), **vars(batch.source), "source": None} for batch in (first, second))
+    return all(torch.equal(value, theirs[name]) for name, value in ours.items() if value is not None)
 
 
 def masks_by_text(samples: Samples, epoch: int, length: int) -> dict[tuple, tuple]:
@@ -171,8 +168,8 @@ def test_every_arrangement_gives_batches_that_are_functions_of_seed_epoch_and_in
         assert equal(through.batch(epoch, index, 4, 32), again.batch(epoch, index, 4, 32))
     whole = through.batch(1, 0, 8, 32)
     alone = again.batch(1, 3, 1, 32)
-    width = alone.tokens.shape[1]
-    assert torch.equal(alone.tokens[0], whole.tokens[3, :width])
+    width = alone.source.tokens.shape[1]
+    assert torch.equal(alone.source.tokens[0], whole.source.tokens[3, :width])
     other = samples_of(store, arrangement, TokenMasking(), seed=6).batch(0, 0, 4, 32)
     assert not equal_tokens(through.batch(0, 0, 4, 32), other)
     assert not equal_tokens(through.batch(0, 0, 4, 32), through.batch(1, 0, 4, 32))
@@ -192,10 +189,10 @@ def test_a_row_is_the_same_whatever_stands_beside_it():
     whole = samples.batch(2, 0, 12, 32)
     for row in range(12):
         alone = samples.batch(2, row, 1, 32)
-        width = alone.tokens.shape[1]
-        assert torch.equal(alone.tokens[0], whole.tokens[row, :width])
+        width = alone.source.tokens.shape[1]
+        assert torch.equal(alone.source.tokens[0], whole.source.tokens[row, :width])
         assert torch.equal(alone.targets[0], whole.targets[row, :width])
-        assert not whole.visible[row, width:].any()
+        assert not whole.source.visible[row, width:].any()
 
 
 def test_another_seed_gives_other_batches():
@@ -204,7 +201,9 @@ def test_another_seed_gives_other_batches():
 
 
 def equal_tokens(first: Batch, second: Batch) -> bool:
-    return first.tokens.shape == second.tokens.shape and torch.equal(first.tokens, second.tokens)
+    return first.source.tokens.shape == second.source.tokens.shape and torch.equal(
+        first.source.tokens, second.source.tokens
+    )
 
 
 def test_an_epoch_visits_every_example_once():

@@ -9,7 +9,7 @@ import pytest
 from plmkit.catalogue import find
 from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
-from plmkit.demo.demo import demo as demonstration
+from plmkit.demo import demo as demonstration
 from plmkit.preparation import prepare
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training import device

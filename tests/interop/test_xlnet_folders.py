@@ -63,9 +63,9 @@ def test_a_saved_tokenizer_gives_the_same_rows_in_transformers(tokenizer, tmp_pa
     their = theirs([TEXTS[0], TEXTS[2]], [TEXTS[1], "a dog"], padding=True, return_tensors="pt")
     rows = frame_all([(TEXTS[0], TEXTS[1]), (TEXTS[2], "a dog")], load_tokenizer(tmp_path), 512)
     ours = batch_of(rows, tokenizer.vocabulary)
-    assert torch.equal(ours.tokens, their["input_ids"])
-    assert torch.equal(ours.visible.long(), their["attention_mask"])
-    assert torch.equal(ours.segments[ours.visible], their["token_type_ids"][ours.visible])
+    assert torch.equal(ours.source.tokens, their["input_ids"])
+    assert torch.equal(ours.source.visible.long(), their["attention_mask"])
+    assert torch.equal(ours.source.segments[ours.source.visible], their["token_type_ids"][ours.source.visible])
 
 
 def test_their_tokenizer_gives_the_same_tokens_here(tokenizer, tmp_path):

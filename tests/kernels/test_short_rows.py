@@ -86,7 +86,7 @@ LAYERS = {
 def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
     """Where masks drop nothing: states and gradients are the same by short rows, by long rows and by torch's kernel."""
     for module in ("short_rows", "long_rows"):
-        monkeypatch.setattr(f"plmkit.layers.{module}.mask_like", lambda numbers, *_: torch.ones_like(numbers))
+        monkeypatch.setattr(f"plmkit.kernels.{module}.mask_like", lambda numbers, *_: torch.ones_like(numbers))
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
     layer, packing = LAYERS[kind], packings()["behind"]

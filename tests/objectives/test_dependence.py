@@ -134,8 +134,8 @@ def test_a_masked_model_reads_it_on_the_right_but_reads_masks_that_no_other_text
         shares = head.vocabulary(model(batch).hidden[:, :2]).softmax(-1)
     assert (shares.gather(-1, PAIRS[:, :, None]) > 0.95).all()
     assert (batch.source.tokens[:, :2] == MASK).all()
-    assert not (left_to_right(PAIRS, CUES).tokens == MASK).any()
-    assert not (ordered(PAIRS, torch.tensor([0, 1]), CUES).tokens == MASK).any()
+    assert not (left_to_right(PAIRS, CUES).source.tokens == MASK).any()
+    assert not (ordered(PAIRS, torch.tensor([0, 1]), CUES).source.tokens == MASK).any()
 
 
 def test_in_either_order_what_stands_on_the_right_is_read():

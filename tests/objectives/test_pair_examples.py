@@ -123,8 +123,8 @@ def test_the_example_has_the_tokens_targets_and_label_that_introductions_show(na
     example = EXAMPLES[name]
     row = make(example, tokenizer)
     names = tokenizer.vocabulary.names
-    shown = row.visible[0]
-    assert " ".join(names(row.tokens[0, shown].tolist())) == example.seen
+    shown = row.source.visible[0]
+    assert " ".join(names(row.source.tokens[0, shown].tolist())) == example.seen
     asked = row.targets[0] != IGNORE
     assert tuple(names(row.targets[0, asked].tolist())) == example.answers
     assert row.follows.tolist() == [example.follows]
@@ -134,7 +134,7 @@ def test_the_example_has_the_tokens_targets_and_label_that_introductions_show(na
 def test_cls_comes_first_and_sep_after_each_text(name, tokenizer):
     vocabulary = tokenizer.vocabulary
     row = make(EXAMPLES[name], tokenizer)
-    tokens = row.tokens[0, row.visible[0]]
+    tokens = row.source.tokens[0, row.source.visible[0]]
     assert tokens[0] == vocabulary.cls
     assert tokens[-1] == vocabulary.sep
     assert (tokens == vocabulary.cls).sum() == 1
@@ -143,7 +143,7 @@ def test_cls_comes_first_and_sep_after_each_text(name, tokenizer):
 
 def test_segments_are_eight_zeros_then_eight_ones(tokenizer):
     row = make(EXAMPLES["狗"], tokenizer)
-    assert row.segments[0, row.visible[0]].tolist() == [0] * 8 + [1] * 8
+    assert row.source.segments[0, row.source.visible[0]].tolist() == [0] * 8 + [1] * 8
 
 
 @pytest.mark.parametrize("name", ["panda", "calculus"])

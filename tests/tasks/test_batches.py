@@ -97,6 +97,16 @@ def test_so_many_rows_are_computed_at_once_as_fit():
     assert fitting(batch, None, 5) == 1
 
 
+def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
+    rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
+    batch = LabelledRows(rows, torch.tensor([0, 1, 2]), WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
+    assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
+    last = batch.part(1, 3)
+    assert (last.labels.tolist(), last.alternatives.tolist(), last.examples) == ([1, 2], [0, 0, 1, 1], 2)
+    assert last.source.visible.sum(1).tolist() == [7, 3, 4, 5]
+    assert fitting(batch, None, 60) == 2  # two examples of at most three rows of nine
+
+
 @pytest.mark.parametrize("kind", ["classify", "choose"])
 def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     """Also where rows have more or fewer choices, each of which the language model says."""

@@ -144,8 +144,8 @@ def test_both_orders_give_one_answer(parts):
     for pair in (("the cat sees", "a dog"), ("a dog", "the cat sees")):
         rows = frame_readings([readings_of(*pair, (), KINDS["paraphrase"])], parts.tokenizer, 40)
         batch = batch_of(rows, parts.tokenizer.vocabulary)
-        assert batch.source.tokens.shape[:2] == (1, 2)
-        answers.append(made.heads["label"].answers(made.model(batch.readings()), batch))
+        assert batch.alternatives.tolist() == [0, 0]
+        answers.append(made.heads["label"].answers(made.model(batch), batch))
     torch.testing.assert_close(*answers, atol=1e-6, rtol=1e-6)
 
 
@@ -155,7 +155,7 @@ def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing
     model = network(parts, 0.5).eval().model
     rows = [readings_of("the cat", None, choices, KINDS["choose"]) for choices in (("a", "the sea", "b"), ("a", "b"))]
     batch = batch_of(frame_readings(rows, parts.tokenizer, 40), parts.tokenizer.vocabulary)
-    answers = head.answers(model(batch.readings()), batch)
+    answers = head.answers(model(batch), batch)
     alone = []
     for row in rows:
         single = batch_of(
@@ -167,16 +167,16 @@ def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing
     assert answers[1, 2] == -torch.inf
     asked = replace(batch, labels=torch.tensor([1, 0]))
     expected = sum(scores.logsumexp(0) - scores[right] for scores, right in zip(alone, (1, 0), strict=True)) / 2
-    torch.testing.assert_close(head(model(batch.readings()), asked), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(head(model(batch), asked), expected, atol=1e-6, rtol=1e-5)
 
 
 def judged_by(head: LabelHead, pooled: torch.Tensor) -> torch.Tensor:
     """What the head says of rows whose readings have these vectors, (B, K, width)."""
     rows, readings, _ = pooled.shape
-    nothing = torch.zeros(rows, readings, 1, dtype=torch.long)
+    nothing = torch.zeros(rows * readings, 1, dtype=torch.long)
     batch = Batch(
         source=Side(tokens=nothing, visible=torch.ones_like(nothing, dtype=torch.bool), segments=nothing),
-        options=torch.ones(rows, readings, dtype=torch.bool),
+        alternatives=torch.arange(rows).repeat_interleave(readings),
     )
     flat = pooled.flatten(0, 1)
     return head.answers(States(hidden=flat[:, None], pooled=flat), batch)

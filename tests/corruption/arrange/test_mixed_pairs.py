@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from stores import all_documents, random_store, store_of
 
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
 from plmkit.corruption.arrange import mixed_pairs
+from plmkit.corruption.arrange.mixed_pairs import MixedPairs
 from plmkit.data.randomness import generator
 from plmkit.data.rows import Plan
 from plmkit.data.shards import TokenStore

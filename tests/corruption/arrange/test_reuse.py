@@ -96,7 +96,7 @@ def test_a_batch_goes_on_from_the_batch_before_and_half_of_it_runs_backward():
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)
     for row in range(4):
         line = stream if row < 2 else stream[::-1]
-        text = np.concatenate([first.tokens[row, :16], second.tokens[row, :16]]).tolist()
+        text = np.concatenate([first.source.tokens[row, :16], second.source.tokens[row, :16]]).tolist()
         assert any(text == line[place : place + 32].tolist() for place in range(len(line) - 31))
     assert ((first.targets != IGNORE).sum(1) == 5).all()
 

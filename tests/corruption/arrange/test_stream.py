@@ -82,7 +82,7 @@ def test_every_token_but_the_first_is_asked_for_once_an_epoch(length):
 def test_another_epoch_has_another_order_and_the_same_epoch_the_same():
     store = store_of(*[[number] * 3 for number in range(9)])
     samples = Samples(store, np.arange(9), [Stream()], WORDS, seed=1)
-    first, again, other = (samples.batch(epoch, 0, 4, 5).tokens for epoch in (0, 0, 1))
+    first, again, other = (samples.batch(epoch, 0, 4, 5).source.tokens for epoch in (0, 0, 1))
     assert (first == again).all()
     assert (first != other).any()
 
