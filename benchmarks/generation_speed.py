@@ -161,7 +161,7 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     architecture = family.architecture(config, folder)
     weights = our_weights(read_safetensors(folder), folder, family, architecture)
     size = len(weights["model.embed.tokens.weight"])
-    model = architecture.build(range(size)).eval()
+    model = architecture.build(unnamed(size)).eval()
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in weights.items()})
     writer = Writer(model, CausalLM().build(model).vocabulary, size, [], torch.device("cpu"))
     writing = Writing(tokens=case.tokens, temperature=0)

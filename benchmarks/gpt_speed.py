@@ -95,7 +95,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     recipe = replace(mini, architecture=architecture, schedule=schedule)
     samples = samples_of(case)
     torch.manual_seed(case.seed)
-    network = recipe.build(range(case.vocabulary))
+    network = recipe.build(unnamed(case.vocabulary))
     optimizer = schedule.optimizer.build(network.named_parameters(), RATE)
 
     def one_round() -> Told:

@@ -252,9 +252,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     ) -> KeyValueMemory:
         attentions = [cast(Any, block).attention for block in self.blocks]
         reach = context_length or self.settings.context_length
-        return KeyValueMemory(
-            attentions, lambda keys: self.waves(keys, clamp), rows=rows, longest=longest, reach=reach
-        )
+        return KeyValueMemory(attentions, lambda keys: self.waves(keys, clamp), rows=rows, longest=longest, reach=reach)
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:

@@ -164,6 +164,11 @@ class Vocabulary:
         return ordinary
 
 
+def unnamed(size: int) -> Vocabulary:
+    """As many tokens as `size`, whose names do not matter: for counting weights and checking their shapes."""
+    return Vocabulary(tokens=(), special=frozenset(), padded=size)
+
+
 def known(numbers: list[int]) -> list[int]:
     return [number for number in numbers if number != MISSING]
 
