@@ -150,6 +150,7 @@ def train(model: Any, tokens: Any, seconds: float, torch: Any) -> None:
 def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple[float, list[int]]]:
     import torch
 
+    from plmkit.data.vocabulary import unnamed
     from plmkit.generation.drafting import write_drafted
     from plmkit.generation.write import Writer, write
     from plmkit.generation.writing import Writing

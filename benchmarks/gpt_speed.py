@@ -82,6 +82,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     from plmkit.architectures.decoder import Decoder
     from plmkit.catalogue import find
+    from plmkit.data.vocabulary import unnamed
     from plmkit.schedules.optimizers import AdamW
     from plmkit.training.device import set_threads
 

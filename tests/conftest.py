@@ -22,6 +22,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the losses of this tree to tests/golden/losses.json")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def in_float32() -> Iterator[None]:
+    """Every machine computes in float32, also one whose processor is faster in bfloat16."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plmkit.training.device.bfloat16_gain", lambda: 1.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is read from, or left in, the user's cache."""

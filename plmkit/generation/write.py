@@ -12,6 +12,7 @@ from plmkit.generation.row import Row
 from plmkit.generation.shortlist import MANY, Shortlist
 from plmkit.generation.writing import Writing
 from plmkit.layers.cache import Cache
+from plmkit.training.threads import look
 
 FEW = 16  # rows for which a shortlist is faster than the whole table
 WORTH_IT = 32  # tokens from which on preparing pays
@@ -36,6 +37,7 @@ class Writer:
 
     def read(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
         """Take the same number of tokens in each row; gives (B, n, width)."""
+        look()
         return self.model.extend(torch.tensor(tokens, dtype=torch.long, device=self.device), cache)
 
     def scores(self, hidden: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import find
-from plmkit.data.vocabulary import unnamed
 from plmkit.data.batch import IGNORE, Batch, Side, States
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM

@@ -16,9 +16,9 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 
 import plmkit
 from plmkit.catalogue import find
-from plmkit.data.vocabulary import unnamed
 from plmkit.config.counting import parameters, parts, training_bytes
 from plmkit.config.machine import Machine, settle
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.inference.loading import Task, read_parts, without_generator
 from plmkit.interop.export import export

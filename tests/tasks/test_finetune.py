@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.architectures.encoder import Encoder
-from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import find
 from plmkit.config.machine import Machine, Settings
 from plmkit.corruption.arrange.pairs import SentencePairs

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from plmkit.catalogue import find
-from plmkit.data.vocabulary import unnamed
 from plmkit.config.counting import parameters
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import is_out_of_memory
 from plmkit.terminal.screen import Screen
 from plmkit.training import loop
