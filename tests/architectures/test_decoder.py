@@ -173,10 +173,10 @@ def test_gradients_reach_the_first_of_48_layers():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"heads": 3}, "cannot be shared out"),
+        ({"heads": 3}, "cannot be divided among"),
         ({"layers": 0}, "architecture.layers must be 1 or more"),
         ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
-        ({"dropout": 1.0}, "lie from 0 to below 1"),
+        ({"dropout": 1.0}, "architecture.dropout is from 0 to below 1"),
         ({"band": 0}, "architecture.band must be 1 or more"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_temperature_that_is_not_above_0_is_refused(temperature):
 
 
 def test_settings_of_both_are_checked_under_their_own_names():
-    with pytest.raises(SettingError, match=r"architecture\.width=16 cannot be shared out to architecture\.heads=3"):
+    with pytest.raises(SettingError, match=r"architecture\.width=16 cannot be divided among architecture\.heads=3"):
         replace(SMALL, heads=3)
 
 

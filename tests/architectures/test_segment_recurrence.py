@@ -291,7 +291,7 @@ def test_narrow_tables_are_projected_to_the_width_and_all_are_scaled():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"width": 9}, "architecture.width=9 must be even, and a multiple of architecture.heads=2"),
+        ({"width": 9}, "architecture.width=9 must be even and a multiple of architecture.heads=2"),
         ({"memory": -1}, "architecture.memory is 0 or more steps"),
         ({"clamp": 0}, "architecture.clamp is a distance, 1 or more, or none; found 0"),
         ({"cutoffs": (5, 3)}, r"architecture.cutoffs must rise from above 0; found \[5, 3\]"),
@@ -328,7 +328,7 @@ def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, st
     """Whatever is read at once: every token sees as many steps as `same_length` lets it see, token after token."""
     settings = replace(TINY, **changes)
     model, tokens = model_of(settings), random_tokens(2, 20)
-    alike = replace(settings, memory=settings.reach, same_length=True).build(unnamed(11)).double().eval()
+    alike = replace(settings, memory=settings.context_length, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())
     torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 1), atol=1e-8, rtol=0)
 
