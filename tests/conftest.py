@@ -15,6 +15,7 @@ import torch
 from sentences import VERBS, sentence
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["PLM_LANG"] = "en"  # messages are compared in English, whatever the language of this machine
 torch.set_num_threads(1)
 
 
