@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import GeneratingModel
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.beam import beam_search
 from plmkit.generation.language_model import LanguageModel
@@ -96,9 +97,9 @@ class Engine:
                     + (f"reads it as {decoded!r}. Use another." if decoded else "ignores it. Use another.")
                 )
 
-    def with_cache(self, **options: int | None) -> "Engine":
-        """The same engine, whose caches have another `context_length` or `clamp`."""
-        return Engine(self.model.with_cache(**options), self.tokenizer, self.max_length)
+    def with_cache(self, context_length: int | None, clamp: int | None) -> "Engine":
+        """The same engine with another context length and another largest distance."""
+        return Engine(self.model.with_cache(context_length, clamp), self.tokenizer, self.max_length)
 
     def sequence(
         self, prompt: str, tokens: list[int], options: GenerationOptions, number: int, sample: int
@@ -162,7 +163,7 @@ def next_tokens(
 
 
 def engine_for(
-    model: Any, head: nn.Module, tokenizer: Tokenizer, max_length: int | None, device: torch.device, *,
+    model: GeneratingModel[Any], head: nn.Module, tokenizer: Tokenizer, max_length: int | None, device: torch.device, *,
     causal: bool = False,
 ) -> Engine:  # fmt: skip
     """For a model with `begin` and `extend`, and its LM head; it generates ordinary tokens and the end."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import GeneratingModel
 from plmkit.data.batch import Batch, Side
 from plmkit.generation.sampling import MIN_VOCABULARY, Shortlist
 from plmkit.layers.cache import Cache
@@ -21,14 +22,15 @@ class LanguageModel:
     """A model with `begin` and `extend`, and its LM head; some tokens are banned and never generated."""
 
     def __init__(
-        self, model: Any, head: nn.Module, vocabulary_size: int, banned: Sequence[int], device: torch.device, *,
-        causal: bool = False,
+        self, model: GeneratingModel[Any], head: nn.Module, vocabulary_size: int, banned: Sequence[int],
+        device: torch.device, *, causal: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.head, self.vocabulary_size = model, head, vocabulary_size
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.device = device
         self.causal = causal  # its forward pass gives the states of `extend`, faster because nothing is cached
-        self.cache_options: dict[str, int | None] = {}
+        self.context_length: int | None = None  # of its caches, in place of the architecture's
+        self.clamp: int | None = None
         self.shortlist: Shortlist | None = None
 
     def extend(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
@@ -38,12 +40,12 @@ class LanguageModel:
 
     def begin(self, rows: int, length: int) -> Cache:
         """An empty cache for a number of rows of up to `length` tokens."""
-        return self.model.begin(rows, length, **self.cache_options)
+        return self.model.begin(rows, length, context_length=self.context_length, clamp=self.clamp)
 
-    def with_cache(self, **options: int | None) -> "LanguageModel":
-        """The same model, whose caches have another `context_length` or `clamp`."""
+    def with_cache(self, context_length: int | None, clamp: int | None) -> "LanguageModel":
+        """The same model with another context length and another largest distance."""
         other = copy(self)
-        other.cache_options = options
+        other.context_length, other.clamp = context_length, clamp
         return other
 
     def states(self, tokens: Tensor) -> Tensor:

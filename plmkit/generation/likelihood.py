@@ -15,6 +15,7 @@ from plmkit.generation.language_model import LanguageModel
 
 TOKENS_AT_ONCE = 4096
 LOGITS_AT_ONCE = 1 << 24  # 64 MB
+CHUNK = 256  # tokens per row that a model with a state or a recurrent memory reads at once
 
 Advance = Callable[[int], None]  # called with the number of tokens that were scored
 
@@ -151,11 +152,11 @@ def states_of(model: LanguageModel, tokens: Tensor, shared: int) -> Iterator[tup
         yield 0, length, model.states(tokens)
         return
     cache = model.begin(1 if shared else rows, length)
-    begin = 0
+    begin, chunk = 0, TOKENS_AT_ONCE if model.causal else CHUNK
     while begin < length:
         if begin == shared > 0:
             cache.pick(torch.zeros(rows, dtype=torch.long, device=model.device))
-        end = min(begin + TOKENS_AT_ONCE, shared if begin < shared else length)
+        end = min(begin + chunk, shared if begin < shared else length)
         yield begin, end, model.model.extend(tokens[: 1 if begin < shared else rows, begin:end], cache)
         begin = end
 

@@ -55,10 +55,13 @@ class GenerationOptions:
         sampling = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p}
         if given := [name for name, value in sampling.items() if value is not None]:
             raise SettingError(
-                f"Beam search does not sample, so {' and '.join(given)} would have no effect. Leave out one or the other."
+                f"Beam search does not sample, so {' and '.join(given)} would have no effect. "
+                "Leave out one or the other."
             )
         if self.n > self.beams:
-            raise SettingError(f"{self.beams} beams find at most {self.beams} texts, but n is {self.n}. Use more beams.")
+            raise SettingError(
+                f"{self.beams} beams find at most {self.beams} texts, but n is {self.n}. Use more beams."
+            )
 
     def check_greedy(self) -> None:
         if not self.greedy:

@@ -58,7 +58,7 @@ class Context:
         """The log-probability of every token but the first."""
         engine = model.engine
         if self.size is None:
-            engine = engine.with_cache(context_length=self.context_length, clamp=self.clamp)
+            engine = engine.with_cache(self.context_length, self.clamp)
         (logs,) = token_log_probabilities(engine, [tokens], size=self.size, stride=self.stride, advance=advance)
         return logs
 

@@ -27,6 +27,7 @@ from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, fr
 from plmkit.tasks.kinds import Kind
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.threads import look
 
 Text = str | tuple[str, str] | Mapping[str, Any]
 
@@ -302,8 +303,8 @@ class Model:
             seed: The same seed gives the same texts, 0 by default.
 
         Returns:
-            A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of prompts,
-            a list with n for each, in order.
+            A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of
+            prompts, a list with n for each, in order.
         """
         options, texts = options_from(asked), given_texts(prompts)
         found: list[GeneratedText] = self.engine.generate(texts.rows, options)
@@ -333,7 +334,7 @@ class Model:
     @cached_property
     def engine(self) -> Engine:
         """What generates text; a model that cannot is refused, naming what it can do."""
-        if not getattr(self.architecture, "left_to_right", False):
+        if self.architecture.generates == "no":
             raise PlmError(
                 f"{self.folder} is a masked (bidirectional) language model and cannot generate text.\n"
                 f'Use it to fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a causal language '
@@ -342,9 +343,9 @@ class Model:
         head = self.lm_head
         if head is None:
             raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
-        bounded = getattr(self.architecture, "bounded", False)
+        bounded = self.architecture.bounded
         return engine_for(
-            self.network.model, head.vocabulary, self.tokenizer,
+            cast(Any, self.network.model), head.vocabulary, self.tokenizer,
             self.architecture.longest if bounded else None, self.device, causal=bounded,
         )  # fmt: skip
 
@@ -365,7 +366,7 @@ class Model:
         cut = self.cut = 0
         with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
             for one in texts.rows:
-                if getattr(self.architecture, "left_to_right", False):
+                if self.architecture.generates != "no":
                     found.append(likelihood(self.engine, one))
                 else:
                     found.append(self.pseudo_score(one))
@@ -454,6 +455,7 @@ class Model:
         self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
     ) -> tuple[States, Batch]:
         """What the network makes of rows; with `wants`, of the positions that it names."""
+        look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
         return self.network.model(replace(batch, wanted=wants(batch) if wants else None)), batch
 
@@ -469,7 +471,7 @@ class Model:
                 f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
                 f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
             )
-        if getattr(self.architecture, "left_to_right", False):
+        if self.architecture.generates != "no":
             raise PlmError(
                 f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
                 f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'

@@ -105,7 +105,7 @@ def score_file(
     rows = plain_rows(table, search, screen.say)
     with_text(rows, table, "score", "which have no score", screen)
     texts = texts_of(rows)
-    causal = getattr(model.architecture, "left_to_right", False)
+    causal = model.architecture.generates != "no"
     found = log_probabilities(model, texts) if causal else pseudo_log_likelihoods(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:

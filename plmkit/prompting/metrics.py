@@ -25,7 +25,9 @@ def exact(predicted: Sequence[str], expected: Sequence[str]) -> float:
 
 def f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """Mean over the answers of the harmonic mean of precision and recall of words."""
-    return sum(overlap(words(plain(a)), words(plain(b))) for a, b in zip(predicted, expected, strict=True)) / len(predicted)
+    return sum(overlap(words(plain(a)), words(plain(b))) for a, b in zip(predicted, expected, strict=True)) / len(
+        predicted
+    )
 
 
 def overlap(predicted: Sequence[str], expected: Sequence[str]) -> float:
