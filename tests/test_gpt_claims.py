@@ -13,8 +13,7 @@ from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.samples import as_batch
+from plmkit.data.batch import IGNORE, Batch, Side, as_batch
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen

@@ -155,7 +155,7 @@ class EncoderModel(nn.Module):
         hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
-        hidden, first = read_through(list(self.blocks), hidden, packing, batch.wanted)
+        hidden, first = read_through(list(self.blocks), hidden, packing, batch.needed)
         return States(hidden=hidden, pooled=self.pool(first))
 
     def pool(self, first: Tensor) -> Tensor | None:

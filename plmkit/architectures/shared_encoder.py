@@ -94,7 +94,7 @@ class SharedEncoderModel(nn.Module):
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
         layers = [self.blocks[layer % len(self.blocks)] for layer in range(self.settings.layers)]
-        hidden, first = read_through(layers, hidden, packing, batch.wanted)
+        hidden, first = read_through(layers, hidden, packing, batch.needed)
         return States(hidden=hidden, pooled=None if self.pooler is None else torch.tanh(self.pooler(first)))
 
 

@@ -172,7 +172,7 @@ def test_an_adversarial_generator_comes_nearer_to_the_text_by_fooling_the_discri
         network.load_state_dict(load_file(out / "model.safetensors"))
         with torch.no_grad():
             guesses = network.model(batch).guesses
-        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.asked])))
+        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.predicted])))
     assert losses[1] < losses[0] - 0.2
 
 
