@@ -33,6 +33,7 @@ class Recipe:
     paper: str
     summary: str
     notes: str = ""  # where the settings leave the paper, and why
+    for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: Tokenizer
     corruption: tuple[Step, ...]  # the first arranges documents into rows, the others mask

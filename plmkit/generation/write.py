@@ -10,6 +10,7 @@ from plmkit.generation.choosing import choose
 from plmkit.generation.row import Row
 from plmkit.generation.shortlist import MANY, Shortlist
 from plmkit.generation.writing import Writing
+from plmkit.training.threads import look
 
 FEW = 16  # rows for which a shortlist is faster than the whole table
 WORTH_IT = 32  # tokens from which on preparing pays
@@ -48,6 +49,7 @@ class Writer:
 
     def read(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
         """Take the same number of tokens in each row; gives (B, n, width)."""
+        look()
         return self.model.extend(torch.tensor(tokens, dtype=torch.long, device=self.device), cache)
 
     def scores(self, hidden: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, fr
 from plmkit.tasks.kinds import Kind
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.threads import look
 
 Text = str | tuple[str, str] | Mapping[str, Any]
 
@@ -446,6 +447,7 @@ class Model:
         self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
     ) -> tuple[States, Batch]:
         """What the network makes of rows; with `wants`, of the positions that it names."""
+        look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
         return self.network.model(replace(batch, needed=wants(batch) if wants else None)), batch
 

@@ -37,7 +37,7 @@ def all_recipes(as_json: bool) -> None:
     table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
-        settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
+        settings = "for minutes" if recipe.for_minutes else "the paper's"
         table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
     console.print(table)
     console.print(

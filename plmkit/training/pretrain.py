@@ -54,7 +54,13 @@ FREE = (
 )  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
-WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ", "recipe.tuning")  # a newer version may say otherwise
+WORDS = (
+    "recipe.summary ",
+    "recipe.notes",
+    "recipe.for_minutes",
+    "recipe.paper ",
+    "recipe.tuning",
+)  # a newer version may say otherwise
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 

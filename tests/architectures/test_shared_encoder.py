@@ -131,7 +131,7 @@ def test_a_copy_of_the_network_borrows_from_its_own_blocks():
 
 def test_padding_changes_nothing_at_real_positions():
     network = model()
-    alone = network(rows_of(9, 4).rows(slice(1, 2))).hidden[0, :4]
+    alone = network(rows_of(9, 4).part(1, 2)).hidden[0, :4]
     torch.testing.assert_close(network(rows_of(9, 4)).hidden[1, :4], alone, atol=1e-6, rtol=1e-6)
 
 

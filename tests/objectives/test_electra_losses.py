@@ -161,7 +161,7 @@ def test_the_adversarial_loss_teaches_the_discriminator_nothing():
 
 
 def test_a_lone_sample_has_no_baseline():
-    made, given = network(AdversarialGenerator(), ReplacedToken()), batch().rows(slice(1, 2))
+    made, given = network(AdversarialGenerator(), ReplacedToken()), batch().part(1, 2)
     assert math.isfinite(made(given)["adversarial_generator"].detach())
 
 

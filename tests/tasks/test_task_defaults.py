@@ -290,20 +290,20 @@ def test_options_of_other_tools_are_answered_with_ours(option, here, plm, rows_f
     )
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: No such option: {option}. Here that is {here}.\n`plm finetune --help` shows what it takes.\n",
+        f"plm: No such option: {option}. In plm it is {here}.\n`plm finetune --help` lists its options.\n",
     )  # fmt: skip
     assert not (tmp_path / "task").exists()
 
 
 def test_pretraining_has_other_names_for_them(plm):
     ran = plm("pretrain", "bert-mini", "--batch-size", "8")
-    assert ran.err.startswith("plm: No such option: --batch-size. Here that is --set schedule.batch=VALUE.\n")
+    assert ran.err.startswith("plm: No such option: --batch-size. In plm it is --set schedule.batch=VALUE.\n")
 
 
 def test_an_option_that_nobody_has_is_not_explained(plm, rows_file):
     ran = plm("finetune", "a model", "--task", "classify", "--train", rows_file, "--class-weights", "8")
     assert (ran.code, ran.err) == (
-        2, "plm: No such option: --class-weights\n`plm finetune --help` shows what it takes.\n",
+        2, "plm: No such option: --class-weights\n`plm finetune --help` lists its options.\n",
     )  # fmt: skip
 
 

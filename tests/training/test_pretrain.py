@@ -171,7 +171,7 @@ def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
     before = picture(finished)
     ran = plm(*command(text, finished, "--extend"))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "plm: --extend goes on for a budget of its own: add --minutes, --steps or --tokens.\n"
+    assert ran.err == "plm: --extend needs a budget of its own: add --minutes, --steps or --tokens.\n"
     assert picture(finished) == before
 
 
