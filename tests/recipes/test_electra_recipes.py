@@ -91,7 +91,7 @@ def test_settings_are_the_papers():
         schedule = recipe.schedule
         assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
-        assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
+        assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
         assert schedule.shape == "linear_product"
 

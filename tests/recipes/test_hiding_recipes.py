@@ -134,7 +134,7 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to hide, above 0 and below 1; found 1.5"),
+        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5"),
         ("corruption.levels=[\"sentence\"]", "there is no level 'sentence'"),
         ("schedule.lengths=[[1.0, 64]]", "UnitMasking has 3 stages, but schedule.lengths has 1"),
     ],
