@@ -1,6 +1,5 @@
 """A paper as five choices: tokenizer, corruption, architecture, objectives, schedule."""
 
-from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from plmkit.choices import (
 )  # fmt: skip
 from plmkit.config.settings import from_json
 from plmkit.corruption.contract import Arrangement, Masking, Step
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
@@ -57,7 +57,7 @@ class Recipe:
         """The steps that follow it."""
         return tuple(step for step in self.corruption if isinstance(step, Masking))
 
-    def build(self, vocabulary: Sized) -> Network:
+    def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
         for head in heads.values():
@@ -70,7 +70,7 @@ def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
     check_corruption(recipe)
     check_objectives(recipe)
-    needed, found = recipe.arrangement.segments, getattr(recipe.architecture, "segments", None)
+    needed, found = recipe.arrangement.segments, recipe.architecture.segment_count
     if found is not None and found < needed:
         raise RecipeError(
             f"{recipe.name}: {kind_of(recipe.corruption[0])} tells {needed} segments apart, "
@@ -82,8 +82,8 @@ def check_fit(recipe: Recipe) -> None:
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
     shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
-    if hasattr(recipe.architecture, "reuse"):
-        shares[kind_of(recipe.architecture)] = recipe.architecture.reuse
+    if recipe.architecture.reused_share is not None:
+        shares[kind_of(recipe.architecture)] = recipe.architecture.reused_share
     if len(set(shares.values())) > 1:
         told = ", ".join(f"{name} has {share}" for name, share in shares.items())
         raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
