@@ -125,11 +125,11 @@ def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, 
         hidden = block(hidden, packing)
     if batch.all_layers:
         inputs.append(packing.unpack(hidden))
-    if batch.wanted is None:
+    if batch.needed is None:
         hidden = blocks[-1](hidden, packing)
         last, first = packing.unpack(hidden), hidden[packing.first]
     else:
-        chosen = Wanted(packing, batch.wanted)
+        chosen = Wanted(packing, batch.needed)
         hidden = blocks[-1](hidden, packing, wanted=chosen)
         last, first = chosen.put_back(hidden), hidden[chosen.first]
     return States(hidden=last, layers=(*inputs, last) if batch.all_layers else None), first

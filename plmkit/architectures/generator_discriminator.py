@@ -134,9 +134,9 @@ class GeneratorDiscriminatorModel(Model):
         """The discriminator's states; where nothing is hidden, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
-        asked = batch.asked  # only these are projected to the vocabulary
+        asked = batch.predicted  # only these are projected to the vocabulary
         guesses = self.vocabulary.weighed(
-            self.generator(replace(batch, wanted=asked, all_layers=False)).hidden[asked]
+            self.generator(replace(batch, needed=asked, all_layers=False)).hidden[asked]
         )  # (N, tokens)
         sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[asked])))
         original = batch.targets.where(asked, batch.source.tokens)

@@ -109,8 +109,8 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.source.tokens))  # (B, L, width)
-        if batch.reading is not None and batch.targets is not None:
-            return self.answer(content, batch, batch.asked)
+        if batch.attention_order is not None and batch.targets is not None:
+            return self.answer(content, batch, batch.predicted)
         view = View(batch, self.settings.width)
         view.waves = self.dropout(view.waves)
         inputs = []
