@@ -190,7 +190,7 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
     batch = Batch(
         source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)),
         targets=targets,
-        follows=torch.zeros(3).long(),
+        random_next=torch.zeros(3).long(),
     )
     case = Case(
         text=Path(), tokenizer=Path(), vocabulary=12, cache=Path(), dropout=0.0, seed=0,

@@ -457,7 +457,7 @@ class Model:
         """What the network makes of rows; with `wants`, of the positions that it names."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(replace(batch, wanted=wants(batch) if wants else None)), batch
+        return self.network.model(replace(batch, needed=wants(batch) if wants else None)), batch
 
     def blanks(self, batch: Batch) -> Tensor:
         return batch.source.tokens == self.tokenizer.vocabulary.mask
