@@ -13,9 +13,8 @@ from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.samples import as_batch
-from plmkit.data.vocabulary import Vocabulary
+from plmkit.data.batch import IGNORE, Batch, Side, as_batch
+from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
@@ -70,7 +69,7 @@ def test_what_is_grammatical_is_likelier_than_a_pair_that_is_not(writer):
 def network(dropout: float):
     torch.manual_seed(0)
     settings = Decoder(layers=2, heads=2, width=16, inner=64, longest=24, dropout=dropout, attention_dropout=dropout)
-    model = settings.build(range(30))
+    model = settings.build(unnamed(30))
     return model, CausalLM().build(model)
 
 
@@ -106,7 +105,7 @@ def text_in_windows() -> Batch:
     """The letters from a to s and an end, in rows of six: the rows of GPT-1's pretraining."""
     store, step = store_of([19]), Stream()
     plan = step.plan(store, np.array([0]), WINDOW, np.random.default_rng(0))
-    rows = step.fill(plan, np.arange(len(plan)), LETTERS)
+    rows = step.fill(store, plan, np.arange(len(plan)), LETTERS, WINDOW)
     return as_batch(rows)
 
 

@@ -1,49 +1,57 @@
 """An LSTM that reads text token by token: what Transformers are measured against."""
 
-from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.architectures.contract import Architecture, Generates, GeneratingModel, check_dropout, check_sizes
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.layers.cache import Cache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
 
+Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
+
 
 @dataclass(frozen=True, kw_only=True)
-class Recurrent:
+class Recurrent(Architecture):
     """LSTM with dropout off the recurrent path (Zaremba et al., 2014); its output table is the input's."""
 
-    layers: int
-    width: int
-    longest: int = 512  # tokens read at once; the state reaches further back
     dropout: float = 0.5
     spread: float = 0.05  # weights begin between minus this and this
-    left_to_right: ClassVar[bool] = True
-    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
-    writes: ClassVar = frozenset({"hidden"})
+    generates: ClassVar[Generates] = "causal"
+    bounded: ClassVar[bool] = False  # its state carries what it has read, however long ago
+    tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
-        if not 0 <= self.dropout < 1:
-            raise SettingError(f"architecture.dropout lies from 0 to below 1; found {self.dropout}.")
+        check_sizes(self, "layers", "width", "longest")
+        check_dropout(self, "dropout")
         if self.spread <= 0:
             raise SettingError(f"architecture.spread must be above 0; found {self.spread}.")
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "layers", "pooled", "memory"})
+
+    def layer_of(self, name: str) -> int | None:
+        """`cells.weight_ih_l0` is of the first layer."""
+        if name.startswith("model.cells."):
+            return 1 + int(name.rpartition("_l")[2])
+        return super().layer_of(name)
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned."""
         return replace(self, dropout=dropout)
 
-    def build(self, vocabulary: Sized) -> "RecurrentModel":
-        return RecurrentModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
+        return RecurrentModel(self, vocabulary.rows)
 
 
-class RecurrentModel(nn.Module):
+class RecurrentModel(GeneratingModel["CellState"]):
     """Padding stands behind the text of a row, so that nothing reads it."""
 
     def __init__(self, settings: Recurrent, vocabulary_size: int) -> None:
@@ -63,16 +71,48 @@ class RecurrentModel(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         before = None if batch.memory is None else unfolded(*batch.memory)
-        hidden, after = self.cells(self.dropout(self.embed(batch.source.tokens)), before)  # (B, L, width)
-        last = batch.source.visible.sum(1) - 1
+        embedded = self.dropout(self.embed(batch.source.tokens))  # (B, L, width)
+        if batch.all_layers:
+            inputs, hidden, after = self.each_layer(embedded, before)
+        else:
+            inputs, (hidden, after) = [], self.cells(embedded, before)
+        dropped, last = self.dropout(hidden), batch.source.visible.sum(1) - 1
         return States(
-            hidden=self.dropout(hidden),
+            hidden=dropped,
             pooled=hidden[torch.arange(len(last), device=last.device), last],
+            layers=(*inputs, dropped) if batch.all_layers else None,
             memory=(folded(*after).detach(),),
         )
 
-    def begin(self, rows: int, longest: int) -> "CellState":
-        """Its whole past is in its state, however long the text."""
+    def each_layer(self, hidden: Tensor, before: Cells | None) -> tuple[list[Tensor], Tensor, Cells]:
+        """Layer by layer, which takes longer than all at once: the input of each, the last output, and the cells."""
+        zeros = hidden.new_zeros(self.settings.layers, len(hidden), self.settings.width)
+        states = (zeros, zeros) if before is None else before
+        inputs, after = [], []
+        for layer, weights in enumerate(self.cells.all_weights):
+            inputs.append(hidden)
+            if layer:
+                hidden = self.dropout(hidden)
+            start = tuple(state[layer : layer + 1] for state in states)
+            hidden, *end = torch.lstm(hidden, start, tuple(weights), True, 1, 0.0, self.training, False, True)
+            after.append(end)
+        outputs, cells = (torch.cat(parts) for parts in zip(*after, strict=True))
+        return inputs, hidden, (outputs, cells)
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> "CellState":
+        """The state stands for all that was read, however long the text."""
         shape = self.settings.layers, rows, self.settings.width
         zeros = self.embed.tokens.weight.new_zeros(shape)
         return CellState((zeros, zeros))
@@ -84,15 +124,13 @@ class RecurrentModel(nn.Module):
         return hidden
 
 
-class CellState:
+class CellState(Cache):
     """What the cells of all layers hold after `length` tokens."""
 
     def __init__(self, state: tuple[Tensor, Tensor]) -> None:
         self.state = state  # (layers, B, width) each
-        self.length = 0
 
     def pick(self, rows: Tensor) -> None:
-        """These rows, in this order; one may be taken several times."""
         hidden, cell = self.state
         self.state = hidden[:, rows].contiguous(), cell[:, rows].contiguous()
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
 from plmkit.layers.dropout import drop
-from plmkit.layers.recollection import Recollection
+from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
 
 HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
@@ -23,9 +23,9 @@ class View:
         around = distances_around(length, self.keys, device)
         self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
         self.backward = None
-        if batch.backward is not None and bool(batch.backward.any()):
+        if batch.reversed is not None and bool(batch.reversed.any()):
             self.waves = torch.stack([self.waves, sinusoids(-around, width)])
-            self.backward = batch.backward.long()
+            self.backward = batch.reversed.long()
         hidden = hidden_of(batch)  # (B, L, L) or (B, 1, L)
         itself = torch.eye(length, dtype=torch.bool, device=device)
         self.content = added(None if hidden is None else hidden & ~itself, remembered)
@@ -48,9 +48,9 @@ class View:
 def hidden_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
     padding = None if bool(batch.source.visible.all()) else ~batch.source.visible[:, None, :]
-    if batch.reading is None:
+    if batch.attention_order is None:
         return padding
-    hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]
+    hidden = batch.attention_order[:, :, None, 1] <= batch.attention_order[:, None, :, 0]
     return hidden if padding is None else hidden | padding
 
 
@@ -100,7 +100,7 @@ class TwoStreamAttention(RelativeAttention):
         return read, asked
 
     def extend(
-        self, content: Tensor, query: Tensor, cache: Recollection, layer: int, query_only: bool
+        self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
         own, key, value = self.project(content, None, query_only)
@@ -109,7 +109,7 @@ class TwoStreamAttention(RelativeAttention):
         read = content if own is None else self.find(own, cache, layer)
         return read, self.find(wanted, cache, layer, ahead=1)
 
-    def find(self, query: Tensor, cache: Recollection, layer: int, ahead: int = 0) -> Tensor:
+    def find(self, query: Tensor, cache: KeyValueMemory, layer: int, ahead: int = 0) -> Tensor:
         contents = self.asking(query, None).transpose(0, 1)
         places = self.asking_distances(query).transpose(0, 1)
         return self.output(cache.find(layer, contents, places, ahead).transpose(1, 2).flatten(2))

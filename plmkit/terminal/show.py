@@ -196,7 +196,7 @@ def bad_files(problems: dict[str, str]) -> None:
 
 def stage_of(recipe: Recipe, stage: int) -> str:
     """` in stage 2 of 3 (33–67% of the run, by phrase)`, of a run whose stages hide otherwise."""
-    units = [step.at(stage).used for step in recipe.corruption if getattr(step, "stages", 1) > 1]
+    units = [step.at(stage).levels_used for step in recipe.corruption if step.stages > 1]
     if not units:
         return ""
     ends = [0.0, *(end for end, _ in recipe.schedule.lengths)]
@@ -223,7 +223,7 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     if not hints:
         return
     console.print(f"The model is in {out}. Next:", markup=False)
-    if getattr(recipe_from_json(about["recipe"]).architecture, "left_to_right", False):
+    if recipe_from_json(about["recipe"]).architecture.generates != "no":
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
     else:
         console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)

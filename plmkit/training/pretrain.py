@@ -46,14 +46,6 @@ from plmkit.training.threads import Threads
 from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
 from plmkit.training.world import World, open_world
 
-FREE = (
-    "dropout",
-    "attention_dropout",
-    "pooler",
-    "pooler_dropout",
-    "neighbours",
-    "start",
-)  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
 WORDS = (
@@ -435,7 +427,7 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
 
 
 def unlike(theirs: Any, ours: Any) -> list[str]:
-    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
+    old, new = ({k: v for k, v in to_json(one).items() if k not in ours.may_change} for one in (theirs, ours))
     return differences(new, old, "architecture")
 
 

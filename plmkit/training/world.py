@@ -78,9 +78,9 @@ class World:
         if self.alone:
             return batch
         if batch.targets is not None:
-            asked = batch.asked
-            draws = torch.rand(int(asked.sum()), generator=torch.Generator().manual_seed(seed))
-            batch = replace(batch, draws=torch.zeros(asked.shape).masked_scatter(asked, draws))
+            predicted = batch.predicted
+            draws = torch.rand(int(predicted.sum()), generator=torch.Generator().manual_seed(seed))
+            batch = replace(batch, draws=torch.zeros(predicted.shape).masked_scatter(predicted, draws))
         return batch.part(*self.rows(batch.examples))
 
     def split(self, memory: Memory | None) -> Memory | None:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.learned_weight import LearnedWeightHead
@@ -16,7 +17,7 @@ TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropou
 
 def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:
     torch.manual_seed(0)
-    model = settings.build(range(11))
+    model = settings.build(unnamed(11))
     made = Network(model, {"causal_lm": AuxiliaryLM(**changes).build(model)}, {"causal_lm": 1.0}).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
@@ -84,8 +85,8 @@ def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, l
     assert [number for number, _ in head.asked(states)] == layers
     expected = 0.5 * loss_of(states.hidden, head.after_next[2], batch, 2)
     for number in layers:
-        expected += loss_of(states.inner[number], head.before_last[number], batch, 1)
-        expected += 0.5 * loss_of(states.inner[number], head.after_next[number], batch, 2)
+        expected += loss_of(states.layers[number + 1], head.before_last[number], batch, 1)
+        expected += 0.5 * loss_of(states.layers[number + 1], head.after_next[number], batch, 2)
     losses = made(batch)
     plain = loss_of(states.hidden, head.vocabulary, batch, 1)
     torch.testing.assert_close(losses["causal_lm"], plain, atol=1e-10, rtol=0)  # as on held-out text
@@ -115,7 +116,7 @@ def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead
 def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
     made, batch = network_of().eval(), batch_of(random_tokens(2, 6))
     states = made.model(batch)
-    assert states.inner is None
+    assert states.layers is None
     head = made.heads["causal_lm"]
     torch.testing.assert_close(made(batch)["causal_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
     assert made(batch).keys() == made.scored(batch).keys() == {"causal_lm"}
@@ -139,7 +140,7 @@ def test_its_matrices_are_the_papers_count(name, learning, reading):
     """44M and 235M in training, 41M and 219M without what only training needs; biases and norms are not in it."""
     recipe = find(name)
     with torch.device("meta"):
-        made = recipe.build(range(256))
+        made = recipe.build(unnamed(256))
     matrices = {key: p.numel() for key, p in made.named_parameters() if p.dim() > 1}
     assert sum(matrices.values()) == learning
     assert (

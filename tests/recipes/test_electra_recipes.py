@@ -16,8 +16,9 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 
 import plmkit
 from plmkit.catalogue import find
-from plmkit.config.counting import of_size, parameters, parts, training_bytes
+from plmkit.config.counting import parameters, parts, training_bytes
 from plmkit.config.machine import Machine, settle
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.inference.loading import Task, read_parts, without_generator
 from plmkit.interop.export import export
@@ -74,7 +75,7 @@ def size(part: torch.nn.Module) -> int:
 def test_parameters_are_exactly_the_papers(name):
     recipe = find(name)
     with torch.device("meta"):
-        network = recipe.build(of_size(recipe.vocabulary))
+        network = recipe.build(unnamed(recipe.vocabulary))
     model, shared = network.model, size(network.model.embed)
     found, named = size(model.discriminator) + shared, size(model.generator) + shared
     heads = size(network.heads["replaced_token"]), size(model.vocabulary)
@@ -92,7 +93,7 @@ def test_settings_are_the_papers():
         schedule = recipe.schedule
         assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
-        assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
+        assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
         assert schedule.shape == "linear_product"
 
@@ -173,7 +174,7 @@ def test_an_adversarial_generator_comes_nearer_to_the_text_by_fooling_the_discri
         network.load_state_dict(load_file(out / "model.safetensors"))
         with torch.no_grad():
             guesses = network.model(batch).guesses
-        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.asked])))
+        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.predicted])))
     assert losses[1] < losses[0] - 0.2
 
 
