@@ -15,7 +15,7 @@ import typer
 
 from plmkit import __version__
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
 if TYPE_CHECKING:
@@ -380,25 +380,25 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     """Fine-tune a model on labelled rows."""
-    from plmkit.tasks.finetune import Order
+    from plmkit.tasks.finetune import FinetuneRequest
     from plmkit.tasks.finetune import finetune as train_task
-    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import settle_task
     from plmkit.terminal import show
 
     settings, machine = settle_task(sets or [], epochs)
     if task is None:
         raise SettingError(f"--task is missing: one of {', '.join(KINDS)}. `--task classify` sorts texts into classes.")
-    order = Order(
-        model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=needed(out),
-        task=settings, machine=machine, seed=seed, seeds=seeds,
+    request = FinetuneRequest(
+        model=model, task=find_kind(task)(), train=train, dev=dev, test=test, out=needed(out),
+        settings=settings, machine=machine, seed=seed, seeds=seeds,
         columns=columns_of(text, text_a, text_b, label, no_header),
     )  # fmt: skip
-    about = train_task(order, screen(quiet))
+    about = train_task(request, screen(quiet))
     if as_json:
-        print_json({"out": str(order.out), **about["result"]})
+        print_json({"out": str(request.out), **about["result"]})
     else:
-        show.finetuned(order.out, about, hints=not quiet)
+        show.finetuned(request.out, about, hints=not quiet)
 
 
 @app.command(epilog=examples("plm evaluate runs/mine-reviews test.tsv --json", "plm evaluate runs/gpt text.txt"))
@@ -741,10 +741,10 @@ def demo(
 
 def opened(model: Path, quiet: bool) -> "Model":
     """The model in the folder, and as many threads to compute with as there are free cores."""
-    from plmkit.inference.loading import load
+    from plmkit.inference.loading import model_of, read_parts
     from plmkit.training.threads import Threads
 
-    loaded = load(model)
+    loaded = model_of(read_parts(model, screen(quiet).say))
     Threads(None, screen(quiet).say)
     return loaded
 

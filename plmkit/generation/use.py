@@ -16,10 +16,11 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import text_logs
 from plmkit.generation.row import CONTEXT, LENGTH, Text
 from plmkit.generation.writing import Writing
-from plmkit.inference.model import Model
+from plmkit.inference.model import Cut, Model
 from plmkit.tasks.asked import asked_table
+from plmkit.tasks.contract import Row
 from plmkit.tasks.output import beside, check_out, records_of
-from plmkit.tasks.rows import Row, plain_rows
+from plmkit.tasks.rows import plain_rows
 from plmkit.tasks.use import search_of, tell_cut, with_text
 from plmkit.terminal.screen import Screen
 
@@ -103,7 +104,7 @@ def score_file(
     with_text(rows, table, "score", "which have no score", screen)
     texts = texts_of(rows)
     left_to_right = getattr(model.architecture, "left_to_right", False)
-    found = logs_of(model, texts) if left_to_right else pseudo_logs_of(model, texts)
+    found, cut = (logs_of(model, texts), 0) if left_to_right else pseudo_logs_of(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:
         raise InputError(f"{table.path} has no text to score.")
@@ -123,7 +124,7 @@ def score_file(
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
     kind = "perplexity" if left_to_right else "pseudo-perplexity (each token hidden in turn; of a masked model)"
-    tell_cut(model, len(texts), screen)
+    tell_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
     screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
 
 
@@ -136,12 +137,15 @@ def logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
     return [(len(logs), float(np.sum(logs))) for logs in text_logs(model.author, texts)]
 
 
-def pseudo_logs_of(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """How many texts were too long is kept in `model.cut`."""
-    found, cut = [], 0
+def pseudo_logs_of(model: Model, texts: Sequence[str]) -> tuple[list[tuple[int, float]], int]:
+    """For each text its number of tokens and its score; and how many texts were cut."""
+    found: list[tuple[int, float]] = []
+    cut = 0
     for text in texts:
-        score = model.pseudo_score(text) if text.strip() else None
-        found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
-        cut += model.cut if score else 0
-    model.cut = cut
-    return found
+        if not text.strip():
+            found.append((0, 0.0))
+            continue
+        score, was_cut = model.pseudo_score(text)
+        found.append((score.tokens, score.pseudo_log_probability))
+        cut += was_cut
+    return found, cut

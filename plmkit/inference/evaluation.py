@@ -78,7 +78,7 @@ def evaluate_text(
 
 def can_be_read(model: Model) -> bool:
     """Does this model say text from left to right?"""
-    return model.kind is None and any(name in model.network.heads for name in HEADS)
+    return not model.tasks and any(name in model.network.heads for name in HEADS)
 
 
 def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> Text:

@@ -22,8 +22,8 @@ from plmkit.config.machine import Machine
 from plmkit.inference.loading import read_parts
 from plmkit.interop import export as exporting
 from plmkit.storage.manifest import unseal
-from plmkit.tasks.finetune import Order, finetune
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 
@@ -101,9 +101,9 @@ ODD = ["  Ça, naïve… 😀 ", "!", "x" * 200, "日本語, русский", "t
 @pytest.fixture(scope="module")
 def short(made, hub_folder, rows_file):
     """A classifier that reads 32 tokens, though the network could read 48."""
-    order = Order(
-        model=hub_folder, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "short",
-        task=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=hub_folder, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "short",
+        settings=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out
@@ -145,9 +145,9 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
 @pytest.fixture(scope="module")
 def tuned_gpt2(made, gpt2, rows_file):
     """That GPT-2 after fine-tuning here."""
-    order = Order(
-        model=gpt2, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
-        task=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=gpt2, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
+        settings=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out

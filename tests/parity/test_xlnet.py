@@ -153,7 +153,7 @@ def test_the_summary_of_a_row_is_its_last_position():
 def test_two_directions_in_a_batch_are_equal_to_theirs():
     theirs = theirs_with().eval()
     theirs.transformer.bi_data = True
-    given = content_batch().rows(slice(0, 2))
+    given = content_batch().part(0, 2)
     ours = ours_from(theirs_with()).eval()
     their = run_theirs(theirs, given).last_hidden_state
     states = ours.model(replace(given, backward=torch.tensor([False, True])))

@@ -20,7 +20,7 @@ from plmkit.catalogue import CATALOGUE
 from plmkit.cli import app, recipe_names
 from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 from plmkit.tasks.settings import TaskSettings
 
 # verb: arguments and options that later work keeps

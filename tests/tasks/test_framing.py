@@ -39,7 +39,7 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
     row = frame(np.array([5, 6, 7]), np.array([8, 9]), roberta, 64)
     assert " ".join(roberta.names(row.tokens)) == "[CLS] a b c [SEP] [SEP] d e [SEP]"
     assert (row.second, row.cut) == (6, 0)
-    assert batch_of([row], roberta).segments.sum() == 0
+    assert batch_of([row], roberta).source.segments.sum() == 0
     cut = frame(np.arange(5, 10), np.arange(5, 8), roberta, 9)
     assert " ".join(roberta.names(cut.tokens)) == "[CLS] a b c [SEP] [SEP] a b [SEP]"
     assert (len(cut.tokens), cut.cut) == (9, 3)
@@ -84,7 +84,7 @@ def test_segments_and_padding_stand_where_they_should(tokenizer):
     assert batch.source.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
     assert batch.source.visible.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
     assert batch.source.tokens[1].tolist() == [2, 5, 3, 0, 0, 0]
-    assert batch_of(rows, tokenizer.vocabulary, length=8).tokens.shape == (2, 8)
+    assert batch_of(rows, tokenizer.vocabulary, length=8).source.tokens.shape == (2, 8)
 
 
 def test_batches_by_length_hold_every_row_once_and_are_never_too_large():

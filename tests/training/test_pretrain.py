@@ -720,7 +720,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     assert (material.frequencies() == 0).any()
 
     def losses(order):
-        network = module.build(order, material, module.parts_to_start_from(order), Screen())
+        network = module.build(order, material, module.parts_to_start_from(order, print), Screen())
         return tuple(network.train(mode)(batch)["masked_lm"].item() for mode in (True, False))
 
     training, judged = losses(replace(anew, start=tmp_path / "first"))
