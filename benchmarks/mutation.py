@@ -164,8 +164,8 @@ def change(before: str, after: str) -> tuple[str, str]:
 def stages_for(mutant: Mutant) -> list[tuple[str, ...]]:
     """The file's own tests, which fail soonest, then all of its room's, then the recorded losses."""
     tests = ROOMS[mutant.room][1]
-    own = f"{tests[0]}/test_{Path(mutant.file).stem}.py"
-    return [*([(own,)] if (ROOT / own).is_file() else []), tests, (LOSSES,)]
+    own = [str(file.relative_to(ROOT)) for file in (ROOT / tests[0]).rglob(f"test_{Path(mutant.file).stem}.py")]
+    return [*([tuple(own)] if own else []), tests, (LOSSES,)]
 
 
 def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:

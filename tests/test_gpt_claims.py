@@ -14,7 +14,8 @@ from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.vocabulary import Vocabulary
+from plmkit.data.samples import as_batch
+from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
@@ -69,7 +70,7 @@ def test_what_is_grammatical_is_likelier_than_a_pair_that_is_not(writer):
 def network(dropout: float):
     torch.manual_seed(0)
     settings = Decoder(layers=2, heads=2, width=16, inner=64, longest=24, dropout=dropout, attention_dropout=dropout)
-    model = settings.build(range(30))
+    model = settings.build(unnamed(30))
     return model, CausalLM().build(model)
 
 
@@ -106,8 +107,7 @@ def text_in_windows() -> Batch:
     store, step = store_of([19]), Stream()
     plan = step.plan(store, np.array([0]), WINDOW, np.random.default_rng(0))
     rows = step.fill(plan, np.arange(len(plan)), LETTERS)
-    given = {name: torch.from_numpy(getattr(rows, name)) for name in ("tokens", "segments", "visible", "targets")}
-    return Batch(**given)
+    return as_batch(rows)
 
 
 @pytest.mark.parametrize("kind", [PostNormDecoder, Decoder])

@@ -67,7 +67,7 @@ def test_a_files_own_tests_are_tried_first_and_the_recorded_losses_last():
     made = Mutant(
         room="corruption", file="plmkit/corruption/mask/span.py", source="", operator="", occurrence=0, line=1
     )  # fmt: skip
-    assert stages_for(made) == [("tests/corruption/test_span.py",), ("tests/corruption",), ("tests/golden",)]
+    assert stages_for(made) == [("tests/corruption/mask/test_span.py",), ("tests/corruption",), ("tests/golden",)]
 
 
 def test_the_lines_that_differ_are_told():

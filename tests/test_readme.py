@@ -108,7 +108,7 @@ def test_the_table_of_recipes_is_true_and_whole(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^`|]+ \| [^`|]+ \|([^|]*)\|([^|]*)\|$", text, flags=re.MULTILINE)
     listed = [[found for row in rows for found in re.findall("`(.+?)`", row[column])] for column in (0, 1)]
-    made_for_minutes = {key: "minutes" in make().notes for key, make in CATALOGUE.items()}
+    made_for_minutes = {key: make().for_minutes for key, make in CATALOGUE.items()}
     assert listed[0] == [key for key, quick in made_for_minutes.items() if quick]
     assert listed[1] == [key for key, quick in made_for_minutes.items() if not quick]
 

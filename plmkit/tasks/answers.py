@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say
 from plmkit.tasks.checking import remark_labels
@@ -52,12 +53,12 @@ class RowTask(Task):
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
         return self.framed(rows, tokenizer, length)
 
-    def head_settings(self, architecture: Any, dropout: float) -> dict[str, Any]:
+    def head_settings(self, architecture: Architecture, dropout: float) -> dict[str, Any]:
         """What every head for whole rows is built with."""
         return {
             "width": architecture.width,
-            "bias": getattr(architecture, "head_bias", True),
-            "start": getattr(architecture, "start", "truncated"),
+            "bias": architecture.head_bias,
+            "start": architecture.initial_weights,
             "pooling": self.pooling,
             "length": self.length,
             "dropout": dropout,
@@ -73,7 +74,7 @@ class ClassTask(RowTask):
     def target(self, row: Row) -> int:
         return self.classes.index(str(row.label))
 
-    def head(self, architecture: Any, dropout: float = 0.1) -> RowHead:
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
         return ClassHead(outputs=len(self.classes), **self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
@@ -129,7 +130,7 @@ class NumberTask(RowTask):
     def target(self, row: Row) -> float:
         return float(row.label)
 
-    def head(self, architecture: Any, dropout: float = 0.1) -> RowHead:
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
         return NumberHead(**self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
@@ -119,7 +120,7 @@ class Task(ABC):
         """The rows as token ids, at most `length` each, with labels in the shape that the head reads."""
 
     @abstractmethod
-    def head(self, architecture: Any, dropout: float = 0.1) -> TaskHead:
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> TaskHead:
         """A new head over the states of an architecture."""
 
     @abstractmethod

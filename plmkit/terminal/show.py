@@ -37,7 +37,7 @@ def all_recipes(as_json: bool) -> None:
     table = Table("recipe", "layers × width", "parameters", "settings", box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
-        settings = "for minutes" if "minutes" in recipe.notes else "the paper's"
+        settings = "for minutes" if recipe.for_minutes else "the paper's"
         table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
     console.print(table)
     console.print(
@@ -223,7 +223,7 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     if not hints:
         return
     console.print(f"The model is in {out}. Next:", markup=False)
-    if getattr(recipe_from_json(about["recipe"]).architecture, "left_to_right", False):
+    if recipe_from_json(about["recipe"]).architecture.generates != "no":
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
     else:
         console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)

@@ -45,17 +45,15 @@ from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, re
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
-FREE = (
-    "dropout",
-    "attention_dropout",
-    "pooler",
-    "pooler_dropout",
-    "neighbours",
-    "start",
-)  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
-WORDS = ("recipe.summary ", "recipe.notes", "recipe.paper ", "recipe.tuning")  # a newer version may say otherwise
+WORDS = (
+    "recipe.summary ",
+    "recipe.notes",
+    "recipe.for_minutes",
+    "recipe.paper ",
+    "recipe.tuning",
+)  # a newer version may say otherwise
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -360,7 +358,7 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
 
 
 def unlike(theirs: Any, ours: Any) -> list[str]:
-    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
+    old, new = ({k: v for k, v in to_json(one).items() if k not in ours.may_change} for one in (theirs, ours))
     return differences(new, old, "architecture")
 
 

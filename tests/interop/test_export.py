@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
     for mine, other, back in zip(ours, theirs, again.predict(ODD), strict=True):
         assert mine.probabilities == pytest.approx(other, abs=1e-5)
         assert back.probabilities == pytest.approx(mine.probabilities, abs=1e-6)
-    model.longest = 40
+    model.tasks = {name: replace(task, length=40) for name, task in model.tasks.items()}
     longer = model.predict(ODD)
     assert max(abs(a.probabilities["bad"] - b.probabilities["bad"]) for a, b in zip(ours, longer, strict=True)) > 1e-3
 
@@ -279,7 +280,7 @@ def test_a_pooling_that_hugging_face_has_not_is_refused(finetuned, plm, tmp_path
     other = tmp_path / "mean"
     shutil.copytree(finetuned, other)
     about = json.loads((other / "run.json").read_text())
-    about["task"]["pooling"] = "mean"
+    about["tasks"][0]["pooling"] = "mean"
     (other / "run.json").write_text(json.dumps(about))
     unseal(other)
     ran = plm("export", other, tmp_path / "out")

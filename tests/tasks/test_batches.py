@@ -9,7 +9,7 @@ import torch
 from plmkit.catalogue import find
 from plmkit.data.batch import Batch
 from plmkit.data.samples import Position
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.network import Network
 from plmkit.tasks.batches import LabelledExamples
 from plmkit.tasks.contract import Example, Row
@@ -120,7 +120,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     batch: Batch = LabelledExamples(rows, WORDS, seed=0).next(Position(), 3, 0)[0]
     task = find_kind(kind)(classes=("a", "b"), length=9, name="label")
     torch.manual_seed(0)
-    model = architecture.build(range(20))
+    model = architecture.build(unnamed(20))
     heads = {"label": task.head(architecture, 0.0), RowLM.name: RowLM(model.embed.tokens)}
     network = Network(model, heads, {"label": 1.0, RowLM.name: 0.5})
     found = []

@@ -129,7 +129,7 @@ def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_o
 
 
 def test_a_batch_is_cut_into_runs_of_rows():
-    assert [len(part.tokens) for part in pieces(uneven_batch(), 2)] == [2, 2, 1]
+    assert [len(part.source.tokens) for part in pieces(uneven_batch(), 2)] == [2, 2, 1]
     assert pieces(uneven_batch(), 2)[2].follows.tolist() == [1]
     assert len(pieces(uneven_batch(), 5)) == len(pieces(uneven_batch(), None)) == 1
 

@@ -45,10 +45,10 @@ class Total(nn.Module):
 
     def forward(self, batch: Batch) -> States:
         own = batch.source.tokens[:, 1].float()[:, None, None, None]  # (B, 1, 1, 1)
-        before = None if batch.memory is None else batch.memory.flatten().tolist()
+        before = None if batch.memory is None else batch.memory[0].flatten().tolist()
         self.seen.append((batch.source.tokens[:, 1].tolist(), before))
-        memory = own if batch.memory is None else own + batch.memory
-        return States(hidden=self.weight * memory[:, 0], memory=memory.detach())
+        memory = own if batch.memory is None else own + batch.memory[0]
+        return States(hidden=self.weight * memory[:, 0], memory=(memory.detach(),))
 
 
 class Size(nn.Module):
@@ -117,11 +117,11 @@ def test_memory_is_saved_and_a_run_goes_on_with_it(tmp_path):
     assert (path / MEMORY).is_file()
     resumed = network()
     found = load_checkpoint(tmp_path, resumed, optimizer, print)
-    assert torch.equal(found.memory, state.memory)
+    assert torch.equal(found.memory[0], state.memory[0])
     assert replace(found, memory=None) == replace(state, memory=None)
     last = run(resumed, samples(6), 3, state=found)
     assert resumed.model.seen == whole.model.seen[2:]
-    assert torch.equal(last.memory, end.memory)
+    assert torch.equal(last.memory[0], end.memory[0])
 
 
 def test_a_damaged_memory_is_a_damaged_checkpoint(tmp_path):
@@ -139,7 +139,7 @@ def test_a_memory_of_another_batch_size_is_refused():
     made = network()
     state = run(made, samples(6), 2)
     with pytest.raises(CheckpointError, match="The memory is of 1 streams of text, but the batch has 2 rows"):
-        run(made, samples(6), 3, state=replace(state, memory=state.memory[:1]))
+        run(made, samples(6), 3, state=replace(state, memory=(state.memory[0][:1],)))
 
 
 def test_rows_that_do_not_go_on_have_no_memory():

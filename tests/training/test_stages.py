@@ -81,7 +81,7 @@ def breaks_words(batch: Batch) -> bool:
 
 def same(first: list[tuple[Position, Batch]], second: list[tuple[Position, Batch]]) -> bool:
     return len(first) == len(second) and all(
-        one == two and torch.equal(a.tokens, b.tokens) and torch.equal(a.targets, b.targets)
+        one == two and torch.equal(a.source.tokens, b.source.tokens) and torch.equal(a.targets, b.targets)
         for (one, a), (two, b) in zip(first, second, strict=True)
     )
 
@@ -137,7 +137,7 @@ def test_the_stage_changes_what_is_hidden_and_not_which_text_it_is():
 def test_steps_without_stages_are_the_same_in_every_one():
     samples = Recorded(recipe(masking=TokenMasking())).samples
     first, last = samples.batch(0, 0, 8, 32, stage=0), samples.batch(0, 0, 8, 32, stage=2)
-    assert torch.equal(first.tokens, last.tokens)
+    assert torch.equal(first.source.tokens, last.source.tokens)
 
 
 def test_stages_that_the_schedule_does_not_have_are_refused():

@@ -93,6 +93,7 @@ def bert_mini() -> Recipe:
         bert_medium(),
         name="bert-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=WordPiece(size=8_000),
         corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
         architecture=Encoder(

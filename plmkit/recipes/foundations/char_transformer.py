@@ -60,6 +60,7 @@ def char_transformer_mini() -> Recipe:
         char_transformer_64l(),
         name="char-transformer-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         architecture=CharacterDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=128, dropout=0.0, attention_dropout=0.0
         ),

@@ -46,6 +46,7 @@ def gpt1_mini() -> Recipe:
         gpt1(),
         name="gpt1-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=WordEndBPE(size=8_000),
         architecture=PostNormDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0

@@ -68,6 +68,7 @@ def gpt2_mini() -> Recipe:
         gpt2_small(),
         name="gpt2-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=Decoder(layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0),
         schedule=Schedule(

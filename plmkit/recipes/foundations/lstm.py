@@ -63,6 +63,7 @@ def lstm_mini() -> Recipe:
         lstm_medium(),
         name="lstm-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         vocabulary=8_000,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=Recurrent(layers=2, width=512, longest=128, dropout=0.0, spread=0.05),

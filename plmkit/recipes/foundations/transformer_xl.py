@@ -151,6 +151,7 @@ def transformer_xl_mini() -> Recipe:
         transformer_xl_enwik8(),
         name="transformer-xl-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         vocabulary=8_000,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=SegmentRecurrence(

@@ -67,6 +67,7 @@ def xlnet_mini() -> Recipe:
         xlnet_large(),
         name="xlnet-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=ClosingUnigram(size=8_000),
         corruption=(ReusedText(), PermutedSpans(rate=0.3)),
         architecture=TwoStream(

@@ -59,6 +59,7 @@ def ernie_mini() -> Recipe:
         ernie(),
         name="ernie-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=mini.tokenizer,
         corruption=(MixedPairs(short=0.1), UnitMasking(rate=0.4, segmenter=PHRASES_AND_ENTITIES)),
         architecture=replace(mini.architecture, activation="relu", epsilon=1e-5),

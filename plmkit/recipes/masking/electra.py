@@ -84,6 +84,7 @@ def electra_mini() -> Recipe:
         electra_base(),
         name="electra-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=WordPiece(size=8_000),
         corruption=(ContiguousSegments(), ReplacedMasking(rate=0.4)),
         architecture=GeneratorDiscriminator(
@@ -136,6 +137,7 @@ def electra_tiny_adversarial() -> Recipe:
         electra_tiny(),
         name="electra-tiny-adversarial",
         notes=f"{FOR_MINUTES} The generator learns as in its appendix F.",
+        for_minutes=True,
         objectives=(AdversarialGenerator(), ReplacedToken(weight=50)),  # F
     )
 
@@ -146,6 +148,7 @@ def electra_tiny_weighted() -> Recipe:
         electra_tiny(),
         name="electra-tiny-weighted",
         notes=f"{FOR_MINUTES} The learnt weights are not.",
+        for_minutes=True,
         objectives=(
             LearnedWeight(objective=GeneratorLM(frequency_bias=True)),
             LearnedWeight(objective=ReplacedToken(weight=50)),

@@ -76,6 +76,7 @@ def roberta_mini() -> Recipe:
         base,
         name="roberta-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=ByteBPE(size=8_000),
         corruption=(FullSentences(), DynamicMasking(rate=0.4)),
         architecture=replace(

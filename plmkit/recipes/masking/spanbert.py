@@ -66,6 +66,7 @@ def spanbert_mini() -> Recipe:
         spanbert_base(),
         name="spanbert-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
         corruption=(SingleSegment(), SpanMasking(rate=0.4)),

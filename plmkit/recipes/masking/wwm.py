@@ -67,6 +67,7 @@ def bert_wwm_mini() -> Recipe:
         bert_mini(),
         name="bert-wwm-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         paper="arXiv:1906.08101",
         summary="BERT, but all pieces or characters of a word are hidden together.",
         corruption=(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),

@@ -80,6 +80,7 @@ def albert_mini() -> Recipe:
         albert_base(),
         name="albert-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=WordPiece(size=8_000),
         corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
         architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),

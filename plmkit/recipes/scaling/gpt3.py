@@ -98,6 +98,7 @@ def gpt3_mini() -> Recipe:
         gpt3_125m(),
         name="gpt3-mini",
         notes=FOR_MINUTES,
+        for_minutes=True,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=BandedDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=256, band=32, dropout=0.0, attention_dropout=0.0

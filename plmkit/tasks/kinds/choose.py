@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_missing, listed
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table, where
@@ -63,7 +64,7 @@ class Choose(RowTask):
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
         return self.framed(rows, tokenizer, length, choosing=True)
 
-    def head(self, architecture: Any, dropout: float = 0.1) -> ChoiceHead:
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> ChoiceHead:
         return ChoiceHead(**self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
