@@ -9,29 +9,21 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
-from plmkit.corruption.arrange.alternate import DialogueAndText
-from plmkit.corruption.arrange.dialogue import Dialogue
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
-from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
-from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
+from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
-from plmkit.corruption.arrange.segments import ContiguousSegments
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
-from plmkit.corruption.mask.ngram import NgramMasking
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
-from plmkit.corruption.mask.word import WordMasking
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.adversarial_generator import AdversarialGenerator
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.corruption.mask.word import NgramMasking, WordMasking
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
+from plmkit.objectives.contract import Objective
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
@@ -46,22 +38,21 @@ ARRANGEMENTS = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
-HIDINGS = (
+MASKINGS = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
 ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
-OBJECTIVES = (
+OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
 )  # fmt: skip
-WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
-    "corruption": (*ARRANGEMENTS, *HIDINGS),
+    "corruption": (*ARRANGEMENTS, *MASKINGS),
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }

@@ -1,4 +1,4 @@
-"""Judging the texts of a row together."""
+"""Classifying the texts of a row together."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,55 +9,60 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.initialisation.weights import start_weights
+from plmkit.objectives.contract import Head, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
-class NextSentence:
+class NextSentence(Objective):
     """Does the second text follow the first? 0 it does, 1 it does not (Devlin et al., 2018, 3.1)."""
 
-    weight: float = 1.0
     name: ClassVar = "next_sentence"
-    reads: ClassVar = frozenset({"pooled", "follows"})
+    label: ClassVar = "next"
+    reads: ClassVar = frozenset({"pooled", "random_next"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "random_next")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceOrder:
-    """Do the two texts stand in their order? 0 they do, 1 they are swapped (Lan et al., 2019, 3.1)."""
+class SentenceOrder(Objective):
+    """Are the two texts in their order? 0 they are, 1 they are swapped (Lan et al., 2019, 3.1)."""
 
-    weight: float = 1.0
     name: ClassVar = "sentence_order"
-    reads: ClassVar = frozenset({"pooled", "order"})
+    reads: ClassVar = frozenset({"pooled", "swapped_order"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "swapped_order")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealDialogue:
+class RealDialogue(Objective):
     """Was all of it said in one dialogue? 0 it was, 1 an utterance is from another (Sun et al., 2019, 3.3)."""
 
-    weight: float = 1.0
     name: ClassVar = "real_dialogue"
-    reads: ClassVar = frozenset({"pooled", "real"})
+    reads: ClassVar = frozenset({"pooled", "mixed_dialogue"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "mixed_dialogue")
 
 
-class SentencePairHead(nn.Module):
-    def __init__(self, width: int) -> None:
+class SentencePairHead(Head):
+    def __init__(self, width: int, label: str) -> None:
         super().__init__()
+        self.label = label  # the field of the batch that holds the labels
         self.classify = nn.Linear(width, 2)
         start_weights(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.follows is not None
-        return F.cross_entropy(self.answers(states, batch), batch.follows, ignore_index=IGNORE)
+        return F.cross_entropy(self.answers(states, batch), self.labels(batch), ignore_index=IGNORE)
 
-    def wants(self, batch: Batch) -> Tensor:
+    def labels(self, batch: Batch) -> Tensor:
+        """(B,) 0, 1, or IGNORE."""
+        labels: Tensor | None = getattr(batch, self.label)
+        assert labels is not None, f"{self.label} is missing"
+        return labels
+
+    def needed(self, batch: Batch) -> Tensor:
         return torch.zeros_like(batch.source.visible)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
@@ -66,4 +71,4 @@ class SentencePairHead(nn.Module):
         return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.source.tokens) if batch.follows is None else int((batch.follows != IGNORE).sum())
+        return int((self.labels(batch) != IGNORE).sum())

@@ -27,7 +27,7 @@ def predictions_of(
     for numbers in by_length(examples) if groups is None else groups:
         some = [examples[number] for number in numbers]
         batch = batch_of_examples(some, vocabulary, task.fixed_length).to(device)
-        states = network.model(replace(batch, wanted=head.wants(batch)))
+        states = network.model(replace(batch, needed=head.needed(batch)))
         answers = head.answers(states, batch).float().cpu()
         found |= zip(numbers.tolist(), task.decide(answers, some), strict=True)
     return [found[number] for number in range(len(examples))]

@@ -1,5 +1,6 @@
 """Heads of tasks: one answer for a whole example, a class, a number or one of its choices."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,24 +12,18 @@ from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import STARTS
 from plmkit.layers.dropout import Dropout
+from plmkit.objectives.contract import Head
 
 POOLINGS = ("first", "mean", "max", "concat")
 Look = Callable[[], tuple[States, Batch]]  # the states of a first batch, computed when they are needed
 
 
-class TaskHead(nn.Module):
-    """States to answers, (examples, ...), and answers with labels to a loss."""
+class TaskHead(Head):
+    """States to answers, (examples, ...), which `Task.decide` reads, and answers with labels to a loss."""
 
+    @abstractmethod
     def answers(self, states: States, batch: Batch) -> Tensor:
-        """(examples, ...) what `Task.decide` reads."""
-        raise NotImplementedError
-
-    def forward(self, states: States, batch: Batch) -> Tensor:
-        raise NotImplementedError
-
-    def wants(self, batch: Batch) -> Tensor | None:
-        """(B, L) True at the states that are read besides the pooled one; None: all."""
-        return None
+        """(examples, ...)."""
 
     def scored(self, batch: Batch) -> int:
         return batch.examples
@@ -74,7 +69,7 @@ class RowHead(TaskHead):
             return states.hidden.masked_fill(~shown, -torch.inf).amax(1)
         return (states.hidden * shown).flatten(1)
 
-    def wants(self, batch: Batch) -> Tensor | None:
+    def needed(self, batch: Batch) -> Tensor | None:
         return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
 
     def pooled(self, states: States, batch: Batch) -> Tensor:

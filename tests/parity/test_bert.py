@@ -43,7 +43,7 @@ def ours_from(theirs: BertForPreTraining) -> Network:
 def run_theirs(network: BertForPreTraining, given: Batch):
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
-        labels=given.targets, next_sentence_label=given.follows, output_hidden_states=True,
+        labels=given.targets, next_sentence_label=given.random_next, output_hidden_states=True,
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_states_logits_and_loss_are_equal(both, training):
     torch.testing.assert_close(logits[seen], their.prediction_logits[seen], **CLOSE)
     verdict = ours.heads["next_sentence"].classify(states.pooled)
     torch.testing.assert_close(verdict, their.seq_relationship_logits, **CLOSE)
-    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+    torch.testing.assert_close(sum(ours(given).weighted.values()), their.loss, **CLOSE)
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
@@ -73,7 +73,7 @@ def test_every_gradient_is_equal(both, training):
     theirs, ours = (network.train(training) for network in both)
     given = some_batch()
     run_theirs(theirs, given).loss.backward()
-    sum(ours(given).values()).backward()
+    sum(ours(given).weighted.values()).backward()
     wanted = from_huggingface(gradients_of(theirs), bert, ours.model.settings)
     same_gradients(ours, wanted)
 

@@ -60,7 +60,7 @@ def ours_from(theirs, family) -> Network:
 def run_theirs(network, given: Batch, heads):
     asked = {
         "labels": given.targets if "masked_lm" in heads else given.labels,
-        **({"next_sentence_label": given.follows} if "next_sentence" in heads else {}),
+        **({"next_sentence_label": given.random_next} if "next_sentence" in heads else {}),
     }
     segments = given.source.segments.clamp(max=network.config.type_vocab_size - 1)
     return network(
@@ -87,14 +87,14 @@ def test_states_logits_and_loss_are_equal(both):
         found, wanted = ours.heads[head].answers(states, given), getattr(their, output)
         seen = given.source.visible if head == "masked_lm" else slice(None)
         torch.testing.assert_close(found[seen], wanted[seen], **CLOSE)
-    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+    torch.testing.assert_close(sum(ours(given).weighted.values()), their.loss, **CLOSE)
 
 
 def test_every_gradient_is_equal(both):
     theirs, ours, family = both
     given = some_batch(pad=PAD)
     run_theirs(theirs, given, ours.heads).loss.backward()
-    sum(ours(given).values()).backward()
+    sum(ours(given).weighted.values()).backward()
     wanted = from_huggingface(gradients_of(theirs), family, ours.model.settings)
     same_gradients(ours, wanted)
 

@@ -58,7 +58,7 @@ def permuted_batch() -> Batch:
         given,
         source=replace(given.source, visible=torch.ones_like(asked)),
         targets=targets,
-        reading=torch.stack([read, reads], dim=-1),
+        attention_order=torch.stack([read, reads], dim=-1),
     )
 
 
@@ -68,7 +68,7 @@ def memory() -> tuple[torch.Tensor]:
 
 def run_theirs(network, given: Batch):
     mems = None if given.memory is None else list(given.memory[0].permute(1, 2, 0, 3))
-    if given.reading is None:
+    if given.attention_order is None:
         return network.transformer(
             input_ids=given.source.tokens,
             token_type_ids=given.source.segments,
@@ -82,7 +82,7 @@ def run_theirs(network, given: Batch):
             mapping[row, number, place] = 1.0
             labels[row, number] = given.source.tokens[row, place]
         mapping[row, asked.sum() :, 0] = 1.0  # a query that nobody asks for
-    hidden = given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]
+    hidden = given.attention_order[:, :, None, 1] <= given.attention_order[:, None, :, 0]
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, perm_mask=hidden.float(),
         target_mapping=mapping,
@@ -121,7 +121,7 @@ def test_the_query_stream_its_logits_and_the_loss_are_equal(both, remembers):
     answered = torch.cat([their.logits[row, :many] for row, many in enumerate(ASKED)])
     torch.testing.assert_close(ours.heads["permuted_lm"].vocabulary(states.hidden[asked]), answered, **CLOSE)
     assert not states.hidden[~asked].any()
-    torch.testing.assert_close(ours(given)["permuted_lm"], their.loss, **CLOSE)
+    torch.testing.assert_close(ours(given).weighted["permuted_lm"], their.loss, **CLOSE)
     wanted = torch.stack(list(their.mems)).permute(2, 0, 1, 3)
     torch.testing.assert_close(states.memory[0], wanted, **CLOSE)
     assert not states.memory[0].requires_grad
@@ -132,7 +132,7 @@ def test_every_gradient_is_equal(both, remembers):
     theirs, ours = both[0].train(), both[1].train()
     given = replace(permuted_batch(), memory=memory() if remembers else None)
     run_theirs(theirs, given).loss.backward()
-    sum(ours(given).values()).backward()
+    sum(ours(given).weighted.values()).backward()
     same_gradients(ours, from_huggingface(gradients_of(theirs), xlnet, ours.model.settings))
 
 
@@ -157,7 +157,7 @@ def test_two_directions_in_a_batch_are_equal_to_theirs():
     given = content_batch().part(0, 2)
     ours = ours_from(theirs_with()).eval()
     their = run_theirs(theirs, given).last_hidden_state
-    states = ours.model(replace(given, backward=torch.tensor([False, True])))
+    states = ours.model(replace(given, reversed=torch.tensor([False, True])))
     torch.testing.assert_close(states.hidden[given.source.visible], their[given.source.visible], **CLOSE)
 
 

@@ -92,7 +92,7 @@ def test_settings_are_the_papers():
         schedule = recipe.schedule
         assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
-        assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
+        assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
         assert schedule.shape == "linear_product"
 
@@ -116,7 +116,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
     batch = material.samples.batch(1000, 0, 128, 32)
     with torch.no_grad():
         share = network.model(batch).replaced[batch.source.visible].float().mean()
-        loss = network(batch)["replaced_token"] / 50
+        loss = network(batch).weighted["replaced_token"] / 50
     blind = -(share * share.log() + (1 - share) * (1 - share).log())
     assert 0.25 < share < 0.34  # 40 % are drawn, some of them twice, and some samples are right
     assert loss < 0.95 * blind
@@ -152,7 +152,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
 def test_learnt_weights_do_not_collapse(made, mixed_corpus):
     folder, result = trained(made, mixed_corpus, "electra-tiny-weighted", 60)
     weights = load_file(folder / "model.safetensors")
-    factors = [float(torch.exp(-weights[f"heads.{name}.log_variance"])) for name in ("generator_lm", "replaced_token")]
+    factors = [float(torch.exp(-weights[f"log_variances.{name}"])) for name in ("generator_lm", "replaced_token")]
     assert all(0.1 < factor < 1000 for factor in factors)
     assert factors[0] < 0.999  # from 1
     assert factors[1] < 49.9  # from 50
@@ -173,7 +173,7 @@ def test_an_adversarial_generator_comes_nearer_to_the_text_by_fooling_the_discri
         network.load_state_dict(load_file(out / "model.safetensors"))
         with torch.no_grad():
             guesses = network.model(batch).guesses
-        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.asked])))
+        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.predicted])))
     assert losses[1] < losses[0] - 0.2
 
 

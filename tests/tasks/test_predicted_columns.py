@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from plmkit.data.reading.whole import read_table
+from plmkit.data.writing import Sheet, beside
 from plmkit.tasks.contract import Prediction, Task
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.regress import Regress
-from plmkit.tasks.output import Sheet, beside
 
 
 def table(tmp_path: Path):
