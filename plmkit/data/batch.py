@@ -49,6 +49,7 @@ class Batch:
     reversed: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
+    all_layers: bool = False  # the states of all layers are wanted, not only those of the last
     continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
 
     @property
@@ -121,7 +122,7 @@ class States:
     guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N masked tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
     replaced: Tensor | None = None  # (B, L) True where the token that was read is not the original
-    inner: tuple[Tensor, ...] | None = None  # (B, L, width) each: what the layers before the last made, in training
+    layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer; where requested
     memory: Memory | None = None  # what the next rows of the same streams may read, without gradient
 
 
