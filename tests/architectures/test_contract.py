@@ -97,9 +97,17 @@ def test_all_layers_are_given_on_request_and_change_nothing(name):
     assert plain.layers is None
     first, *others = states.layers
     assert not any(torch.allclose(first, other) for other in others)
-    if states.memory is not None:
-        for with_layers, without in zip(states.memory, plain.memory, strict=True):
-            torch.testing.assert_close(with_layers, without)
+
+
+@pytest.mark.parametrize("name", [name for name in TINY if "memory" in TINY[name].writes])
+def test_what_is_remembered_of_a_batch_is_read_with_the_next_whether_all_layers_are_wanted_or_not(name):
+    model, batch = model_of(TINY[name]), replace(batch_of(), targets=None)
+    remembered = replace(batch, memory=model(batch).memory)
+    plain, states = model(remembered), model(replace(remembered, all_layers=True))
+    assert not torch.allclose(plain.hidden, model(batch).hidden)
+    torch.testing.assert_close(states.hidden, plain.hidden)
+    for with_layers, without in zip(states.memory, plain.memory, strict=True):
+        torch.testing.assert_close(with_layers, without)
 
 
 @pytest.mark.parametrize("name", TINY)
