@@ -16,13 +16,14 @@ from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
+from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
 from plmkit.terminal.screen import Screen
@@ -151,7 +152,7 @@ def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Scre
         check_going_on(order.out, about)
     else:
         claim(order.out)
-    start = parts_to_start_from(order)
+    start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
     dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
@@ -345,6 +346,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
         return None
     if about["kind"] != PRETRAIN:
         raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
+    about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
     wanted = order.as_json(order.budget)
     compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
     compared += [] if about["state"] == "finished" else ["asked"]
@@ -385,13 +387,13 @@ def extended(budget: Budget, about: dict[str, Any]) -> Budget:
     )
 
 
-def parts_to_start_from(order: Order) -> Parts | None:
+def parts_to_start_from(order: Order, say: Say) -> Parts | None:
     """The model that --from names, seen to fit before any text is read."""
     if order.start is None:
         return None
     if order.tokenizer:
         raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
-    parts = read_parts(order.start)
+    parts = read_parts(order.start, say)
     check_same_network(parts.architecture, order.settings.recipe, order.start)
     return parts
 
@@ -468,7 +470,8 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
     done = job.budget.progress(state, state.seconds)
     with Log(job.order.out, state.step) as log, job.screen.training() as bar:
         validation = Validation(step, batches, log, times=machine.validations, progress=done)
-        yield [Journal(log, bar, validation, every=machine.log_steps, since=state), validation], validation
+        labels = {own.name: own.label or own.name for own in recipe.objectives}
+        yield [Journal(log, bar, validation, labels, every=machine.log_steps, since=state), validation], validation
 
 
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:

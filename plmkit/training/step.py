@@ -113,10 +113,10 @@ class WeightedLoss(nn.Module):
         """The losses without their weights, and their sum with them, each by its share of all predictions."""
         if not len(batch.source.tokens):  # fewer rows than processes
             return self.nothing(), {}, None
-        losses, memory = self.network.judge(batch)
-        weighted = self.network.weighted(losses)
-        loss = torch.stack([weighted[name] * share for name, share in shares.items()]).sum() if shares else None
-        return self.nothing() if loss is None else loss, {name: losses[name].detach() for name in shares}, memory
+        made = self.network(batch)
+        loss = torch.stack([made.weighted[name] * share for name, share in shares.items()]).sum() if shares else None
+        losses = {name: made.losses[name].detach() for name in shares}
+        return self.nothing() if loss is None else loss, losses, made.memory
 
     def nothing(self) -> Tensor | None:
         if not self.always:
@@ -160,10 +160,10 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     memory: Memory | None = None
     for batch in batches:
         with precision(device, dtype):
-            losses, memory = network.judge(batch.recalling(memory).to(device))
-        for name, count in network.scored(batch).items():
-            if count:
-                sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
-                counts[name] = counts.get(name, 0) + count
+            made = network(batch.recalling(memory).to(device))
+        memory = made.memory
+        for name, loss in made.losses.items():
+            sums[name] = sums.get(name, 0.0) + float(loss) * made.scored[name]
+            counts[name] = counts.get(name, 0) + made.scored[name]
     network.train()
     return {name: sums[name] / counts[name] for name in sums}

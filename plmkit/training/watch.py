@@ -1,6 +1,6 @@
 """What happens after a step of pretraining: a line in the log, a score on held-out text, a checkpoint."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,8 +51,11 @@ class Validation:
 class Journal:
     """The mean of the losses since the last line, in the log and on the screen."""
 
-    def __init__(self, log: Log, bar: Bar, validation: Validation, *, every: int, since: State) -> None:
+    def __init__(
+        self, log: Log, bar: Bar, validation: Validation, labels: Mapping[str, str], *, every: int, since: State
+    ) -> None:
         self.log, self.bar, self.validation, self.every = log, bar, validation, every
+        self.labels = labels  # what the screen calls each loss
         self.since = since
         self.sums: dict[str, float] = {}
 
@@ -78,7 +81,8 @@ class Journal:
                 "seconds": round(state.seconds, 2),
             },
         )
-        self.bar(report, losses, speed, self.validation.scores)
+        shown = {self.labels.get(name, name): loss for name, loss in losses.items()}
+        self.bar(report, shown, speed, self.validation.scores)
         self.sums, self.since = {}, state
 
 

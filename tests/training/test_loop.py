@@ -13,6 +13,7 @@ from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.network import Outcome
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.loop import Budget, Diverged, State, train
 from plmkit.training.step import Gradients, Step, norm_of, pieces, validate
@@ -29,11 +30,12 @@ class Slope(nn.Module):
         self.weight = nn.Parameter(torch.zeros(len(slope)))
         self.slope = torch.tensor(slope)
 
-    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-        return {"slope": (self.weight * self.slope).sum()}, None
+    def forward(self, batch: Batch) -> Outcome:
+        losses = {"slope": self.loss()}
+        return Outcome(losses=losses, weighted=losses, scored=self.scored(batch), memory=None)
 
-    def weighted(self, losses: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return losses
+    def loss(self) -> torch.Tensor:
+        return (self.weight * self.slope).sum()
 
     def advance(self, progress: float) -> None:
         self.progress = progress
@@ -181,8 +183,8 @@ def test_a_loss_that_is_no_number_stops_the_run_before_the_weights_are_touched(s
 
 def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
     class Endless(Slope):
-        def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-            return {"slope": (self.weight * self.slope).sum() + math.inf}, None
+        def loss(self) -> torch.Tensor:
+            return super().loss() + math.inf
 
     with pytest.raises(Diverged, match="at step 1"):
         descend(Endless((1.0,)), Budget(steps=3))
@@ -195,8 +197,8 @@ class Spoilt(Slope):
         super().__init__((1.0,))
         self.left, self.bad = at, weight
 
-    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-        return {"slope": (self.weight * 1e10 * self.slope).sum() * 1e-10}, None
+    def loss(self) -> torch.Tensor:
+        return (self.weight * 1e10 * self.slope).sum() * 1e-10
 
     def spoil(self, report) -> bool:
         self.left -= 1
