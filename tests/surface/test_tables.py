@@ -66,7 +66,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     assert "holds this fine-tuning, finished" in plm(*tune(pretrained, train, tmp_path / "out")).err
     ran = plm(*tune(pretrained, train, tmp_path / "out", "--text", "title"))
     assert ran.code == 2
-    assert "holds another fine-tuning: columns.text was review, is title." in ran.err
+    assert "holds another fine-tuning: tasks.columns.text was review, is title." in ran.err
 
 
 def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows, tmp_path):
