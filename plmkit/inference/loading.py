@@ -25,11 +25,12 @@ from plmkit.network import Network
 from plmkit.recipe import Architecture, recipe_from_json
 from plmkit.schedules.tuning import Tuning
 from plmkit.storage.manifest import check
+from plmkit.storage.tensors import checksum, load_tensors
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS, Kind
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import CHECKPOINTS, checksum, load_tensors, newest_whole, put_weights
+from plmkit.training.checkpoint import CHECKPOINTS, newest_whole, put_weights
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import FINETUNE, RUN_FILE, WEIGHTS, read_run
 

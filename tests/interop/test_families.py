@@ -22,8 +22,8 @@ from plmkit.interop.families import albert, bert, ernie, roberta
 from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.storage.manifest import unseal
+from plmkit.storage.tensors import checksum
 from plmkit.tokenizers.tokenizer import load_tokenizer
-from plmkit.training.checkpoint import checksum
 
 TEXTS = ["the cat sees a house.", "企鹅不擅长飞行。 the sea"]
 SHAPE = {

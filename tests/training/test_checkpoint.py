@@ -16,16 +16,15 @@ from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.storage import files
+from plmkit.storage.tensors import checksum, load_tensors
 from plmkit.training import checkpoint
 from plmkit.training.checkpoint import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
     checkpoints,
-    checksum,
     digest,
     load_checkpoint,
-    load_tensors,
     put_weights,
     save_checkpoint,
     weights_of,
