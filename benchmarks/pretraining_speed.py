@@ -79,7 +79,9 @@ def make_ours(case: Case) -> Callable[[], Told]:
     from plmkit.corruption.mask.token import TokenMasking
     from plmkit.objectives.masked_lm import MaskedLM
     from plmkit.objectives.sentence_pair import NextSentence
+    from plmkit.recipe import one_stream
     from plmkit.schedules.optimizers import AdamW
+    from plmkit.schedules.stage import Stage
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)
@@ -90,10 +92,11 @@ def make_ours(case: Case) -> Callable[[], Told]:
     )  # fmt: skip
     recipe = replace(
         mini,
-        corruption=(mini.corruption[0], TokenMasking(rate=0.15)),
+        streams=one_stream(mini.corruption[0], TokenMasking(rate=0.15)),
         architecture=encoder,
         objectives=(MaskedLM(), NextSentence()),
-        schedule=replace(mini.schedule, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, optimizer=AdamW()),
+        stages=(Stage(length=case.length),),
+        schedule=replace(mini.schedule, batch=case.batch, rate=RATE, optimizer=AdamW()),
     )
     samples = samples_of(case, recipe.corruption[1:])
     torch.manual_seed(case.seed)

@@ -121,7 +121,7 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     import torch
 
     from plmkit.catalogue import find
-    from plmkit.data.samples import Position, Samples
+    from plmkit.data.samples import Place, Samples
     from plmkit.training.device import set_threads
 
     set_threads(1 if quick else None)
@@ -149,7 +149,7 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
         begun = time.perf_counter()
         _, order = samples.plan(0, length, rows)
         planned = time.perf_counter()
-        position, many = Position(), max(1, min(len(order) // rows, 20))
+        position, many = Place(), max(1, min(len(order) // rows, 20))
         for _ in range(many):
             _, position = samples.next(position, rows, length)
         made = time.perf_counter()

@@ -16,7 +16,7 @@ from benchmarks.shared import say
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.errors import PlmError
 from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
@@ -58,7 +58,7 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=schedule.rate
     )
-    position = Position()
+    position = Place()
     for step in range(asked.steps):
         stage = schedule.stage(step / asked.steps)
         if stage != position.stage:

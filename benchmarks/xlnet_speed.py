@@ -101,7 +101,7 @@ def make_theirs(
         XLNetLMHeadModel,
     )
 
-    from plmkit.data.samples import Position
+    from plmkit.data.samples import Place
     from plmkit.training.device import set_threads
 
     set_threads(1 if quick else None)
@@ -124,7 +124,7 @@ def make_theirs(
     collator = DataCollatorForPermutationLanguageModeling(
         AutoTokenizer.from_pretrained(tokenizer), plm_probability=1 / 6, max_span_length=5
     )
-    positions = [Position()]
+    positions = [Place()]
 
     def batch() -> dict[str, torch.Tensor]:
         given, position = samples.next(positions[-1], rows, length)

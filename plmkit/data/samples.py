@@ -1,7 +1,7 @@
 """From tokens on disk to batches: what is in each is a pure function of (seed, epoch, index)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,22 @@ ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """How far one stream of data is read."""
+
+    epoch: int = 0
+    index: int = 0  # rows of this epoch already used
+
+
+@dataclass(frozen=True, kw_only=True)
 class Position:
     """Where a run is in its data: all that a checkpoint needs to know."""
 
-    stage: int = 0  # which of the schedule's lengths
-    epoch: int = 0
-    index: int = 0  # rows of this epoch already used
+    stage: int = 0  # of the recipe's
+    places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that nothing was read from are left out
+
+    def at(self, name: str) -> Place:
+        return self.places.get(name, Place())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,24 +84,23 @@ class Samples:
         if getattr(self.arrange, "in_streams", False) and tokens < length:
             raise InputError(
                 f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
-                f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."
+                f"Give more text, or shorter segments: --set stages='[[1.0, {max(5, tokens // 2)}]]'."
             )
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
-        _, order = self.plan(position.epoch, length, rows)
-        if position.index and position.index + rows > len(order):
-            position = Position(stage=position.stage, epoch=position.epoch + 1)
-        batch = self.batch(position.epoch, position.index, rows, length, stage=position.stage)
-        used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.source.tokens))
-        return batch, used
+        _, order = self.plan(place.epoch, length, rows)
+        if place.index and place.index + rows > len(order):
+            place = Place(epoch=place.epoch + 1)
+        batch = self.batch(place.epoch, place.index, rows, length)
+        return batch, replace(place, index=place.index + len(batch.source.tokens))
 
-    def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
-        """Rows index to index + rows of an epoch, fewer at its end, hidden as this stage of the run does."""
-        batch = as_batch(self.rows(epoch, index, rows, length, stage=stage))
+    def batch(self, epoch: int, index: int, rows: int, length: int) -> Batch:
+        """Rows index to index + rows of an epoch, fewer at its end."""
+        batch = as_batch(self.rows(epoch, index, rows, length))
         return replace(batch, continues=torch.full((len(batch.source.tokens),), index > 0)) if self.continues else batch
 
-    def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
+    def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
         """The same before it becomes a batch: with the units that it was hidden by."""
         plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
@@ -102,7 +111,7 @@ class Samples:
         )
         for step in self.hide:
             draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
-            filled = at_stage(step, stage)(filled, self.vocabulary, draws)
+            filled = step(filled, self.vocabulary, draws)
         return filled
 
     def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Any, np.ndarray]:
@@ -142,11 +151,6 @@ def hiding_epoch(step: Any, epoch: int) -> int:
     """Static masking uses its few copies in turn; dynamic masking never repeats."""
     copies = getattr(step, "copies", None)
     return epoch % copies if copies else epoch
-
-
-def at_stage(step: Any, stage: int) -> Any:
-    """Some ways of hiding change in the course of a run."""
-    return step.at(stage) if hasattr(step, "at") else step
 
 
 def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import generator
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.tasks.framing import Framed, batch_of
 from plmkit.tasks.gpt_finetuning import next_tokens
@@ -29,12 +29,12 @@ class LabelledRows:
         self.padded = np.array([row.padded for row in rows])
         self.latest: tuple[int, np.ndarray] | None = None  # epoch, and its order
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        if position.index >= len(self.rows):
-            position = Position(epoch=position.epoch + 1)
-        chosen = self.order(position.epoch, rows)[position.index : position.index + rows]
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
+        if place.index >= len(self.rows):
+            place = Place(epoch=place.epoch + 1)
+        chosen = self.order(place.epoch, rows)[place.index : place.index + rows]
         batch = batch_of([self.rows[number] for number in chosen], self.vocabulary, self.length)
-        after = replace(position, index=position.index + len(chosen))
+        after = replace(place, index=place.index + len(chosen))
         labels = self.labels[torch.from_numpy(chosen)]
         return replace(batch, labels=labels, targets=next_tokens(batch)), after
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch
+from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.inference.loading import Parts, Task, label_head
 from plmkit.inference.model import Model
 from plmkit.network import Network
@@ -94,7 +95,6 @@ class Trial:
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
-            lengths=((1.0, task.length),),
             rate=settings.rate,
             warmup=settings.warmup,
             shape=settings.shape,
@@ -107,7 +107,7 @@ class Trial:
             exercise.framed, labels, exercise.parts.tokenizer.vocabulary, length=fixed, seed=self.seed
         )
         if task.kind.numeric:
-            self.start_at(labels, source.next(Position(), settings.batch, task.length)[0])
+            self.start_at(labels, source.next(Place(), settings.batch, task.length)[0])
         with interruptible() as interrupted, screen.training(name, after) as bar:
 
             def watch(report: Report) -> bool:
@@ -117,7 +117,8 @@ class Trial:
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
                 train(
-                    self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
+                    self.network, MixtureSource.of_one(source, task.length), optimizer, schedule,
+                    Budget(steps=self.steps), watch,
                     seed=self.seed, device=self.device, dtype=exercise.dtype,
                     rows_at_once=exercise.machine.rows_at_once,
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",

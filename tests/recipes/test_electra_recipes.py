@@ -22,6 +22,7 @@ from plmkit.errors import InputError
 from plmkit.inference.loading import Task, read_parts, without_generator
 from plmkit.interop.export import export
 from plmkit.preparation.prepare import prepare
+from plmkit.schedules.stage import Stage
 from plmkit.storage.manifest import unseal
 from plmkit.tasks import finetune
 from plmkit.tasks.kinds import find_kind
@@ -32,7 +33,7 @@ from plmkit.training.loop import Budget, validate
 from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "architecture.embedding=16", "tokenizer.size=300",
     "run.threads=1",
 )  # fmt: skip
@@ -89,7 +90,7 @@ def test_settings_are_the_papers():
     ):
         recipe = find(name)
         schedule = recipe.schedule
-        assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
+        assert (schedule.rate, schedule.batch, recipe.stages) == (rate, batch, (Stage(length=length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
         assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]

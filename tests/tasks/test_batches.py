@@ -8,7 +8,7 @@ import torch
 
 from plmkit.catalogue import find
 from plmkit.data.batch import Batch
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.inference.loading import Task, label_head
 from plmkit.network import Network
@@ -35,7 +35,7 @@ def source(lengths: list[int], seed: int = 0) -> LabelledRows:
 
 def epochs(rows: LabelledRows, batch: int, count: int) -> list[list[list[int]]]:
     """For each epoch the numbers of the rows, batch by batch; labels are those numbers."""
-    position, found = Position(), []
+    position, found = Place(), []
     for _ in range(count):
         numbers: list[list[int]] = []
         while sum(map(len, numbers)) < len(rows.rows):
@@ -79,9 +79,9 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
     whole = epochs(source(MIXED, seed=4), 5, 3)
     assert epochs(source(MIXED, seed=5), 5, 1) != whole[:1]
     fresh = source(MIXED, seed=4)  # as after a stop in the third epoch
-    made, _ = fresh.next(Position(epoch=2, index=35), 5, 0)
+    made, _ = fresh.next(Place(epoch=2, index=35), 5, 0)
     assert made.labels.tolist() == whole[2][7]
-    made, _ = fresh.next(Position(epoch=0, index=10), 5, 0)
+    made, _ = fresh.next(Place(epoch=0, index=10), 5, 0)
     assert made.labels.tolist() == whole[0][2]
 
 
@@ -89,7 +89,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
 
 
 def test_so_many_rows_are_computed_at_once_as_fit():
-    batch = source([12, 10, 10, 9]).next(Position(), 4, 0)[0]  # 4 rows of 12
+    batch = source([12, 10, 10, 9]).next(Place(), 4, 0)[0]  # 4 rows of 12
     assert fitting(batch, None, None) is None
     assert fitting(batch, 3, None) == 3
     assert fitting(batch, None, 30) == 2
@@ -99,7 +99,7 @@ def test_so_many_rows_are_computed_at_once_as_fit():
 
 def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
     rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
-    batch = LabelledRows(rows, torch.tensor([0, 1, 2]), WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
+    batch = LabelledRows(rows, torch.tensor([0, 1, 2]), WORDS, length=None, seed=0).next(Place(), 3, 0)[0]
     assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
     last = batch.part(1, 3)
     assert (last.labels.tolist(), last.alternatives.tolist(), last.examples) == ([1, 2], [0, 0, 1, 1], 2)
@@ -117,7 +117,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     if kind == "choose":
         rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
     labels = torch.tensor([1, 0, 1])
-    batch: Batch = LabelledRows(rows, labels, WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
+    batch: Batch = LabelledRows(rows, labels, WORDS, length=None, seed=0).next(Place(), 3, 0)[0]
     task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=9)
     torch.manual_seed(0)
     model = architecture.build(range(20))
