@@ -79,7 +79,8 @@ def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.encoder import Encoder
-    from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+    from plmkit.data.mixture_source import MixtureSource
+    from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
     from plmkit.inference.loading import Task, label_head
     from plmkit.network import Network
     from plmkit.schedules.optimizers import AdamW
@@ -96,18 +97,24 @@ def make_ours(case: Case) -> Callable[[], Told]:
     )  # fmt: skip
     torch.manual_seed(case.seed)
     task = Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=case.length)
-    model, head = encoder.build(range(case.vocabulary)), label_head(encoder, task, case.dropout)
+    model, head = encoder.build(unnamed(case.vocabulary)), label_head(encoder, task, case.dropout)
     network = Network(model, {"label": head}, {"label": 1.0})
     optimizer = AdamW().build(network.named_parameters(), RATE)
     words = [f"w{number}" for number in range(case.vocabulary - len(SPECIAL_TOKENS))]
     rows = [Framed(tokens=row, second=len(row), cut=0) for row in rows_of(case)]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *words))
     source = LabelledRows(rows, torch.arange(len(rows)) % 2, vocabulary, length=None, seed=case.seed)
-    schedule = Schedule(steps=case.steps, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, warmup=0.0)
+    schedule = Schedule(steps=case.steps, batch=case.batch, rate=RATE, warmup=0.0)
 
     def one_round() -> Told:
         tokens, seconds = our_steps(
-            network, source, optimizer, schedule, case.steps, case.seed, tokens_at_once=TOKENS_AT_ONCE
+            network,
+            MixtureSource.of_one(source, case.length),
+            optimizer,
+            schedule,
+            case.steps,
+            case.seed,
+            tokens_at_once=TOKENS_AT_ONCE,
         )
         return {"tokens_per_second": tokens / seconds, "peak": peak(), "parameters": parameters_of(network)}
 

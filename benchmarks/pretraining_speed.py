@@ -77,6 +77,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     from plmkit.architectures.encoder import Encoder
     from plmkit.catalogue import find
     from plmkit.corruption.mask.token import TokenMasking
+    from plmkit.data.mixture_source import MixtureSource
     from plmkit.objectives.masked_lm import MaskedLM
     from plmkit.objectives.sentence_pair import NextSentence
     from plmkit.recipe import one_stream
@@ -103,11 +104,12 @@ def make_ours(case: Case) -> Callable[[], Told]:
     network = recipe.build(samples.vocabulary)
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
     source = Watched(samples)
+    batches = MixtureSource.of_one(source, case.length)
 
     def one_round() -> Told:
         source.shapes.clear()
         product = Product(case.products)
-        _, seconds = our_steps(network, source, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
+        _, seconds = our_steps(network, batches, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
         shapes = source.shapes[WARM_STEPS:]
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,

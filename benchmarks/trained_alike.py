@@ -16,13 +16,13 @@ from benchmarks.shared import say
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch
-from plmkit.data.samples import Place
+from plmkit.data.samples import Position
 from plmkit.errors import PlmError
 from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
 from plmkit.storage.files import write_json
 from plmkit.terminal.screen import Screen
-from plmkit.training.loop import Budget, moved
+from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 ALLOWED = 0.02  # of the perplexity
@@ -58,12 +58,9 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=schedule.rate
     )
-    position = Place()
+    source, position = material.source(recipe, asked.seed), Position()
     for step in range(asked.steps):
-        stage = schedule.stage(step / asked.steps)
-        if stage != position.stage:
-            position = moved(position, stage, schedule)
-        batch, position = material.samples.next(position, schedule.batch, schedule.lengths[stage][1])
+        batch, position = source.next(position, step=step, progress=step / asked.steps, rows=schedule.batch)
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate * schedule.factor((step + 1) / (asked.steps + 1))
         loss = loss_of(model, batch)

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
+from plmkit.language import several as several
+from plmkit.language import tr
+
 
 class PlmError(Exception):
     """An error that the user can mend; the command line prints it and exits with code 2."""
@@ -52,18 +55,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     longer = [other for other in folded if len(wanted) > 2 and other.startswith(wanted)]
     shorter = [other for other in folded if wanted.startswith(f"{other}_") or wanted.endswith(f"_{other}")]
     close += sorted(longer, key=len) + sorted(shorter, key=len, reverse=True)
-    return f" Did you mean '{folded[close[0]]}'?" if close else ""
+    return tr(" Did you mean '{name}'?", name=folded[close[0]]) if close else ""
 
 
 def is_slip(name: str, other: str) -> bool:
     """Do they differ by three letters at most, or of a long name by a third of its letters?"""
     same = sum(block.size for block in SequenceMatcher(None, name, other).get_matching_blocks())
     return len(name) + len(other) - 2 * same <= max(3, len(name) // 3)
-
-
-def several(count: int, noun: str) -> str:
-    """`1 document`, `2,000 documents`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(name: str) -> str:

@@ -1,6 +1,6 @@
 """A paper as five choices: tokenizer, corruption, architecture, objectives, schedule; its streams and stages."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from plmkit.choices import (
 from plmkit.config.settings import from_json
 from plmkit.config.upgrading import upgraded_recipe
 from plmkit.data.mixture_source import ONLY
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
@@ -98,7 +99,7 @@ class Recipe:
         """The first stage in which a stream runs."""
         return next(stage for stage in self.stages if stream in self.running(stage))
 
-    def build(self, vocabulary: Sized) -> Network:
+    def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
         for head in heads.values():
@@ -180,7 +181,7 @@ def check_architecture(recipe: Recipe) -> None:
     """It has segments, positions and recurrent memory for the rows."""
     architecture = recipe.architecture
     widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments)
-    found = getattr(architecture, "segments", None)
+    found = architecture.segment_count
     if found is not None and found < widest.segments:
         raise RecipeError(
             f"{recipe.name}: {kind_of(widest)} tells {widest.segments} segments apart, "
@@ -191,7 +192,9 @@ def check_architecture(recipe: Recipe) -> None:
             f"{recipe.name}: stages ask for rows of {recipe.max_length} tokens, "
             f"but architecture.longest is {architecture.longest}. Change one of them."
         )
-    shares = {kind_of(part): part.reuse for part in (*recipe.corruption, architecture) if hasattr(part, "reuse")}
+    shares = {kind_of(step): step.reuse for step in recipe.corruption if hasattr(step, "reuse")}
+    if architecture.reused_share is not None:
+        shares[kind_of(architecture)] = architecture.reused_share
     if len(set(shares.values())) > 1:
         told = ", ".join(f"{name} has {share}" for name, share in shares.items())
         raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")

@@ -15,11 +15,20 @@ import torch
 from sentences import VERBS, sentence
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["PLM_LANG"] = "en"  # messages are compared in English, whatever the language of this machine
 torch.set_num_threads(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write the losses of this tree to tests/golden/losses.json")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def in_float32() -> Iterator[None]:
+    """Every machine computes in float32, also one whose processor is faster in bfloat16."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plmkit.training.device.bfloat16_gain", lambda: 1.0)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from plmkit.choices import OBJECTIVES, WEIGHTINGS
 from plmkit.config.counting import encoder_parameters, least_weights, parameters
 from plmkit.config.settings import to_json
 from plmkit.errors import RecipeError
-from plmkit.recipe import recipe_from_json
+from plmkit.recipe import DataStream, recipe_from_json
 from plmkit.schedules.stage import Stage
 
 COUNTS = {

@@ -107,7 +107,7 @@ def arranged(stream: DataStream, rows: type, is_judged: bool) -> DataStream:
 
 def has_pooler(recipe: Recipe) -> bool:
     """Does its network judge whole rows, or would it if asked to?"""
-    return hasattr(recipe.architecture, "pooler") or "pooled" in recipe.architecture.writes
+    return recipe.architecture.optional_pooler or "pooled" in recipe.architecture.writes
 
 
 def sentence_task(recipe: Recipe) -> str | None:
@@ -167,9 +167,8 @@ def fitted(recipe: Recipe, axes: Axes) -> Any:
     architecture: Any = axes.get("architecture", recipe.architecture)
     segments = max(stream.arrangement.segments for stream in axes.get("streams", recipe.streams))
     objectives = axes.get("objectives", recipe.objectives)
-    has = {field.name for field in fields(architecture)}
-    if "pooler" in has and "objectives" in axes:
+    if architecture.optional_pooler and "objectives" in axes:
         architecture = replace(architecture, pooler=any("pooled" in objective.reads for objective in objectives))
-    if "segments" in has and segments > architecture.segments:
+    if architecture.segment_count is not None and segments > architecture.segment_count:
         architecture = replace(architecture, segments=segments)
     return architecture

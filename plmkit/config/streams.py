@@ -112,8 +112,8 @@ def assign_stages(stages: Stages, text: str, full: str) -> Stages:
     if named and len(given) != len(stages):
         told = ", ".join(" and ".join(stage.streams) or "all streams" for stage in stages)
         raise SettingError(
-            f"'{full}' has {several(len(given), 'stage')}, but the recipe has {len(stages)}, each with its streams: {told}.\n"
-            "Give as many stages as there are."
+            f"'{full}' has {several(len(given), 'stage')}, but the recipe has {len(stages)}, each with its streams: "
+            f"{told}.\nGive as many stages as there are."
         )
     if not named:
         return tuple(unchecked_stage(Stage(length=512), until, length) for until, length in given)

@@ -40,7 +40,8 @@ class AdaptiveEmbedding(nn.Module):
         made = self.projections[0].new_zeros(*tokens.shape, self.width)
         for number, (first, end) in enumerate(pairwise(self.borders)):
             mine = (tokens >= first) & (tokens < end)
-            made[mine] = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
+            part = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
+            made[mine] = part.to(made.dtype)  # in mixed precision the product is narrower than the weights
         return made * self.scale
 
     def table(self, cluster: int) -> Tensor:

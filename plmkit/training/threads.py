@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 from plmkit.training import device
 from plmkit.training.usage import BEGUN, others, usage
 
 SHORTEST = 0.25  # seconds that a look takes in at least; the system counts in hundredths
-EVERY = 5.0  # seconds between two looks while a run is under way
+EVERY = 0.5  # seconds between two looks while a run is under way
+FEWER, MORE = 0.5, 5.0  # seconds for which looks must agree before there are fewer threads, or more
 LONGEST = 15.0  # what was longer ago than this says nothing of now
 
 
@@ -19,8 +21,11 @@ def wanted(cores: int, busy: float) -> int:
 class Threads:
     """The threads of a run: settled when it starts, looked at again while it is under way; or as many as are asked for.
 
-    A number that is asked for stays, and with it the last bits of every result.
+    A number that is asked for stays, and with it the last bits of every result. Two runs that start together both find
+    free cores, and take each other's threads away until one of them looks again: fewer threads come soon, more later.
     """
+
+    latest: ClassVar["Threads | None"] = None  # threads belong to the process, and so does the one that counts them
 
     def __init__(self, asked: int | None, say: Callable[[str], None]) -> None:
         self.say = say
@@ -28,6 +33,8 @@ class Threads:
         self.last = BEGUN if BEGUN and time.monotonic() - BEGUN.clock < LONGEST else usage()
         self.fixed = asked is not None or self.cores == 1 or self.last is None
         self.leaning = self.count = device.set_threads(asked or self.cores)
+        self.since = time.monotonic()  # when the looks began to agree
+        Threads.latest = self
         if not self.fixed:
             self.start()
 
@@ -40,14 +47,16 @@ class Threads:
         self.leaning = self.count
 
     def look(self) -> None:
-        """Called after every step: now and then, see what others use; two looks that agree change the number."""
-        if self.fixed or self.last is None or time.monotonic() - self.last.clock < EVERY:
+        """After every step: now and then, see what others use; looks that agree for a while change the number."""
+        now = time.monotonic()
+        if self.fixed or self.last is None or now - self.last.clock < EVERY:
             return
         busy = self.busy()
         count = wanted(self.cores, busy)
-        if count == self.leaning:
+        if count != self.leaning:
+            self.leaning, self.since = count, now
+        if now - self.since >= (FEWER if count < self.count else MORE):
             self.change(count, busy)
-        self.leaning = count
 
     def busy(self) -> float:
         before, self.last = self.last, usage()
@@ -62,3 +71,9 @@ class Threads:
             self.say(f"Other programs use {busy:.1f} of {self.cores} cores: computing with {threads}.")
         else:
             self.say(f"The cores are free again: computing with {threads}.")
+
+
+def look() -> None:
+    """A step of inference is done: where a command counts the threads, it may look again."""
+    if Threads.latest is not None:
+        Threads.latest.look()

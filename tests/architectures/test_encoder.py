@@ -56,7 +56,7 @@ def test_rows_do_not_see_each_other():
     network = model()
     given = batch(7, 7, 3)
     for number in range(3):
-        alone = network(given.rows(slice(number, number + 1))).hidden[0]
+        alone = network(given.part(number, number + 1)).hidden[0]
         torch.testing.assert_close(network(given).hidden[number], alone, atol=1e-6, rtol=1e-6)
 
 

@@ -10,15 +10,15 @@ import torch.nn.functional as F
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import find
-from plmkit.config.counting import of_size
 from plmkit.data.batch import IGNORE, Batch, Side, States
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.replaced_token import ReplacedToken, ReplacedTokenHead
 
-VOCABULARY = of_size(30)
+VOCABULARY = unnamed(30)
 SMALL = GeneratorDiscriminator(
     layers=1, heads=2, width=16, inner=32, generator=0.5, longest=128, dropout=0.0, attention_dropout=0.0
 )
@@ -161,7 +161,7 @@ def test_the_adversarial_loss_teaches_the_discriminator_nothing():
 
 
 def test_a_lone_sample_has_no_baseline():
-    made, given = network(AdversarialGenerator(), ReplacedToken()), batch().rows(slice(1, 2))
+    made, given = network(AdversarialGenerator(), ReplacedToken()), batch().part(1, 2)
     assert math.isfinite(made(given)["adversarial_generator"].detach())
 
 

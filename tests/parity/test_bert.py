@@ -100,7 +100,7 @@ def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(bot
 
 def test_rows_without_padding_are_equal_too(both):
     theirs, ours = both
-    given = some_batch().rows(slice(0, 1))
+    given = some_batch().part(0, 1)
     assert given.source.visible.all()
     torch.testing.assert_close(ours.model(given).hidden, run_theirs(theirs, given).hidden_states[-1], **CLOSE)
 

@@ -17,7 +17,8 @@ from typer.main import get_command
 
 import plmkit
 from plmkit.catalogue import CATALOGUE
-from plmkit.cli import app, recipe_names
+from plmkit.cli import app
+from plmkit.cli.options import recipe_names
 from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
 from plmkit.tasks.kinds import KINDS
@@ -74,6 +75,24 @@ def test_without_arguments_plm_shows_every_verb_and_where_to_start(plm):
     for verb in CONTRACT:
         assert f" {verb} " in ran.out
     assert "Start with: plm demo" in ran.out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["recipes", "--help"], ["finetune", "--help"]])
+def test_help_and_version_come_without_the_libraries_that_take_seconds(arguments):
+    code = (
+        f"import sys; sys.argv[1:] = {arguments}\nfrom plmkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert stop.code == 0\n"
+        "slow = {'torch', 'numpy', 'pyarrow', 'sklearn', 'scipy', 'tokenizers', 'jieba', 'rjieba'}\n"
+        "assert not slow & sys.modules.keys(), slow & sys.modules.keys()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_python_runs_the_package_as_the_program():
+    ran = subprocess.run([sys.executable, "-m", "plmkit", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"plmkit {plmkit.__version__}\n"
 
 
 def test_the_version_is_told(plm):
@@ -412,7 +431,7 @@ def test_commands_that_are_shown_next_can_be_copied_whole(plm, corpus, tmp_path,
 def test_output_that_cannot_be_written_is_an_error(command):
     with open("/dev/full", "w") as full:
         ran = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
-    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
     assert (ran.returncode, ran.stderr) == (2, told)
 
 
@@ -504,7 +523,7 @@ def test_every_verb_tells_a_full_device(command, plm, corpus, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm(*command, *([corpus] if command[0] == "doctor" else []))
-    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
     assert (ran.code, ran.err) == (2, told)
 
 

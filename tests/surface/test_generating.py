@@ -182,7 +182,7 @@ def test_a_full_device_is_told(plm, decoder, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm("generate", decoder, "the cat", "--tokens", 2)
-    told = "plm: What is printed cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
     assert (ran.code, ran.err) == (2, told)
 
 

@@ -19,6 +19,7 @@ def as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+    Threads.latest = None
 
 
 class Clock:
@@ -74,28 +75,57 @@ def test_a_busy_machine_is_noticed_at_the_start_and_said(clock):
     assert said == ["Other programs use 1.0 of 2 cores: computing with 1 thread."]
 
 
-def test_load_that_comes_and_goes_changes_the_threads_of_a_run_after_two_looks(clock):
+def test_load_that_comes_is_left_room_within_a_second_and_load_that_goes_after_five(clock):
     said: list[str] = []
     clock.pass_by(1.0)
     crew = Threads(None, said.append)
     clock.busy = 1.2
-    clock.pass_by(threads.EVERY + 0.1)
+    clock.pass_by(0.5)
     crew.look()
     assert torch.get_num_threads() == 2  # a moment's load is no reason
-    clock.pass_by(1.0)
+    clock.pass_by(0.4)
     crew.look()  # too early to look again
-    clock.pass_by(threads.EVERY)
+    clock.pass_by(0.1)
     crew.look()
     assert torch.get_num_threads() == 1
     clock.busy = 0.0
-    for _ in range(2):
-        clock.pass_by(threads.EVERY + 0.1)
+    for _ in range(10):
+        clock.pass_by(0.5)
         crew.look()
+        assert torch.get_num_threads() == 1
+    clock.pass_by(0.5)
+    crew.look()
     assert torch.get_num_threads() == 2
     assert said == [
         "Other programs use 1.2 of 2 cores: computing with 1 thread.",
         "The cores are free again: computing with 2 threads.",
     ]
+
+
+def test_a_break_in_the_load_of_others_starts_the_wait_again(clock):
+    clock.busy = 1.0
+    clock.pass_by(1.0)
+    crew = Threads(None, lambda _: None)
+    for busy, seconds in ((0.0, 4.5), (1.0, 0.5), (0.0, 5.0)):
+        clock.busy = busy
+        for _ in range(int(2 * seconds)):
+            clock.pass_by(0.5)
+            crew.look()
+            assert torch.get_num_threads() == 1
+
+
+def test_generating_and_reading_look_too(clock, finetuned):
+    import plmkit
+
+    clock.pass_by(1.0)
+    model = plmkit.load(finetuned, device="cpu")
+    Threads(None, lambda _: None)
+    assert torch.get_num_threads() == 2
+    clock.busy = 1.0
+    for _ in range(3):
+        clock.pass_by(0.5)
+        model.predict("a text")
+    assert torch.get_num_threads() == 1
 
 
 def test_what_was_long_ago_says_nothing_of_now(clock):

@@ -1,0 +1,5 @@
+"""`python -m plmkit` is `plm`."""
+
+from plmkit.cli import main
+
+main()

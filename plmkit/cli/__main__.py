@@ -1,0 +1,3 @@
+from plmkit.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""Verbs that exchange models with other tools: export, import."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import Json, ModelDir, OutDir, Quiet, examples, print_json, screen
+from plmkit.language import tr
+
+
+@app.command(
+    help=tr("Write a model as a folder that other tools open, and check that they compute the same."),
+    epilog=examples("plm export runs/mine exported/ --format huggingface"),
+)
+def export(
+    model: ModelDir,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("A new folder."))],
+    format: Annotated[str, typer.Option(help=tr("Format to write: huggingface."))] = "huggingface",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.interop.export import export as write
+
+    result = write(model, folder, format, screen(quiet))
+    if as_json:
+        print_json(result)
+
+
+@app.command(
+    "import",
+    help=tr("Convert a model published in an older format; every command takes the new folder."),
+    epilog=examples(
+        "plm import old-bert/ --out bert", "plm import finetune-transformer-lm/model --format openai-gpt --out gpt1"
+    ),
+)
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("The folder as it was published."))],
+    out: OutDir,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help=tr(
+                "huggingface: config.json and pytorch_model.bin. openai-gpt: params_*.npy, their shapes, encoder and "
+                "merges. Default: determined by the files in the folder."
+            )
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.interop.importing import import_model
+
+    result = import_model(folder, format, out, screen(quiet))
+    if as_json:
+        print_json(result)

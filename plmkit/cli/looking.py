@@ -1,0 +1,111 @@
+"""Verbs that look: recipes, and a corpus or a folder before it is used."""
+
+from typing import Annotated
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import (
+    CORPUS,
+    Json,
+    NoHeader,
+    Quiet,
+    Seed,
+    Sets,
+    TextColumn,
+    TokenizerFile,
+    examples,
+    print_json,
+    reading,
+    recipe_names,
+    screen,
+)
+from plmkit.errors import SettingError
+from plmkit.language import tr
+
+
+@app.command(
+    help=tr("List all recipes, or show one: its five choices, paper, settings and exact parameter count."),
+    epilog=examples("plm recipes", "plm recipes bert-mini"),
+)
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help=tr("Show this recipe with all its settings."), autocompletion=recipe_names
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.terminal import show
+
+    if name is None:
+        show.all_recipes(as_json)
+    else:
+        show.one_recipe(name, as_json)
+
+
+@app.command(
+    help=tr("Check a corpus before training: its contents, its problems, and examples of the model's input."),
+    epilog=examples(
+        "plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini", "plm doctor --verify runs/mine"
+    ),
+)
+def doctor(
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
+    recipe: Annotated[
+        str,
+        typer.Option(help=tr("Recipe whose training examples are counted and shown."), autocompletion=recipe_names),
+    ] = "bert-mini",
+    tokenizer: TokenizerFile = None,
+    text: TextColumn = None,
+    no_header: NoHeader = False,
+    seed: Seed = 0,
+    sets: Sets = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help=tr(
+                "Check instead that every file in these run folders, exported folders or caches is as plmkit wrote it."
+            ),
+        ),
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    if verify:
+        if sets or tokenizer:
+            raise SettingError(tr("--verify reads no text: leave out --set and --tokenizer."))
+        verify_folders(corpus, as_json)
+        return
+    from plmkit.catalogue import find
+    from plmkit.config.machine import PREPARING, check_read, settle
+    from plmkit.config.settings import cut
+    from plmkit.preparation.doctor import examine
+    from plmkit.terminal import show
+
+    settings = reading(settle(find(recipe), sets or []), text, no_header)
+    for name, _ in map(cut, sets or []):
+        if name.startswith("run."):
+            check_read(name, PREPARING, "plm doctor")
+    diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)
+    if as_json:
+        print_json(diagnosis.as_json())
+    else:
+        show.diagnosis(diagnosis, settings.recipe)
+    if diagnosis.bad_files:
+        raise typer.Exit(2)
+
+
+def verify_folders(folders: list[str], as_json: bool) -> None:
+    from plmkit.storage.verifying import verify
+
+    verdicts = verify(folders)
+    if as_json:
+        print_json({"folders": [vars(verdict) for verdict in verdicts]})
+    else:
+        print("\n".join(verdict.told for verdict in verdicts))
+    if any(verdict.damage for verdict in verdicts):
+        raise typer.Exit(2)

@@ -1,0 +1,162 @@
+"""Options that several verbs share, each declared once, and what the verbs make of them."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plmkit.errors import SettingError
+from plmkit.language import tr
+
+if TYPE_CHECKING:
+    from plmkit.config.machine import Settings
+    from plmkit.data.reading.columns import Columns
+    from plmkit.inference.model import Model
+    from plmkit.terminal.screen import Screen
+
+
+def examples(*commands: str) -> str:
+    """The end of a help text, one command on each line."""
+    first, *others = commands
+    return "\n\n".join(
+        [tr("Example: {command}", command=first), *(tr("Or: {command}", command=other) for other in others)]
+    )
+
+
+def recipe_names(typed: str) -> list[str]:
+    """For the shell to complete; read, not imported, for torch would take seconds at every Tab."""
+    table = (Path(__file__).parent.parent / "catalogue.py").read_text(encoding="utf-8")
+    names = re.findall(r'^    "([\w.-]+)": ', table, re.MULTILINE)
+    return [name for name in names if name.startswith(typed)]
+
+
+Json = Annotated[bool, typer.Option("--json", help=tr("Print one JSON object to stdout and nothing else."))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=tr("Print warnings only: no messages, no progress."))]
+Seed = Annotated[int, typer.Option(help=tr("Random seed."))]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help=tr("Change a setting, for example schedule.rate=1e-3; repeatable. `plm recipes RECIPE` lists them all."),
+    ),
+]
+CORPUS = tr("Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs")
+TokenizerFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=tr(
+            "vocab.txt, tokenizer.json, a folder with either, or a name on the Hugging Face hub. "
+            "Default: train one on the corpus."
+        )
+    ),
+]
+ModelDir = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help=tr("A run folder, a Hugging Face folder, or a name on the Hugging Face hub.")),
+]
+OutDir = Annotated[Path, typer.Option(help=tr("Output folder."))]
+Rows = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help=tr("TSV, CSV, JSONL, Parquet or text file; - for lines from stdin; or the text itself."),
+    ),
+]
+TableOut = Annotated[
+    Path | None, typer.Option(help=tr("Write to this file (.tsv, .csv, .jsonl or .parquet) instead of stdout."))
+]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        help=tr(
+            "Column with the text. Default: one of the usual names: text, sentence, review, content, 文本, 评论, ..."
+        ),
+    ),
+]
+FirstColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text-a",
+        metavar="COLUMN",
+        help=tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1, ..."),
+    ),
+]
+SecondColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text-b",
+        metavar="COLUMN",
+        help=tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2, ..."),
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="COLUMN",
+        help=tr(
+            "Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签, 类别, ..."
+        ),
+    ),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help=tr("The .csv or .tsv file has no header row; its columns are named 1, 2, 3.")),
+]
+NewTokens = Annotated[int, typer.Option(help=tr("Maximum number of new tokens."))]
+Beams = Annotated[int | None, typer.Option(help=tr("Beam search with this many beams."))]
+
+
+def screen(quiet: bool) -> "Screen":
+    from plmkit.terminal.screen import Screen
+
+    return Screen(quiet=quiet)
+
+
+def opened(model: Path, quiet: bool) -> "Model":
+    """The model in the folder, computing with as many threads as there are free cores."""
+    from plmkit.inference.loading import load
+    from plmkit.training.threads import Threads
+
+    loaded = load(model)
+    Threads(None, screen(quiet).say)
+    return loaded
+
+
+def columns_of(
+    text: str | None, text_a: str | None, text_b: str | None, label: str | None, no_header: bool
+) -> "Columns":
+    from plmkit.data.reading.columns import Columns
+
+    return Columns(text=text, text_a=text_a, text_b=text_b, label=label, header=not no_header)
+
+
+def reading(settings: "Settings", text: str | None, no_header: bool) -> "Settings":
+    """The settings with the text column that --text names."""
+    machine = settings.run
+    if text is not None and machine.column not in (None, text):
+        raise SettingError(
+            tr(
+                "--text {text} and run.column={column} name different columns. Give one of them.",
+                text=text,
+                column=machine.column,
+            )
+        )
+    machine = replace(machine, column=text or machine.column, header=machine.header and not no_header)
+    return replace(settings, run=machine)
+
+
+def positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise SettingError(tr("{name} must be a finite number above 0; found {value:g}.", name=name, value=value))
+
+
+def print_json(data: dict[str, Any]) -> None:
+    print(json.dumps(data, ensure_ascii=False))

@@ -1,0 +1,223 @@
+"""Verbs that train: pretrain, finetune, demo."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import (
+    CORPUS,
+    FirstColumn,
+    Json,
+    LabelColumn,
+    ModelDir,
+    NoHeader,
+    OutDir,
+    Quiet,
+    SecondColumn,
+    Seed,
+    Sets,
+    TextColumn,
+    TokenizerFile,
+    columns_of,
+    examples,
+    positive,
+    print_json,
+    reading,
+    recipe_names,
+    screen,
+)
+from plmkit.errors import SettingError
+from plmkit.language import tr
+from plmkit.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from plmkit.training.loop import Budget
+
+
+def task_names(typed: str) -> list[tuple[str, str]]:
+    return [(name, kind.summary) for name, kind in KINDS.items() if name.startswith(typed)]
+
+
+@app.command(
+    help=tr("Pretrain a recipe on your text. Ctrl-C saves the run, and the same command resumes it."),
+    epilog=examples(
+        "plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
+        "plm pretrain gpt2-mini novel.txt --out runs/novel --steps 2000 --set schedule.batch=16",
+        "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
+    ),
+)
+def pretrain(
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", help=tr("A name listed by `plm recipes`."), autocompletion=recipe_names),
+    ],
+    out: OutDir,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CORPUS...]", help=tr("{files}. Default: documentation found on this machine.", files=CORPUS)
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help=tr("Train for this many minutes (or give --steps or --tokens). Default: schedule.steps.")),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help=tr("Train for this many steps."))] = None,
+    tokens: Annotated[float | None, typer.Option(help=tr("Train on this many tokens, for example 1e8."))] = None,
+    start: Annotated[Path | None, typer.Option("--from", help=tr("Initialise from the weights of this MODEL."))] = None,
+    tokenizer: TokenizerFile = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(help=tr("File of held-out text. Default: 1% of the corpus, in whole documents.")),
+    ] = None,
+    text: TextColumn = None,
+    no_header: NoHeader = False,
+    seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
+    extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
+    sets: Sets = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.catalogue import find
+    from plmkit.config.machine import settle
+    from plmkit.terminal import show
+    from plmkit.training.pretrain import Order
+    from plmkit.training.pretrain import pretrain as train
+
+    settings = reading(settle(find(recipe), sets or []), text, no_header)
+    order = Order(
+        settings=settings,
+        corpora=tuple(corpus or ()),
+        out=out,
+        budget=budget(minutes, steps, tokens, None if extend else settings.recipe.schedule.steps),
+        seed=seed,
+        start=start,
+        tokenizer=tokenizer,
+        valid=valid,
+        extend=extend,
+    )
+    about = train(order, screen(quiet))
+    if about["state"] != "finished":
+        raise typer.Exit(130)
+    if as_json:
+        print_json({"out": str(order.out), **about["result"]})
+    else:
+        show.pretrained(order.out, about, hints=not quiet)
+
+
+def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> "Budget":
+    """The one that is given, or the default number of steps; a run that is extended has no default."""
+    from plmkit.training.loop import Budget
+
+    given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) > 1:
+        raise SettingError(tr("A run has one budget; found {options}. Choose one.", options=tr(" and ").join(named)))
+    if not named and default is None:
+        raise SettingError(tr("--extend needs a budget of its own: add --minutes, --steps or --tokens."))
+    for name, value in named.items():
+        positive(name, value)
+    return Budget(
+        steps=steps if named else default,
+        tokens=None if tokens is None else math.ceil(tokens),
+        seconds=None if minutes is None else minutes * 60,
+    )
+
+
+@app.command(
+    help=tr("Fine-tune a model on labelled rows."),
+    epilog=examples(
+        "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
+        "plm finetune runs/mine --task pair --train pairs.tsv --out runs/mine-pairs --seeds 3 --set task.rate=1e-4",
+    ),
+)
+def finetune(
+    model: ModelDir,
+    train: Annotated[
+        Path,
+        typer.Option(
+            help=tr(
+                "Labelled rows: TSV, CSV, JSONL or Parquet with columns text and label (other names: --text, --label); "
+                "for two texts, text_a, text_b and label; for choices, JSONL with context, question, choices and label."
+            )
+        ),
+    ],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".",
+            autocompletion=task_names,
+        ),
+    ],
+    out: OutDir,
+    dev: Annotated[
+        Path | None, typer.Option(help=tr("Rows that select the best epoch. Default: keep the last epoch."))
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help=tr("Rows that are scored once, at the end."))] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
+    epochs: Annotated[float | None, typer.Option(help=tr("Number of epochs (default: 3)."))] = None,
+    seed: Annotated[int, typer.Option(help=tr("Random seed (row order, initial head, dropout)."))] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help=tr("Number of seeds to train; reports mean and standard deviation."))
+    ] = 1,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=tr(
+                "Change a setting, for example task.rate=1e-4; repeatable. Settings: task.batch, rate, warmup, shape, "
+                "optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, scratch, lm_weight, and "
+                "run.threads, device, dtype, rows_at_once, log_steps."
+            ),
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.tasks.finetune import Order
+    from plmkit.tasks.finetune import finetune as train_task
+    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.settings import settle_task
+    from plmkit.terminal import show
+
+    settings, machine = settle_task(sets or [], epochs)
+    order = Order(
+        model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=out,
+        task=settings, machine=machine, seed=seed, seeds=seeds,
+        columns=columns_of(text, text_a, text_b, label, no_header),
+    )  # fmt: skip
+    about = train_task(order, screen(quiet))
+    if as_json:
+        print_json({"out": str(order.out), **about["result"]})
+    else:
+        show.finetuned(order.out, about, hints=not quiet)
+
+
+@app.command(
+    help=tr("Pretrain a small BERT on text found on this machine, fine-tune it, and compare it with baselines."),
+    epilog=examples("plm demo --out runs/demo"),
+)
+def demo(
+    out: OutDir = Path("runs/demo"),
+    minutes: Annotated[float, typer.Option(help=tr("Maximum minutes of pretraining."))] = 2.5,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.demo.demo import demo as run
+    from plmkit.terminal import show
+
+    positive("--minutes", minutes)
+    result = run(out, minutes, seed, screen(quiet))
+    if as_json:
+        print_json(result)
+    else:
+        show.demo(result)

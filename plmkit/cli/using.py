@@ -1,0 +1,353 @@
+"""Verbs that use a model: evaluate, predict, fill, generate, score, prompt, embed."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import (
+    Beams,
+    FirstColumn,
+    Json,
+    LabelColumn,
+    ModelDir,
+    NewTokens,
+    NoHeader,
+    Quiet,
+    Rows,
+    SecondColumn,
+    Seed,
+    TableOut,
+    TextColumn,
+    columns_of,
+    examples,
+    opened,
+    print_json,
+    screen,
+)
+from plmkit.errors import SettingError
+from plmkit.language import tr
+
+
+@app.command(
+    help=tr("Score a fine-tuned model on labelled rows, or a causal language model on plain text."),
+    epilog=examples("plm evaluate runs/mine-reviews test.tsv --json", "plm evaluate runs/gpt text.txt"),
+)
+def evaluate(
+    model: ModelDir,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help=tr("Labelled rows, or plain text for a causal language model."))
+    ],
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
+    stride: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: tokens by which the window advances (default: half a window).")),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: recurrent memory length in tokens (Transformer-XL and XLNet).")),
+    ] = None,
+    clamp: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: maximum relative distance (Transformer-XL; default: the model's own).")),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.inference.evaluation import can_be_read, evaluate_text
+    from plmkit.tasks.use import evaluate_file
+    from plmkit.terminal import show
+
+    loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
+    say = screen(quiet).say
+    scores: dict[str, Any]
+    if can_be_read(loaded):
+        given = {"--text-a": text_a, "--text-b": text_b, "--label": label}
+        if option := next((name for name, value in given.items() if value is not None), None):
+            raise SettingError(
+                tr(
+                    "{model} is not fine-tuned: it is scored on plain text, and {option} would be ignored. "
+                    "Leave it out, or fine-tune the model first.",
+                    model=model,
+                    option=option,
+                )
+            )
+        scores = vars(evaluate_text(loaded, file, stride=stride, memory=memory, clamp=clamp, columns=columns, say=say))
+        if not scores["comparable"]:
+            say(
+                tr(
+                    "! This tokenizer is lossy on this text (case, accents or unknown words).\n"
+                    "  Compare bits per character or byte only between models with the same tokenizer."
+                )
+            )
+    elif any(option is not None for option in (stride, memory, clamp)):
+        raise SettingError(
+            tr(
+                "--stride, --memory and --clamp are for plain text; {model} is not a causal language model.",
+                model=model,
+            )
+        )
+    else:
+        scores = evaluate_file(loaded, file, screen(quiet), columns)
+    if as_json:
+        print_json(scores)
+    else:
+        show.scores(scores)
+
+
+@app.command(
+    help=tr("Predict classes with probabilities, or numbers, for the rows of a file."),
+    epilog=examples(
+        "plm predict runs/mine-reviews new.txt --out answers.tsv",
+        'plm predict runs/mine-reviews "I liked it"',
+        "grep soup new.txt | plm predict runs/mine-reviews - --json",
+    ),
+)
+def predict(
+    model: ModelDir,
+    file: Rows,
+    out: TableOut = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.tasks.use import predict_file
+
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    predict_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
+
+
+@app.command(
+    help=tr("Fill the blanks in a text with a masked language model."),
+    epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'),
+)
+def fill(
+    model: ModelDir,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help=tr("A text with one or more [MASK]."))],
+    top: Annotated[int, typer.Option(min=1, help=tr("Number of candidates per blank."))] = 5,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.terminal import show
+
+    blanks = opened(model, quiet).fill(text, top=top)
+    if as_json:
+        print_json({"text": text, "blanks": [[vars(candidate) for candidate in blank] for blank in blanks]})
+    else:
+        show.blanks(blanks)
+
+
+@app.command(
+    help=tr("Continue a text with a causal language model (GPT, LSTM, Transformer-XL, XLNet), shown token by token."),
+    epilog=examples(
+        'plm generate runs/mine "The river" --tokens 60 --n 3',
+        'plm generate runs/mine "Who sang? It was" --temperature 0 --stop "."',
+        "plm generate runs/mine --file prompts.txt --beams 4 --json",
+    ),
+)
+def generate(
+    model: ModelDir,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROMPT...", help=tr("Text to continue; several prompts run as one batch and print in order.")
+        ),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help=tr("A .txt file with one prompt per line."))] = None,
+    tokens: NewTokens = 100,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help=tr("Sampling temperature: 0 is greedy decoding, above 1 is more random (default: 0.8).")),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help=tr("Top-k sampling: keep only this many of the most likely tokens."))
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            help=tr(
+                "Nucleus sampling: keep the most likely tokens whose probabilities add up to this "
+                "(default: 0.95, off if --top-k is given; 1 keeps all)."
+            )
+        ),
+    ] = None,
+    beams: Beams = None,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option(help=tr("Length penalty of beam search: 0 favours short outputs, 1 long ones (default: 0.6).")),
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help=tr("Stop before this string; repeatable."))] = None,
+    n: Annotated[int, typer.Option("--n", help=tr("Number of texts per prompt."))] = 1,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.generation.use import prompts_of, write_texts
+    from plmkit.generation.writing import Writing
+
+    writing = Writing(
+        tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, length_penalty=length_penalty,
+        stop=tuple(stop or ()), n=n, seed=seed,
+    )  # fmt: skip
+    given = prompts_of(prompts or [], file)
+    write_texts(opened(model, quiet), given, writing, screen(quiet), as_json=as_json)
+
+
+@app.command(
+    help=tr("Score texts by log-probability (pseudo-log-likelihood for masked models)."),
+    epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"),
+)
+def score(
+    model: ModelDir,
+    file: Rows,
+    out: TableOut = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.generation.use import score_file
+
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    score_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
+
+
+@app.command(
+    help=tr("Solve a task with a causal language model by prompting, without training: zero-, one- or few-shot."),
+    epilog=examples(
+        "plm prompt runs/mine --task reviews.tsv --shots 4 --labels 0=bad,1=good",
+        "plm prompt runs/mine --task en_de.tsv --shots 8 --beams 4",
+    ),
+)
+def prompt(
+    model: ModelDir,
+    task: Annotated[
+        Path,
+        typer.Option(
+            help=tr("Rows to answer; their columns determine the kind: text, label; question, choices, label; ...")
+        ),
+    ],
+    shots: Annotated[int, typer.Option(help=tr("Number of demonstrations before each question."))] = 0,
+    train: Annotated[
+        Path | None,
+        typer.Option(help=tr("File to draw demonstrations from. Default: rows of --task, which are then not scored.")),
+    ] = None,
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    no_header: NoHeader = False,
+    kind: Annotated[
+        str | None, typer.Option(help=tr("classify, pair, choose, answer, complete, translate or summarise."))
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            help=tr(
+                "How a row is written, with the answer last: '{example}'.", example=r"Review: {text}\nMood: {label}"
+            )
+        ),
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help=tr("Words for the labels: 0=bad,1=good."))] = None,
+    calibrated: Annotated[
+        bool,
+        typer.Option(
+            "--calibrated", help=tr("Divide the probability of an answer by its probability without the question.")
+        ),
+    ] = False,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            help=tr(
+                "Maximum new tokens per generated answer (default: 50, and only the first line is scored; "
+                "100 for a summary, and its first three sentences are)."
+            )
+        ),
+    ] = None,
+    beams: Beams = None,
+    limit: Annotated[int | None, typer.Option(help=tr("Answer at most this many rows."))] = None,
+    seed: Annotated[int, typer.Option(help=tr("Random seed (choice of demonstrations, sampled summaries)."))] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.generation.prompting import Prompting, as_told, ask
+    from plmkit.generation.shots import read_labels, read_tasks
+    from plmkit.terminal import show
+
+    prompting = Prompting(
+        shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
+        beams=beams, limit=limit, seed=seed,
+    )  # fmt: skip
+    columns = columns_of(text, text_a, text_b, label, no_header)
+    asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen(quiet).say)
+    result = as_told(ask(opened(model, quiet).author, asked, shown, prompting))
+    if result["shots"] < shots:
+        screen(quiet).say(
+            tr(
+                "! Only {fitting} of {shots} demonstrations fit into the model's context.",
+                fitting=result["shots"],
+                shots=shots,
+            )
+        )
+    if as_json:
+        print_json(result)
+    else:
+        show.answers(result)
+
+
+@app.command(
+    help=tr("Embed texts as vectors, as sentence-transformers does."),
+    epilog=examples(
+        "plm embed runs/mine texts.txt --out vectors.npy",
+        "plm embed runs/mine reviews.csv --out vectors.parquet",
+        'plm embed runs/mine "a text"',
+    ),
+)
+def embed(
+    model: ModelDir,
+    file: Rows,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=tr(
+                "Output file: .npy for the vectors alone, .parquet for rows and vectors. "
+                "Default for a text or stdin: print JSON."
+            )
+        ),
+    ] = None,
+    level: Annotated[
+        str,
+        typer.Option(
+            help=tr(
+                "sentence: one vector per row, by the pooling of a sentence-transformers folder, otherwise the mean "
+                "over all tokens, special tokens included. token: one vector per token, with an index in a .jsonl "
+                "file next to --out."
+            )
+        ),
+    ] = "sentence",
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    no_header: NoHeader = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.tasks.asked import is_file
+    from plmkit.tasks.use import embed_file
+
+    if out is None and not as_json and is_file(file):
+        raise SettingError(tr("--out is missing: name a file for the vectors, as in --out vectors.npy, or add --json."))
+    columns = columns_of(text, text_a, text_b, None, no_header)
+    result = embed_file(opened(model, quiet), file, out, level, screen(quiet), columns)
+    if as_json or out is None:
+        print_json(result)
