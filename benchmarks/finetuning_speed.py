@@ -104,6 +104,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     rows = [Framed(tokens=row, second=len(row), cut=0) for row in rows_of(case)]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *words))
     source = LabelledRows(rows, torch.arange(len(rows)) % 2, vocabulary, length=None, seed=case.seed)
+    batches = MixtureSource.of_one(source, case.length)
     schedule = Schedule(steps=case.steps, batch=case.batch, rate=RATE, warmup=0.0)
 
     def one_round() -> Told:

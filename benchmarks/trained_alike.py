@@ -73,7 +73,7 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     model.eval()
     total = count = 0.0
     with torch.inference_mode():
-        for batch in material.valid_batches(recipe, asked.seed):
+        for batch in material.valid_batches(recipe, asked.seed)["text"]:
             scored = int((batch.targets != IGNORE).sum())
             total, count = total + float(loss_of(model, batch)) * scored, count + scored
     return total / count

@@ -78,13 +78,13 @@ def make_ours(
     torch.manual_seed(0)
     network = recipe.build(samples.vocabulary)
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
-    states = [State()]
+    states, source = [State()], MixtureSource.of_one(samples, length)
 
     def one_round() -> float:
         begun = time.perf_counter()
         steps = states[-1].step + taken
         state = train(
-            network, MixtureSource.of_one(samples, length), optimizer, schedule, Budget(steps=steps), lambda report: True,
+            network, source, optimizer, schedule, Budget(steps=steps), lambda report: True,
             seed=0, device=torch.device("cpu"), state=replace(states[-1], seconds=0.0),
         )  # fmt: skip
         states.append(state)

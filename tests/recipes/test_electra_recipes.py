@@ -124,7 +124,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
 
 
 def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, material):
-    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)
+    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)["text"]
     for seed in (1, 2):
         torch.manual_seed(seed)
         losses = validate(network, batches, torch.device("cpu"), torch.float32)

@@ -77,7 +77,7 @@ def test_held_out_text_has_spans_with_edges(corpus):
     settings = tiny("spanbert-mini", length=30)
     material = prepare(settings, (str(corpus),), None, 0, Screen())
     counts = set()
-    for batch in material.valid_batches(settings.recipe, 0):
+    for batch in material.valid_batches(settings.recipe, 0)["text"]:
         for hidden, edges, visible in zip(batch.targets != IGNORE, batch.edges, batch.source.visible, strict=True):
             length, places = int(visible.sum()), hidden.nonzero().flatten().tolist()
             counts.add((length, len(places)))

@@ -110,7 +110,6 @@ def test_a_schedule_that_cannot_be_is_refused(changes, says):
         {"steps": 1, "batch": 1, "rate": 1e-9},
         {"warmup": 0.999},
         {"clip": 0.0},
-        {"lengths": ((0.001, 5), (1.0, 5))},
         {"optimizer": AdamW(beta1=0.0, beta2=0.999999, epsilon=0.0, decay=2.0)},
         {"optimizer": Momentum(momentum=0.0)},
     ],

@@ -606,14 +606,14 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     held = sum(material.store.document_tokens()[material.valid_documents])
     assert held > 0
     assert material.frequencies().sum() == len(material.store.tokens) - held
-    whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0))
+    whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "VALID_ROWS", 4)
         patch.setattr(module, "VALID_TOKENS", 32 * 10)
-        rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)]
+        rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"]]
     assert whole > 10
     assert rows == [4, 4, 2]
-    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
+    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == {}
 
 
 def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny_settings):
