@@ -110,7 +110,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     def one_round() -> Told:
         tokens, seconds = our_steps(
             network,
-            MixtureSource.of_one(source, case.length),
+            batches,
             optimizer,
             schedule,
             case.steps,

@@ -7,7 +7,7 @@ from typing import Any, Self
 from plmkit.choices import (
     ARCHITECTURES,
     ARRANGEMENTS,
-    HIDINGS,
+    MASKINGS,
     OBJECTIVES,
     OPTIMIZERS,
     TOKENIZERS,
@@ -15,6 +15,7 @@ from plmkit.choices import (
 )  # fmt: skip
 from plmkit.config.settings import from_json
 from plmkit.config.upgrading import upgraded_recipe
+from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
@@ -33,8 +34,8 @@ class DataStream:
     """Rows made in one way, and the objectives that they are for."""
 
     name: str = ONLY
-    arrangement: Any  # documents → rows
-    maskings: tuple[Any, ...] = ()  # in this order
+    arrangement: Arrangement[Any]  # documents → rows
+    maskings: tuple[Masking, ...] = ()  # in this order
     heads: tuple[str, ...] | None = None  # names of the objectives that its batches are for; None: all
     weight: float = 1.0  # its share of the steps, in proportion to the other streams of a stage
     place: str | None = None  # the name of the position that it reads from; None: its own name
@@ -44,15 +45,18 @@ class DataStream:
         return self.place or self.name
 
     @property
-    def steps(self) -> tuple[Any, ...]:
+    def steps(self) -> tuple[Step, ...]:
         """Its corruption: the arrangement, then the maskings."""
         return (self.arrangement, *self.maskings)
 
-    def with_steps(self, steps: Sequence[Any]) -> Self:
-        return replace(self, arrangement=steps[0], maskings=tuple(steps[1:]))
+    def with_steps(self, steps: Sequence[Step]) -> Self:
+        """The stream with another corruption: an arrangement, then maskings."""
+        arrangement, *maskings = steps
+        assert isinstance(arrangement, Arrangement)
+        return replace(self, arrangement=arrangement, maskings=tuple(m for m in maskings if isinstance(m, Masking)))
 
 
-def one_stream(arrangement: Any, *maskings: Any) -> tuple[DataStream, ...]:
+def one_stream(arrangement: Arrangement[Any], *maskings: Masking) -> tuple[DataStream, ...]:
     """The streams of a recipe that makes all its rows in one way, for all its objectives."""
     return (DataStream(arrangement=arrangement, maskings=maskings),)
 
@@ -79,9 +83,9 @@ class Recipe:
         check_fit(self)
 
     @property
-    def corruption(self) -> tuple[Any, ...]:
+    def corruption(self) -> tuple[Step, ...]:
         """The steps of all its streams, each once; with one stream, its arrangement and its maskings."""
-        steps: list[Any] = []
+        steps: list[Step] = []
         for stream in self.streams:
             steps += [step for step in stream.steps if step not in steps]
         return tuple(steps)
@@ -108,11 +112,6 @@ class Recipe:
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 
-def is_arrangement(step: Any) -> bool:
-    """Whether a step of the corruption, or its class, makes rows of documents; the others hide."""
-    return hasattr(step, "plan")
-
-
 def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
     for stream in recipe.streams:
@@ -123,12 +122,12 @@ def check_fit(recipe: Recipe) -> None:
     check_architecture(recipe)
 
 
-def check_steps(name: str, steps: Sequence[Any]) -> None:
-    """One arrangement first, then maskings that do not mask what another masked."""
+def check_steps(name: str, steps: Sequence[Step]) -> None:
+    """One arrangement first, then maskings that write what no other step does."""
     names = ", ".join(map(kind_of, steps)) or "nothing"
-    if [is_arrangement(step) for step in steps] != [True, *(False for _ in steps[1:])]:
+    if [isinstance(step, Arrangement) for step in steps] != [True, *(False for _ in steps[1:])]:
         raise RecipeError(
-            f"{name}: corruption begins with one arrangement of documents into rows, and steps that hide "
+            f"{name}: corruption begins with one arrangement of documents into rows, and maskings "
             f"follow; found {names}.\nArrangements: {', '.join(kind.__name__ for kind in ARRANGEMENTS)}."
         )
     for number, step in enumerate(steps):
@@ -166,15 +165,11 @@ def check_streams(recipe: Recipe) -> None:
                 )
     for stage in recipe.stages:
         running = recipe.running(stage)
-        if len(running) > 1 and any(is_continued(stream) for stream in running):
+        if len(running) > 1 and any(stream.arrangement.continues for stream in running):
             raise RecipeError(
                 f"{recipe.name}: a stream whose rows continue from batch to batch must run alone in its stage; "
                 f"found {', '.join(stream.name for stream in running)}."
             )
-
-
-def is_continued(stream: DataStream) -> bool:
-    return getattr(stream.arrangement, "continues", False)
 
 
 def check_architecture(recipe: Recipe) -> None:
@@ -192,7 +187,7 @@ def check_architecture(recipe: Recipe) -> None:
             f"{recipe.name}: stages ask for rows of {recipe.max_length} tokens, "
             f"but architecture.longest is {architecture.longest}. Change one of them."
         )
-    shares = {kind_of(step): step.reuse for step in recipe.corruption if hasattr(step, "reuse")}
+    shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
     if architecture.reused_share is not None:
         shares[kind_of(architecture)] = architecture.reused_share
     if len(set(shares.values())) > 1:
@@ -239,13 +234,13 @@ def kind_of(choice: Any) -> str:
 
 def writers_of(wanted: frozenset[str]) -> str:
     """` (A or B)`, the steps that write something of it."""
-    known = [kind.__name__ for kind in (*ARRANGEMENTS, *HIDINGS) if wanted & kind.writes]
+    known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
     known += ["architecture.pooler=true"] if "pooled" in wanted else []
     return f" ({' or '.join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
     kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Recipe)
     return from_json(upgraded_recipe(data), {kind.__name__: kind for kind in kinds})

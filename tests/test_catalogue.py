@@ -94,10 +94,10 @@ STATED = {
     "pooled",
     "targets",
     "inner",
-    "follows",
-    "order",
-    "reading",
-    "real",
+    "random_next",
+    "swapped_order",
+    "attention_order",
+    "mixed_dialogue",
     "edges",
     "guesses",
     "sampled",
@@ -216,7 +216,7 @@ def test_base_and_large_keep_the_papers_settings(name):
     assert not recipe.notes
     assert (schedule.steps, schedule.batch, schedule.rate, schedule.warmup) == (1_000_000, 256, 1e-4, 0.01)
     assert recipe.stages == (Stage(until=0.9, length=128), Stage(length=512))
-    assert (masking.rate, masking.masked, masking.swapped, masking.copies) == (0.15, 0.8, 0.1, 10)
+    assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 10)
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
 
 
@@ -256,7 +256,7 @@ def test_alberts_keep_the_papers_settings(name):
         "Lamb", 0.01, 1e-6, 1.0,
     )  # fmt: skip
     assert recipe.stages == (Stage(length=512),)
-    assert (masking.rate, masking.masked, masking.swapped, masking.copies) == (0.15, 0.8, 0.1, 40)
+    assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 40)
     assert (recipe.architecture.embedding, recipe.architecture.sharing) == (128, "all")
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.0
     assert [objective.name for objective in recipe.objectives] == ["masked_lm", "sentence_order"]

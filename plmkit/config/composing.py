@@ -9,9 +9,10 @@ from plmkit.choices import CHOICES
 from plmkit.config.settings import snake
 from plmkit.corruption.arrange.packing import FullSentences
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
-from plmkit.recipe import DataStream, Recipe, check_steps, is_arrangement
+from plmkit.recipe import DataStream, Recipe, check_steps
 
 SENTENCE_TASK = "sentence_task"
 SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, and what is asked about them
@@ -20,6 +21,7 @@ SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, an
     "none": (FullSentences, None),  # as RoBERTa does without a sentence task (Liu et al., 2019, 4.2)
 }
 JUDGES = (NextSentence, SentenceOrder, RealDialogue)
+LABELS = frozenset().union(*(judge.reads for judge in JUDGES)) - {"pooled"}  # fields of the batch
 NAMES = re.compile(r"\[?\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*,?\s*\]?")
 
 Named = tuple[str, str]  # a name and its value, as in --set
@@ -100,7 +102,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
 
 def arranged(stream: DataStream, rows: type, is_judged: bool) -> DataStream:
     """The stream with rows of this kind; rows without a label suit a recipe that has no sentence task."""
-    if isinstance(stream.arrangement, rows) or not (is_judged or stream.arrangement.writes):
+    if isinstance(stream.arrangement, rows) or not (is_judged or stream.arrangement.writes & LABELS):
         return stream
     return replace(stream, arrangement=take_over(rows, stream.arrangement))
 
@@ -136,7 +138,8 @@ def chosen_by_names(old: Any, axis: str, text: str) -> Any:
 
 def newcomer(kind: type, axis: str, gone: Sequence[Any]) -> Any:
     """In a corruption it takes the place of a step that left, and what both have stays as it was."""
-    before = [step for step in gone if axis == "corruption" and is_arrangement(step) == is_arrangement(kind)]
+    same = Arrangement if issubclass(kind, Arrangement) else Masking
+    before = [step for step in gone if axis == "corruption" and isinstance(step, same)]
     return take_over(kind, *before[:1])
 
 

@@ -3,6 +3,10 @@
 import re
 
 RENAMED = {  # old → new
+    "corruption.masked": "corruption.mask_share",
+    "corruption.swapped": "corruption.random_share",
+    "corruption.most": "corruption.max_masked",
+    "corruption.copies": "corruption.static_masks",
     "schedule.lengths": "stages",
 }
 
@@ -13,5 +17,8 @@ def set_name(path: str) -> str:
 
 
 def current(name: str) -> str:
-    """The name that a setting has now."""
+    """The name that a setting has now; the choice that has it may be named, as in corruption.token_masking.copies."""
+    axis, *path = name.split(".")
+    if name not in RENAMED and len(path) == 2 and f"{axis}.{path[1]}" in RENAMED:
+        return f"{axis}.{path[0]}.{RENAMED[f'{axis}.{path[1]}'].removeprefix(f'{axis}.')}"
     return RENAMED.get(name, name)

@@ -16,7 +16,6 @@ from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
-from plmkit.data.vocabulary import ROLES
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
@@ -77,7 +76,7 @@ class Material:
         if self.valid_store is self.store:
             for document in self.valid_documents.tolist():
                 counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
-        if "end" in getattr(self.samples.arrange, "needs", ()):  # which the arrangement puts behind every document
+        if "end" in self.samples.arrange.needs:  # which the arrangement puts after every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
 
@@ -138,7 +137,7 @@ def prepare(
     for note in notes:
         screen.say(note)
     arrangements = [stream.arrangement for stream in recipe.streams]
-    needed = tuple(dict.fromkeys(role for one in arrangements for role in getattr(one, "needs", ROLES)))
+    needed = tuple(dict.fromkeys(role for one in arrangements for role in one.needs))
     ready = (
         load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     )
@@ -286,8 +285,7 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
         ]
     hidden = rows.targets != IGNORE
     whole = np.where(hidden, rows.targets, rows.tokens)
-    levels = [getattr(step, "used", (step.level,))[-1] for step in stream.steps if hasattr(step, "level")]
-    level = levels[0] if levels else "word"
+    level = stream.maskings[0].levels_used[-1]
     if level == "character":
         starts = np.ones_like(hidden)
     else:

@@ -9,7 +9,7 @@ import torch
 from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import find
 from plmkit.corruption.arrange.pairs import SentencePairs
-from plmkit.corruption.mask.masking import Masking
+from plmkit.corruption.contract import Masking
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.mixture_source import FedStream, MixtureSource
@@ -23,7 +23,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.training.loop import Budget, State, train
 
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{n}" for n in range(25)), *(f"##p{n}" for n in range(20))))
-UNITS = UnitMasking(rate=0.3, levels=("character", "word"), shares=(1.0, 0.0), masked=1.0, swapped=0.0)
+UNITS = UnitMasking(rate=0.3, levels=("character", "word"), shares=(1.0, 0.0), mask_share=1.0, random_share=0.0)
 SHARES = {"characters": (1.0, 0.0), "words": (0.0, 1.0), "both": (0.5, 0.5)}
 
 
@@ -151,7 +151,7 @@ def test_the_recipes_of_ernie_go_through_three_stages_of_equal_share():
         made = find(name)
         levels = ["character", "phrase", "entity"]
         assert [stage.streams for stage in made.stages] == [(level,) for level in levels]
-        assert [stream.maskings[0].used for stream in made.streams] == [(level,) for level in levels]
+        assert [stream.maskings[0].levels_used for stream in made.streams] == [(level,) for level in levels]
         assert {stream.reads_from for stream in made.streams} == {"text"}
         assert [stage.until for stage in made.stages] == [1 / 3, 2 / 3, 1.0]
         assert len({stage.length for stage in made.stages}) == 1

@@ -1,12 +1,11 @@
-"""Hiding units of knowledge: characters, words, phrases, entities."""
+"""Masking units of knowledge: characters, words, phrases, entities."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from plmkit.corruption.mask.masking import NEVER, Masking, check_settings, units_of
-from plmkit.corruption.mask.token import TokenMasking
+from plmkit.corruption.mask.masking import NEVER, units_of
+from plmkit.corruption.mask.token import BertMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
@@ -17,19 +16,15 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitMasking(Masking):
-    """Hide units, each for itself: characters, phrases or entities (Sun et al., 2019, 3.2)."""
+class UnitMasking(BertMasking):
+    """Mask units, each drawn by itself: characters, phrases or entities (Sun et al., 2019, 3.2)."""
 
-    rate: float = 0.15
-    masked: float = 0.8
-    swapped: float = 0.1
     levels: tuple[str, ...] = ("character", "phrase", "entity")
     shares: tuple[float, ...] = (1.0, 0.0, 0.0)  # of the rows that are masked at each level
     segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
-    writes: ClassVar = frozenset({"targets"})
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         for level in self.levels:
             if level not in LEVELS:
                 raise SettingError(f"corruption.levels: there is no level '{level}'; there are {', '.join(LEVELS)}.")
@@ -41,32 +36,27 @@ class UnitMasking(Masking):
             )
 
     @property
-    def used(self) -> tuple[str, ...]:
-        """The levels at which rows are masked, from small to large."""
+    def levels_used(self) -> tuple[str, ...]:
         shares = zip(self.levels, self.shares, strict=True)
         return tuple(sorted((level for level, share in shares if share), key=LEVELS.index))
 
     @property
     def level(self) -> str:
-        """The largest units that are needed of a segmenter."""
-        return max((*self.used, "word"), key=LEVELS.index)
-
-    def for_validation(self) -> TokenMasking:
-        return TokenMasking()
+        return max((*self.levels_used, "word"), key=LEVELS.index)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is hidden; a row in which no unit was drawn hides the one nearest to it."""
+        """(B, L) True where a token is masked; a row in which no unit was drawn masks the one nearest to it."""
         scores = draws.uniform(rows.tokens.shape[1])
         chance = draws.uniform(1)[:, 0]
         level = np.searchsorted(np.cumsum(self.shares)[:-1], chance, side="right")  # (B,) of each row
-        hidden = np.zeros(rows.tokens.shape, dtype=bool)
+        masked = np.zeros(rows.tokens.shape, dtype=bool)
         for number in np.unique(level):
             units = units_of(rows, vocabulary, self.levels[number])
             own = np.where(units.begins, scores, NEVER)
             chosen = own <= np.maximum(self.rate, own.min(axis=1, keepdims=True))
-            hidden = np.where((level == number)[:, None], units.whole(chosen), hidden)
-        return hidden
+            masked = np.where((level == number)[:, None], units.whole(chosen), masked)
+        return masked
 
-    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
         """All but token number 0, as in the released code."""
         return 1 + (draw * (len(vocabulary) - 1)).astype(np.int64)
