@@ -4,15 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from plmkit.choices import (
-    ARCHITECTURES,
-    ARRANGEMENTS,
-    MASKINGS,
-    OBJECTIVES,
-    OPTIMIZERS,
-    TOKENIZERS,
-    WEIGHTINGS,
-)  # fmt: skip
+from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
+from plmkit.config.renamed import current_recipe
 from plmkit.config.settings import from_json
 from plmkit.config.upgrading import upgraded_recipe
 from plmkit.corruption.contract import Arrangement, Masking, Step
@@ -20,6 +13,7 @@ from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
@@ -74,7 +68,7 @@ class Recipe:
     tokenizer: Tokenizer
     streams: tuple[DataStream, ...]
     architecture: Architecture
-    objectives: tuple[Any, ...]
+    objectives: tuple[Objective, ...]
     stages: tuple[Stage, ...]  # one after the other
     schedule: Schedule
     tuning: Tuning = Tuning()  # of a model that is trained by it
@@ -106,10 +100,8 @@ class Recipe:
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
-        for head in heads.values():
-            if hasattr(head, "meet"):  # it asks another head
-                head.meet(heads)
-        return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
+        weights = {objective.name: objective.weight for objective in self.objectives}
+        return Network(model, heads, weights, [own.name for own in self.objectives if own.learned_weight])
 
 
 def check_fit(recipe: Recipe) -> None:
@@ -202,6 +194,12 @@ def check_objectives(recipe: Recipe) -> None:
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
             raise RecipeError(f"{recipe.name}: {kind_of(objective)} is there twice. Name each objective once.")
+        if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
+            needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
+            raise RecipeError(
+                f"{recipe.name}: {kind_of(objective)} uses the head of {needed}, which is not among the objectives. "
+                "Add it, or drop the objective."
+            )
         if objective.weight < 0:
             raise RecipeError(
                 f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
@@ -215,10 +213,9 @@ def check_objectives(recipe: Recipe) -> None:
         raise RecipeError(f"{recipe.name}: every objective has the weight 0, so nothing is learnt. Give one a weight.")
 
 
-def check_reads(recipe: Recipe, objective: Any, stream: DataStream) -> None:
-    """What an objective reads is written by the stream's steps, the architecture, or another objective."""
+def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> None:
+    """What an objective reads is written by the stream's steps or the architecture."""
     makers = [*stream.steps, recipe.architecture]
-    makers += [objective for objective in recipe.objectives if hasattr(objective, "writes")]
     written = frozenset().union(*(maker.writes for maker in makers))
     if missing := objective.reads - written:
         raise RecipeError(
@@ -241,6 +238,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
     kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Recipe)
-    return from_json(upgraded_recipe(data), {kind.__name__: kind for kind in kinds})
+    return from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})

@@ -21,8 +21,7 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.tokenizers.byte_bpe import StreamByteBPE

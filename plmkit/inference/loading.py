@@ -1,6 +1,5 @@
 """From a folder to a model: a run folder, or a Hugging Face folder."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from plmkit.architectures.electra_parts import discriminator_alone, generator_al
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import ARCHITECTURES, OBJECTIVES, OPTIMIZERS
+from plmkit.config.renamed import current_weights
 from plmkit.config.settings import from_json
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
@@ -156,13 +156,14 @@ def advice(folder: Path) -> str:
 def from_run(folder: Path, about: dict[str, Any]) -> Parts:
     finished = about["state"] == "finished" or "checksum" in about  # there is one in a run that is being extended
     step, weights = (None, finished_weights(folder, about)) if finished else newest_weights(folder)
-    tokenizer, weights = load_tokenizer(folder), plain_heads(weights)
+    tokenizer = load_tokenizer(folder)
     if about["kind"] != FINETUNE:
         recipe = recipe_from_json(about["recipe"])
+        weights = current_weights(weights, [objective.name for objective in recipe.objectives])
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("log_variances.")}
         return Parts(
             folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
-            tuning=recipe.tuning,
-            objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
+            tuning=recipe.tuning, objectives=recipe.objectives,
             pooling=own_pooling(recipe.architecture, weights),
         )  # fmt: skip
     task = Task(
@@ -211,12 +212,6 @@ def newest_weights(folder: Path) -> tuple[int, dict[str, Tensor]]:
     state, weights, _ = content
     say(f"{folder} is not finished: its checkpoint at step {state.step:,} is used.")
     return state.step, weights
-
-
-def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Heads as they are without a learnt weight around them."""
-    kept = {name: tensor for name, tensor in weights.items() if not name.endswith(".log_variance")}
-    return {re.sub(r"^heads\.(\w+)\.inner\.", r"heads.\1.", name): tensor for name, tensor in kept.items()}
 
 
 def from_hub(folder: Path) -> Parts:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -125,7 +125,7 @@ class Model:
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
             raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
-        states, _ = self.states([row], wants=self.blanks)
+        states, _ = self.states([row], needed=self.blanks)
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
         logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
         logits[:, list(vocabulary.special)] = -torch.inf
@@ -252,7 +252,7 @@ class Model:
         predictions = [Prediction(label=None)] * len(asked)
         length = self.longest if head.pooling == "concat" else None
         for numbers in self.batches(framed, batch_size, screen, "predicting"):
-            states, batch = self.states([framed[number] for number in numbers], length, head.wants)
+            states, batch = self.states([framed[number] for number in numbers], length, head.needed)
             with torch.inference_mode():
                 found = head.answers(states, batch).float()
                 found = found if self.kind.numeric else found.softmax(-1)
@@ -326,11 +326,6 @@ class Model:
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
 
-    @property
-    def lm_head(self) -> Any:
-        """The head that predicts tokens; None where it has none."""
-        return next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
-
     @cached_property
     def engine(self) -> Engine:
         """What generates text; a model that cannot is refused, naming what it can do."""
@@ -340,12 +335,12 @@ class Model:
                 f'Use it to fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a causal language '
                 "model: plm pretrain gpt2-mini CORPUS --out DIR"
             )
-        head = self.lm_head
+        head = self.network.head_that_generates
         if head is None:
             raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
         bounded = self.architecture.bounded
         return engine_for(
-            cast(Any, self.network.model), head.vocabulary, self.tokenizer,
+            cast(Any, self.network.model), head.output, self.tokenizer,
             self.architecture.longest if bounded else None, self.device, causal=bounded,
         )  # fmt: skip
 
@@ -394,7 +389,7 @@ class Model:
             tokens = np.tile(row.tokens, (len(some), 1))
             tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
             hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
-            states, _ = self.states(hidden, wants=self.blanks)
+            states, _ = self.states(hidden, needed=self.blanks)
             chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
             logs = head.vocabulary(chosen).float().log_softmax(-1)
             total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
@@ -452,12 +447,12 @@ class Model:
 
     @torch.inference_mode()
     def states(
-        self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
+        self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None
     ) -> tuple[States, Batch]:
-        """What the network makes of rows; with `wants`, of the positions that it names."""
+        """What the network makes of rows; with `needed`, of the positions that it names."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(replace(batch, needed=wants(batch) if wants else None)), batch
+        return self.network.model(replace(batch, needed=needed(batch) if needed else None)), batch
 
     def blanks(self, batch: Batch) -> Tensor:
         return batch.source.tokens == self.tokenizer.vocabulary.mask

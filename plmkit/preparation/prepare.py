@@ -15,11 +15,12 @@ from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
+from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
 from plmkit.interop.hub import find_tokenizer
+from plmkit.preparation.counts import frequencies_of, prepared
 from plmkit.recipe import DataStream, Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
 from plmkit.segmentation.starts import word_starts
@@ -71,11 +72,7 @@ class Material:
 
     def frequencies(self) -> np.ndarray:
         """How often each token of the vocabulary occurs in the text that is trained on."""
-        size = len(self.tokenizer.vocabulary)
-        counts = count_tokens(self.store.tokens, size)
-        if self.valid_store is self.store:
-            for document in self.valid_documents.tolist():
-                counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
+        counts = frequencies_of(self.store, self.samples.documents, len(self.tokenizer.vocabulary))
         if "end" in self.samples.arrange.needs:  # which the arrangement puts after every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
@@ -99,8 +96,9 @@ class Material:
 
     def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
         """Batches of held-out rows of a stream."""
-        corruption = stream.steps
-        samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
+        vocabulary = self.tokenizer.vocabulary
+        corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
+        samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         _, order = samples.plan(0, length, at_once)
         rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
@@ -161,8 +159,8 @@ def prepare(
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
-            store, train_documents, stream.steps, ready.vocabulary,
-            seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
+            store, train_documents, prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
+            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
         )
         for stream in recipe.streams
     }  # fmt: skip
@@ -241,14 +239,6 @@ def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], 
         for number, document in enumerate(corpus.documents(advance)):
             if number % every == 0:
                 yield from document.paragraphs
-
-
-def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
-    counts = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(tokens), 1 << 22):
-        counts += np.bincount(tokens[start : start + (1 << 22)], minlength=size)
-        let_go(tokens)
-    return counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import STARTS
 from plmkit.layers.dropout import Dropout
+from plmkit.objectives.contract import Head
 
 POOLINGS = ("first", "mean", "max", "concat")
 
 
-class LabelHead(nn.Module):
+class LabelHead(Head):
     """Pool, drop out, one linear layer: cross entropy over classes, or squared error of a number."""
 
     def __init__(
@@ -43,7 +44,7 @@ class LabelHead(nn.Module):
             return states.hidden.masked_fill(~shown, -torch.inf).amax(1)
         return (states.hidden * shown).flatten(1)
 
-    def wants(self, batch: Batch) -> Tensor | None:
+    def needed(self, batch: Batch) -> Tensor | None:
         return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
 
     def rows(self, states: States, batch: Batch) -> Tensor:

@@ -22,7 +22,7 @@ from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
 from plmkit.terminal.screen import Screen
@@ -265,6 +265,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
         return None
     if about["kind"] != PRETRAIN:
         raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
+    about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
     wanted = order.as_json(order.budget)
     compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
     compared += [] if about["state"] == "finished" else ["asked"]
@@ -446,7 +447,8 @@ class Watch:
                 "seconds": round(state.seconds, 2),
             },
         )
-        self.bar(report, losses, speed, self.score)
+        labels = {own.name: own.label or own.name for own in self.order.settings.recipe.objectives}
+        self.bar(report, {labels.get(name, name): loss for name, loss in losses.items()}, speed, self.score)
         self.sums, self.since = {}, state
 
     def validate(self, state: State) -> dict[str, float]:

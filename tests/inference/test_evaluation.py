@@ -19,9 +19,7 @@ from plmkit.generation.likelihood import token_log_probabilities, windows
 from plmkit.inference.evaluation import evaluate_text, read_text
 from plmkit.inference.model import Model
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.tokenizers.counted import Characters, Words
 
 SHAPE = {"layers": 2, "heads": 2, "width": 8, "inner": 12, "dropout": 0.0, "attention_dropout": 0.0}

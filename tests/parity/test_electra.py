@@ -15,8 +15,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra
 from plmkit.interop.huggingface import from_huggingface, to_huggingface
 from plmkit.network import Network
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 from plmkit.training.checkpoint import put_weights, weights_of
 
 OURS = GeneratorDiscriminator(
@@ -94,7 +93,7 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
     verdicts = ours.heads["replaced_token"].answers(states, given)
     torch.testing.assert_close(verdicts[given.source.visible], judged.logits[given.source.visible], **CLOSE)
     torch.manual_seed(7)
-    losses = ours(given)
+    losses = ours(given).weighted
     torch.testing.assert_close(losses["generator_lm"], named.loss, **CLOSE)
     torch.testing.assert_close(losses["replaced_token"], 50 * judged.loss, atol=5e-4, rtol=1e-5)
     (named.loss + judged.loss).backward()

@@ -87,14 +87,14 @@ def test_states_logits_and_loss_are_equal(both):
         found, wanted = ours.heads[head].answers(states, given), getattr(their, output)
         seen = given.source.visible if head == "masked_lm" else slice(None)
         torch.testing.assert_close(found[seen], wanted[seen], **CLOSE)
-    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+    torch.testing.assert_close(sum(ours(given).weighted.values()), their.loss, **CLOSE)
 
 
 def test_every_gradient_is_equal(both):
     theirs, ours, family = both
     given = some_batch(pad=PAD)
     run_theirs(theirs, given, ours.heads).loss.backward()
-    sum(ours(given).values()).backward()
+    sum(ours(given).weighted.values()).backward()
     wanted = from_huggingface(gradients_of(theirs), family, ours.model.settings)
     same_gradients(ours, wanted)
 

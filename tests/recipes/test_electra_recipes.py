@@ -117,7 +117,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
     batch = material.samples.batch(1000, 0, 128, 32)
     with torch.no_grad():
         share = network.model(batch).replaced[batch.source.visible].float().mean()
-        loss = network(batch)["replaced_token"] / 50
+        loss = network(batch).weighted["replaced_token"] / 50
     blind = -(share * share.log() + (1 - share) * (1 - share).log())
     assert 0.25 < share < 0.34  # 40 % are drawn, some of them twice, and some samples are right
     assert loss < 0.95 * blind
@@ -153,7 +153,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
 def test_learnt_weights_do_not_collapse(made, mixed_corpus):
     folder, result = trained(made, mixed_corpus, "electra-tiny-weighted", 60)
     weights = load_file(folder / "model.safetensors")
-    factors = [float(torch.exp(-weights[f"heads.{name}.log_variance"])) for name in ("generator_lm", "replaced_token")]
+    factors = [float(torch.exp(-weights[f"log_variances.{name}"])) for name in ("generator_lm", "replaced_token")]
     assert all(0.1 < factor < 1000 for factor in factors)
     assert factors[0] < 0.999  # from 1
     assert factors[1] < 49.9  # from 50

@@ -43,7 +43,8 @@ def test_a_run_that_was_stopped_goes_on_with_its_memory_bit_for_bit(name, plm, m
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
-    losses = [line["train/causal_lm"] for line in lines if "train/causal_lm" in line]
+    loss = f"train/{find(name).objectives[0].name}"
+    losses = [line[loss] for line in lines if loss in line]
     assert losses[-1] < losses[0]
 
 

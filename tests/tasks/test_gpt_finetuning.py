@@ -98,8 +98,8 @@ def network(parts, weight: float, kind: str = "classify") -> Network:
 
 def test_the_loss_is_the_label_and_half_the_language_model(parts):
     batch = some_rows(parts)
-    losses = network(parts, 0.5).eval()(batch)
-    alone = network(parts, 0.0).eval()(batch)
+    losses = network(parts, 0.5).eval()(batch).weighted
+    alone = network(parts, 0.0).eval()(batch).weighted
     assert alone.keys() == {"label"}
     torch.testing.assert_close(losses["label"], alone["label"])
     hidden = network(parts, 0.5).eval().model(batch).hidden
@@ -108,16 +108,16 @@ def test_the_loss_is_the_label_and_half_the_language_model(parts):
         torch.nn.functional.cross_entropy(row[asked != IGNORE], asked[asked != IGNORE])
         for row, asked in zip(logits, batch.targets, strict=True)
     ]
-    torch.testing.assert_close(losses["causal_lm"], 0.5 * torch.stack(rows).mean(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(losses["row_lm"], 0.5 * torch.stack(rows).mean(), atol=1e-5, rtol=1e-5)
     assert TaskSettings().settled(parts.architecture).lm_weight == 0.5
 
 
 def test_the_gradient_is_the_weighted_sum(parts):
     batch = some_rows(parts)
     gradients = []
-    for weight, chosen in ((0.3, None), (1.0, "label"), (1.0, "causal_lm")):
+    for weight, chosen in ((0.3, None), (1.0, "label"), (1.0, "row_lm")):
         made = network(parts, weight).eval()
-        losses = made(batch)
+        losses = made(batch).weighted
         (sum(losses.values()) if chosen is None else losses[chosen]).backward()
         gradients.append(made.model.blocks[0].attention.output.weight.grad)
     torch.testing.assert_close(gradients[0], gradients[1] + 0.3 * gradients[2], atol=1e-6, rtol=1e-5)
@@ -223,7 +223,7 @@ def test_after_a_step_every_weight_of_every_block_has_changed(parts):
     made = network(parts, 0.5)
     before = {name: weight.clone() for name, weight in made.named_parameters()}
     optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2)
-    sum(made(some_rows(parts)).values()).backward()
+    sum(made(some_rows(parts)).weighted.values()).backward()
     optimizer.step()
     assert all(not torch.equal(weight, before[name]) for name, weight in made.named_parameters())
 
