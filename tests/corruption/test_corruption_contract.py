@@ -41,7 +41,7 @@ def samples_of(*corruption) -> Samples:
 
 
 def filled(batch: Batch) -> set[str]:
-    return {field.name for field in fields(batch) if getattr(batch, field.name) is not None} - ALWAYS
+    return {field.name for field in fields(batch) if getattr(batch, field.name) is not field.default} - ALWAYS
 
 
 @pytest.mark.parametrize("kind", ARRANGEMENTS, ids=lambda kind: kind.__name__)
