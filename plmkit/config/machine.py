@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.config.composing import SENTENCE_TASK, compose
-from plmkit.config.renamed import current
 from plmkit.config.settings import assign, checked, cut, from_json, names_in, not_a_value, to_json
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
@@ -62,8 +61,7 @@ class Settings:
 
 def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
     """Apply `--set`: names begin with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
-    given = [(current(name), text) for name, text in map(cut, assignments)]
-    choices, values = compose(recipe, given)
+    choices, values = compose(recipe, [cut(assignment) for assignment in assignments])
     stages_text = None
     for name, text in values:  # whether choices fit is asked once, when all are made
         root, *path = name.split(".")

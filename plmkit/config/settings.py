@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.config import habits
-from plmkit.config.renamed import current
+from plmkit.config.renamed import current, set_name
 from plmkit.errors import SettingError, nearest
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
@@ -39,7 +39,9 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
     if kind is None:
         raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
     stem = f"{path}." if path else ""
-    named = {current(stem + key).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"}
+    named = {
+        current(set_name(stem + key)).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"
+    }
     values = {name: from_json(item, kinds, stem + key) for name, (key, item) in named.items()}
     known = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(values) - known):
