@@ -6,7 +6,9 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-WORD = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+|[^\w\s]")  # ideographs count alone
+from plmkit.data.characters import HAN
+
+WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # ideographs count alone
 
 
 def words(text: str) -> list[str]:
