@@ -3,20 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from plmkit.choices import (
-    ARCHITECTURES,
-    ARRANGEMENTS,
-    MASKINGS,
-    OBJECTIVES,
-    OPTIMIZERS,
-    TOKENIZERS,
-    WEIGHTINGS,
-)  # fmt: skip
+from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
+from plmkit.config.renamed import current_recipe
 from plmkit.config.settings import from_json
 from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
+from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
@@ -38,7 +32,7 @@ class Recipe:
     tokenizer: Tokenizer
     corruption: tuple[Step, ...]  # the first arranges documents into rows, the others mask
     architecture: Architecture
-    objectives: tuple[Any, ...]
+    objectives: tuple[Objective, ...]
     schedule: Schedule
     tuning: Tuning = Tuning()  # of a model that is trained by it
 
@@ -60,10 +54,8 @@ class Recipe:
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
-        for head in heads.values():
-            if hasattr(head, "meet"):  # it asks another head
-                head.meet(heads)
-        return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
+        weights = {objective.name: objective.weight for objective in self.objectives}
+        return Network(model, heads, weights, [own.name for own in self.objectives if own.learned_weight])
 
 
 def check_fit(recipe: Recipe) -> None:
@@ -119,7 +111,6 @@ def check_objectives(recipe: Recipe) -> None:
     if not recipe.objectives:
         raise RecipeError(f"{recipe.name}: there is no objective, so nothing to learn. Choose one or more.")
     makers = [*recipe.corruption, recipe.architecture]
-    makers += [objective for objective in recipe.objectives if hasattr(objective, "writes")]
     written = frozenset().union(*(maker.writes for maker in makers))
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
@@ -129,6 +120,12 @@ def check_objectives(recipe: Recipe) -> None:
                 f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
                 f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
                 f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
+            )
+        if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
+            needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
+            raise RecipeError(
+                f"{recipe.name}: {kind_of(objective)} uses the head of {needed}, which is not among the objectives. "
+                "Add it, or drop the objective."
             )
         if objective.weight < 0:
             raise RecipeError(
@@ -150,6 +147,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
     kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Tuning, Recipe)
-    return from_json(data, {kind.__name__: kind for kind in kinds})
+    return from_json(current_recipe(data), {kind.__name__: kind for kind in kinds})

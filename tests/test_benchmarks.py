@@ -19,10 +19,9 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.inference.evaluation import reading_on
+from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
@@ -88,7 +87,7 @@ def test_memory_saves_multiplications_and_more_of_them_the_longer_the_attention_
         remembering = reader_of(SegmentRecurrence(**shape, memory=length), AdaptiveLM(), tokenizer)
         sliding = reader_of(CharacterDecoder(**shape), AuxiliaryLM(), tokenizer)
         with FlopCounterMode(display=False) as with_memory:
-            reading_on(remembering, tokens, lambda count: None)
+            token_log_probabilities(remembering.engine, [tokens.numpy()])
         with FlopCounterMode(display=False) as by_windows:
             slide(sliding, tokens[: length + 2], length)
         ratios.append(by_windows.get_total_flops() / 2 / (with_memory.get_total_flops() / 1023))

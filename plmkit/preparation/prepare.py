@@ -13,11 +13,12 @@ from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
+from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
 from plmkit.interop.hub import find_tokenizer
+from plmkit.preparation.counts import frequencies_of, prepared
 from plmkit.recipe import Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
 from plmkit.segmentation.starts import word_starts
@@ -51,11 +52,7 @@ class Material:
 
     def frequencies(self) -> np.ndarray:
         """How often each token of the vocabulary occurs in the text that is trained on."""
-        size = len(self.tokenizer.vocabulary)
-        counts = count_tokens(self.store.tokens, size)
-        if self.valid_store is self.store:
-            for document in self.valid_documents.tolist():
-                counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
+        counts = frequencies_of(self.store, self.samples.documents, len(self.tokenizer.vocabulary))
         if "end" in self.samples.arrange.needs:  # which the arrangement puts after every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
@@ -69,8 +66,10 @@ class Material:
         if not len(self.valid_documents):
             return []
         length = recipe.schedule.lengths[0][1]
-        corruption = [step.for_validation() for step in recipe.corruption]
-        samples = Samples(self.valid_store, self.valid_documents, corruption, self.tokenizer.vocabulary, seed=seed)
+        vocabulary = self.tokenizer.vocabulary
+        steps = [step.for_validation() for step in recipe.corruption]
+        corruption = prepared(steps, self.store, self.samples.documents, len(vocabulary), seed)
+        samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         _, order = samples.plan(0, length, at_once)
         rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
@@ -124,7 +123,8 @@ def prepare(
         held, parts = store, split(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
     recipe.arrangement.check(store, train_documents, first_place(corpora[0]))
-    samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
+    corruption = prepared(recipe.corruption, store, train_documents, len(ready.vocabulary), seed)
+    samples = Samples(store, train_documents, corruption, ready.vocabulary, seed=seed, weights=machine.weights)
     samples.check(recipe.schedule.longest)
     return Material(
         tokenizer=ready,
@@ -199,14 +199,6 @@ def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], 
         for number, document in enumerate(corpus.documents(advance)):
             if number % every == 0:
                 yield from document.paragraphs
-
-
-def count_tokens(tokens: np.ndarray, size: int) -> np.ndarray:
-    counts = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(tokens), 1 << 22):
-        counts += np.bincount(tokens[start : start + (1 << 22)], minlength=size)
-        let_go(tokens)
-    return counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from plmkit.config.renamed import current_weights
 from plmkit.data.batch import Memory
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, InputError
@@ -74,7 +75,9 @@ def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say:
     """Fill both from the newest checkpoint that is whole. None where there are none."""
     if (content := newest_whole(folder, say)) is None:
         return None
-    state, weights, moments = content
+    state, *tensors = content
+    heads = {name.split(".")[1] for name in network.state_dict() if name.startswith("heads.")}
+    weights, moments = (current_weights(some, heads) for some in tensors)
     put_weights(network, weights, place(folder, state.step) / WEIGHTS)
     put_optimizer(network, optimizer, moments)
     return state

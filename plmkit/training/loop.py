@@ -172,15 +172,14 @@ def accumulate(
         # the mean over no answer may not be a number, so an objective that asks nothing here is left out
         shares = {name: count[name] / totals[name] for name in count if count[name]}
         with precision(device, dtype):
-            losses, memory = network.judge(part.to(device))
-            weighted = network.weighted(losses)
+            outcome = network(part.to(device))
             if shares:
-                loss = torch.stack([weighted[name] * share for name, share in shares.items()]).sum()
+                loss = torch.stack([outcome.weighted[name] * share for name, share in shares.items()]).sum()
                 loss.backward()
                 whole += loss.detach()
         for name, share in shares.items():
-            sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
-        memories += [] if memory is None else [memory]
+            sums[name] = sums.get(name, torch.zeros((), device=device)) + outcome.losses[name].detach() * share
+        memories += [] if outcome.memory is None else [outcome.memory]
     joined = tuple(torch.cat(parts) for parts in zip(*memories, strict=True)) if memories else None
     return float(whole), {name: float(value) for name, value in sums.items()}, joined
 
@@ -246,10 +245,10 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     memory: Memory | None = None
     for batch in batches:
         with precision(device, dtype):
-            losses, memory = network.judge(batch.recalling(memory).to(device))
-        for name, count in network.scored(batch).items():
-            if count:
-                sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
-                counts[name] = counts.get(name, 0) + count
+            outcome = network(batch.recalling(memory).to(device))
+        memory = outcome.memory
+        for name, loss in outcome.losses.items():
+            sums[name] = sums.get(name, 0.0) + float(loss) * outcome.scored[name]
+            counts[name] = counts.get(name, 0) + outcome.scored[name]
     network.train()
     return {name: sums[name] / counts[name] for name in sums}

@@ -16,13 +16,14 @@ from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
+from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
 from plmkit.terminal.screen import Screen
@@ -105,7 +106,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     else:
         claim(order.out)
     budget = whole_budget(order, about)
-    start = parts_to_start_from(order)
+    start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
     check_shape(order.settings.recipe, device)
@@ -264,6 +265,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
         return None
     if about["kind"] != PRETRAIN:
         raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
+    about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
     wanted = order.as_json(order.budget)
     compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
     compared += [] if about["state"] == "finished" else ["asked"]
@@ -304,13 +306,13 @@ def extended(budget: Budget, about: dict[str, Any]) -> Budget:
     )
 
 
-def parts_to_start_from(order: Order) -> Parts | None:
+def parts_to_start_from(order: Order, say: Say) -> Parts | None:
     """The model that --from names, seen to fit before any text is read."""
     if order.start is None:
         return None
     if order.tokenizer:
         raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
-    parts = read_parts(order.start)
+    parts = read_parts(order.start, say)
     check_same_network(parts.architecture, order.settings.recipe, order.start)
     return parts
 
@@ -445,7 +447,8 @@ class Watch:
                 "seconds": round(state.seconds, 2),
             },
         )
-        self.bar(report, losses, speed, self.score)
+        labels = {own.name: own.label or own.name for own in self.order.settings.recipe.objectives}
+        self.bar(report, {labels.get(name, name): loss for name, loss in losses.items()}, speed, self.score)
         self.sums, self.since = {}, state
 
     def validate(self, state: State) -> dict[str, float]:

@@ -92,7 +92,7 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     batch = held.batch(0, 0, 64, LENGTH)
     asked = batch.targets >= 0
     with torch.no_grad():
-        mine = float(ours.losses(batch)["causal_lm"])
+        mine = float(ours(batch).losses["causal_lm"])
         logits = theirs(input_ids=batch.source.tokens, attention_mask=batch.source.visible.long()).logits
         its = float(torch.nn.functional.cross_entropy(logits[asked], batch.targets[asked]))
     assert math.exp(mine) == pytest.approx(math.exp(its), rel=1e-3)  # far inside the 2% that are allowed

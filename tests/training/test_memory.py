@@ -17,6 +17,7 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import CheckpointError
 from plmkit.network import Network
+from plmkit.objectives.contract import Head
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.checkpoint import MEMORY, load_checkpoint, save_checkpoint
 from plmkit.training.loop import Budget, State, train, validate
@@ -51,7 +52,7 @@ class Total(nn.Module):
         return States(hidden=self.weight * memory[:, 0], memory=(memory.detach(),))
 
 
-class Size(nn.Module):
+class Size(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         return states.hidden.mean()
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.causal_lm import AuxiliaryLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum

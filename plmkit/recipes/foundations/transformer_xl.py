@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.arrange.stream import ParallelStreams
-from plmkit.objectives.adaptive_lm import AdaptiveLM
+from plmkit.objectives.causal_lm import AdaptiveLM
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW

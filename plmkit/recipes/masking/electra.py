@@ -5,10 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.corruption.mask.token import ReplacedMasking
-from plmkit.objectives.adversarial_generator import AdversarialGenerator
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.learned_weight import LearnedWeight
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.recipe import Recipe
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
@@ -150,7 +147,7 @@ def electra_tiny_weighted() -> Recipe:
         notes=f"{FOR_MINUTES} The learnt weights are not.",
         for_minutes=True,
         objectives=(
-            LearnedWeight(objective=GeneratorLM(frequency_bias=True)),
-            LearnedWeight(objective=ReplacedToken(weight=50)),
+            GeneratorLM(learned_weight=True, frequency_bias=True),
+            ReplacedToken(learned_weight=True, weight=50),
         ),
     )

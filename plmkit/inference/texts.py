@@ -1,0 +1,154 @@
+"""Text from the command line: generate texts for prompts, and score the texts of a file."""
+
+import json
+import math
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plmkit.data.reading.columns import Columns
+from plmkit.data.reading.whole import read_table
+from plmkit.data.writing import beside, check_out, records_of
+from plmkit.errors import InputError, SettingError
+from plmkit.generation.likelihood import text_log_probabilities
+from plmkit.generation.options import GenerationOptions
+from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
+from plmkit.inference.model import Cut, Model
+from plmkit.tasks.asked import asked_table
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import plain_rows
+from plmkit.tasks.use import search_of, tell_cut, with_text
+from plmkit.terminal.screen import Screen
+
+BETWEEN = "\n---\n"  # several texts
+
+
+def prompts_of(given: Sequence[str], file: Path | None) -> list[str]:
+    """The prompts of the command line and those of a file, one per line, without blank lines."""
+    lines = [str(row[0]) for row in read_table(file).rows] if file else []
+    if file and file.suffix != ".txt":
+        raise InputError(f"--file {file}: prompts are read from a .txt file, one per line.")
+    prompts = [*given, *(line for line in lines if line.strip())]
+    if not prompts:
+        raise InputError('There is no prompt. Give some text to continue, as in: plm generate MODEL "The river"')
+    return prompts
+
+
+def print_texts(
+    model: Model, prompts: Sequence[str], options: GenerationOptions, screen: Screen, *, as_json: bool
+) -> None:
+    """Print each text after its prompt as it is generated, in order; JSON when all are complete."""
+    if as_json:
+        texts = model.engine.generate(prompts, options)
+        print(json.dumps({"texts": [vars(text) for text in texts]}, ensure_ascii=False))
+    else:
+        texts = streamed(model, prompts, options)
+    report_ends(texts, options, model, screen)
+
+
+def streamed(model: Model, prompts: Sequence[str], options: GenerationOptions) -> list[GeneratedText]:
+    """A prompt is printed with the first text after it, so that a refused one leaves stdout empty."""
+    texts: list[GeneratedText] = []
+    begun = False
+    for piece in model.engine.stream(prompts, options):
+        if not begun:
+            sys.stdout.write((BETWEEN if texts else "") + printable(prompts[len(texts) // options.n]))
+        if begun := isinstance(piece, str):
+            sys.stdout.write(printable(piece))
+            sys.stdout.flush()
+        else:
+            texts.append(piece)
+    sys.stdout.write("\n")
+    return texts
+
+
+def printable(text: str) -> str:
+    """On a terminal, without characters that would move its cursor or change its colours."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
+
+
+def report_ends(texts: Sequence[GeneratedText], options: GenerationOptions, model: Model, screen: Screen) -> None:
+    """Report texts that are shorter than requested, or did not reach a stop string."""
+    sys.stdout.flush()
+    cut = [text for text in texts if text.ended == CONTEXT]
+    if cut:
+        screen.say(
+            f"! The context of this model is {model.engine.max_length:,} tokens, the prompt included: "
+            f"{of_texts(cut, texts)} after {min(text.tokens for text in cut):,} of {options.tokens:,} tokens."
+        )
+    endless = [text for text in texts if text.ended in (LENGTH, CONTEXT)]
+    if options.stop and endless:
+        advice = "Shorten the prompt" if len(cut) == len(endless) else "Allow more with --tokens"
+        raise SettingError(
+            f"No stop string was generated: {of_texts(endless, texts)} after "
+            f"{max(text.tokens for text in endless):,} tokens.\n"
+            f"{advice}, or use another --stop; the generated text is printed."
+        )
+
+
+def of_texts(some: Sequence[GeneratedText], texts: Sequence[GeneratedText]) -> str:
+    return "the text ends" if len(texts) == 1 else f"{len(some)} of {len(texts)} texts end"
+
+
+def score_file(
+    model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
+) -> None:
+    """The rows of a file with their log-probability and perplexity."""
+    check_out(out, source, "scores")
+    search = search_of(model, columns)
+    table = asked_table(source, search, screen.say)
+    rows = plain_rows(table, search, screen.say)
+    with_text(rows, table, "score", "which have no score", screen)
+    texts = texts_of(rows)
+    causal = model.architecture.generates != "no"
+    found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)
+    tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
+    if not tokens:
+        raise InputError(f"{table.path} has no text to score.")
+    prefix = "" if causal else "pseudo_"
+    names = ["tokens", f"{prefix}log_probability", f"{prefix}perplexity"]
+    cells: list[list[Any]] = [
+        [count, round(log, 6), round(math.exp(-log / count), 6)] if count else [0, None, None] for count, log in found
+    ]
+    sheet = beside(table, names, cells)
+    if out:
+        sheet.write(out)
+    if as_json:
+        given = zip(records_of(table), cells, strict=True)
+        scored = [{"row": row, **dict(zip(names, line, strict=True))} for row, line in given]
+        whole = dict(zip(names, [tokens, total, math.exp(-total / tokens)], strict=True))
+        print(json.dumps({"rows": scored, "all": whole}, ensure_ascii=False))
+    elif not out:
+        sys.stdout.write(sheet.text(".tsv"))
+    kind = "perplexity" if causal else "pseudo-perplexity (each token masked in turn)"
+    tell_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
+    screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
+
+
+def texts_of(rows: Sequence[Row]) -> list[str]:
+    """One text per row, both texts of a pair; empty where a text is missing."""
+    return ["" if row.blank else " ".join(filter(None, (row.text, row.other))) for row in rows]
+
+
+def log_probabilities(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
+    return [(len(logs), float(np.sum(logs))) for logs in text_log_probabilities(model.engine, texts)]
+
+
+def pseudo_log_likelihoods(model: Model, texts: Sequence[str]) -> tuple[list[tuple[int, float]], int]:
+    """For each text its number of tokens and its score; and how many texts were cut."""
+    found: list[tuple[int, float]] = []
+    cut = 0
+    for text in texts:
+        if not text.strip():
+            found.append((0, 0.0))
+            continue
+        score, was_cut = model.pseudo_score(text)
+        found.append((score.tokens, score.pseudo_log_probability))
+        cut += was_cut
+    return found, cut

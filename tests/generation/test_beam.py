@@ -1,0 +1,77 @@
+"""Beam search on a language of three steps whose every text can be listed."""
+
+from itertools import product
+from math import log, prod
+
+import pytest
+from toy_models import END, written_shares
+
+from plmkit.generation.beam import LENGTH_PENALTY, Beam
+from plmkit.generation.options import GenerationOptions
+
+SHARES = {
+    "q": {"a": 0.5, "b": 0.3, END: 0.2},
+    "qa": {"a": 0.4, "b": 0.32, END: 0.28},
+    "qb": {"a": 0.9, "b": 0.05, END: 0.05},
+    "qaa": {"a": 0.4, "b": 0.3, END: 0.3},
+    "qab": {"a": 0.3, "b": 0.3, END: 0.4},
+    "qba": {"a": 0.7, "b": 0.2, END: 0.1},
+    "qbb": {"a": 0.4, "b": 0.4, END: 0.2},
+}
+
+
+def every_text(penalty: float) -> list[tuple[str, float]]:
+    """All texts of at most three tokens, best first: log-probability / ((5 + tokens) / 6) ** penalty."""
+    tokens = [(*text, END) for size in range(3) for text in product("ab", repeat=size)] + [*product("ab", repeat=3)]
+    found = []
+    for text in tokens:
+        shares = [SHARES["q" + "".join(text[:place])][token] for place, token in enumerate(text)]
+        found.append(("".join(text).removesuffix(END), log(prod(shares)) / ((5 + len(text)) / 6) ** penalty))
+    return sorted(found, key=lambda one: -one[1])
+
+
+def searched(beams: int, penalty: float | None, n: int = 1) -> list[tuple[str, float]]:
+    asked = GenerationOptions(tokens=3, beams=beams, length_penalty=penalty, n=n)
+    return [(text.text, text.score) for text in written_shares(SHARES).generate(["q"], asked)]
+
+
+@pytest.mark.parametrize(("length", "divisor"), [(1, 1.0), (5, 1.358655), (10, 1.732862)])
+def test_the_penalty_of_a_length_is_that_of_the_paper(length, divisor):
+    assert LENGTH_PENALTY == 0.6
+    assert Beam(sequence=None, log_probability=-6.0, length=length).score(LENGTH_PENALTY) == pytest.approx(
+        -6 / divisor, rel=1e-6
+    )
+    assert Beam(sequence=None, log_probability=-6.0, length=length).score(0.0) == -6
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_with_a_beam_for_every_beginning_all_texts_are_found_in_the_order_of_their_scores(penalty):
+    wanted = every_text(penalty)
+    found = searched(beams=16, penalty=penalty, n=16)
+    assert len(found) == len(wanted) == 1 + 2 + 4 + 8
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted], abs=1e-5)
+    assert dict(found) == pytest.approx(dict(wanted), abs=1e-5)
+
+
+def test_without_a_penalty_told_it_is_that_of_gpt3():
+    assert searched(beams=16, penalty=None) == searched(beams=16, penalty=0.6)
+
+
+def test_one_beam_takes_the_likeliest_token_and_more_find_the_likelier_text():
+    assert searched(beams=1, penalty=0.0) == [("aaa", pytest.approx(log(0.5 * 0.4 * 0.4), abs=1e-5))]
+    assert searched(beams=4, penalty=0.0) == [("", pytest.approx(log(0.2), abs=1e-5))]
+    assert searched(beams=4, penalty=1.0) == [("baa", pytest.approx(log(0.3 * 0.9 * 0.7) / (8 / 6), abs=1e-5))]
+
+
+def test_a_search_is_over_when_more_texts_end_at_once_than_are_wanted():
+    """One ends at the first step and two at the second: a third step would find `aa`, which scores better."""
+    shares = {
+        "q": {"a": 0.4, "b": 0.25, END: 0.35},
+        "qa": {"a": 0.1, END: 0.9},
+        "qb": {"a": 0.1, END: 0.9},
+        "qaa": {END: 1.0},
+        "qba": {END: 1.0},
+    }
+    found = written_shares(shares).generate(["q"], GenerationOptions(tokens=9, beams=2, length_penalty=10.0, n=2))
+    assert [text.text for text in found] == ["a", "b"]
+    assert log(0.4 * 0.1) / (8 / 6) ** 10 > found[0].score == pytest.approx(log(0.4 * 0.9) / (7 / 6) ** 10, abs=1e-5)
