@@ -159,8 +159,9 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
 
 
 def make_units(text: Path, level: str) -> Callable[[], dict[str, float]]:
-    from plmkit.segmentation.chinese import Jieba
     from plmkit.segmentation.unlisted import tagger
+
+    from plmkit.segmentation.chinese import Jieba
     from plmkit.tokenizers.pieces import groups
 
     lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]

@@ -56,10 +56,12 @@ class Network(nn.Module):
 
     def states(self, batch: Batch) -> States:
         """Run the model, computing only the positions that some head needs."""
-        needed = [head.needed(batch) for head in self.heads_for(batch).values()]
+        heads = self.heads_for(batch).values()
+        needed = [head.needed(batch) for head in heads]
         places = [some for some in needed if some is not None]
         joint = torch.stack(places).any(0) if places and len(places) == len(needed) else None
-        return self.model(replace(batch, needed=joint))
+        all_layers = batch.all_layers or (self.training and any(head.uses_layers for head in heads))
+        return self.model(replace(batch, needed=joint, all_layers=all_layers))
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """The number of predictions that each loss is the mean of."""

@@ -155,14 +155,14 @@ def rows_file(made: Path) -> Path:
 def finetuned(made: Path, pretrained: Path, rows_file: Path) -> Path:
     """A run folder of that BERT, fine-tuned to tell good sentences from bad ones."""
     from plmkit.config.machine import Machine
-    from plmkit.tasks.finetune import Order, finetune
-    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.finetune import FinetuneRequest, finetune
+    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import TaskSettings
     from plmkit.terminal.screen import Screen
 
-    order = Order(
-        model=pretrained, kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,
-        out=made / "finetuned", task=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None,
+        out=made / "finetuned", settings=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out

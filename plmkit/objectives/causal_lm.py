@@ -25,7 +25,7 @@ class CausalLM(Objective):
     reads: ClassVar = frozenset({"hidden", "targets"})
 
     def build(self, model: Any) -> "CausalLMHead":
-        return CausalLMHead(model.embed.tokens)
+        return CausalLMHead(model.tied_embedding)
 
 
 class CausalLMHead(CausalHead):
@@ -43,7 +43,7 @@ class AdaptiveLM(Objective):
     reads: ClassVar = frozenset({"hidden", "targets"})
 
     def build(self, model: Any) -> "AdaptiveLMHead":
-        return AdaptiveLMHead(model.embed, self.shared_projections)
+        return AdaptiveLMHead(model.adaptive_embedding, self.shared_projections)
 
 
 class AdaptiveLMHead(CausalHead):
@@ -61,7 +61,7 @@ class AuxiliaryLM(Objective):
     reads: ClassVar = frozenset({"hidden", "layers", "targets"})
 
     def build(self, model: Any) -> "AuxiliaryLMHead":
-        size, width = model.embed.tokens.weight.shape
+        size, width = model.tied_embedding.weight.shape
         return AuxiliaryLMHead(size, width, model.settings.layers, self.ahead)
 
 
@@ -69,6 +69,7 @@ class AuxiliaryLMHead(CausalHead):
     """Its own loss is the last layer's, which can be compared between runs; all others are the auxiliary one."""
 
     auxiliary = "auxiliary"
+    uses_layers = True
 
     def __init__(self, size: int, width: int, layers: int, ahead: float) -> None:
         super().__init__()

@@ -47,6 +47,7 @@ class Head(nn.Module, ABC):
 
     fills: ClassVar[bool] = False  # `output` predicts a masked token from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
+    uses_layers: ClassVar[bool] = False  # in training it reads the states of all layers
     auxiliary: ClassVar[str | None] = None  # name of a second loss, in training only
 
     @abstractmethod

@@ -33,7 +33,7 @@ class MaskedLMHead(TokenHead):
         self.frequency_bias, self.near_vectors = frequency_bias, near_vectors
         settings = model.settings
         self.vocabulary = VocabularyHead(
-            model.embed.tokens, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
+            model.tied_embedding, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
         )
 
     def needed(self, batch: Batch) -> Tensor:

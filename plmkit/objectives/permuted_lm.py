@@ -19,7 +19,7 @@ class PermutedLM(Objective):
     reads: ClassVar = frozenset({"hidden", "targets", "attention_order"})
 
     def build(self, model: Any) -> "PermutedLMHead":
-        return PermutedLMHead(model.embed.tokens, self.frequency_bias)
+        return PermutedLMHead(model.tied_embedding, self.frequency_bias)
 
 
 class PermutedLMHead(TokenHead):

@@ -47,7 +47,7 @@ class SpanBoundaryHead(Head):
         self.norm = nn.LayerNorm(width, eps=epsilon)
         start_weights(self)
         # the second of the two layers, and the token embeddings as the decoder with a bias of its own
-        self.vocabulary = VocabularyHead(model.embed.tokens, width=width, activation=ACTIVATION, epsilon=epsilon)
+        self.vocabulary = VocabularyHead(model.tied_embedding, width=width, activation=ACTIVATION, epsilon=epsilon)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None and batch.edges is not None

@@ -16,6 +16,7 @@ from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
+from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Place
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
@@ -105,7 +106,7 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
     else:
         claim(order.out)
     budget = whole_budget(order, about)
-    start = parts_to_start_from(order)
+    start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say)
     device = choose_device(order.settings.run.device)
     check_shape(order.settings.recipe, device)
@@ -306,13 +307,13 @@ def extended(budget: Budget, about: dict[str, Any]) -> Budget:
     )
 
 
-def parts_to_start_from(order: Order) -> Parts | None:
+def parts_to_start_from(order: Order, say: Say) -> Parts | None:
     """The model that --from names, seen to fit before any text is read."""
     if order.start is None:
         return None
     if order.tokenizer:
         raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
-    parts = read_parts(order.start)
+    parts = read_parts(order.start, say)
     check_same_network(parts.architecture, order.settings.recipe, order.start)
     return parts
 

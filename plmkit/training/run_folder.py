@@ -11,7 +11,7 @@ from plmkit.storage.manifest import LOGS, seal, unseal
 from plmkit.tokenizers.files import TOKENIZER_FILES
 
 RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
-FORMAT = 1
+FORMAT = 2  # of 1, a fine-tuning had one task without a name: plmkit.tasks.registry reads it
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 
 
@@ -34,7 +34,11 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         about = read_json(path)
     except InputError as error:
         raise FolderError(str(error)) from error
-    if about.get("format") != FORMAT or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
+    if (
+        about.get("format") not in range(1, FORMAT + 1)
+        or about.get("kind") not in (PRETRAIN, FINETUNE)
+        or "state" not in about
+    ):
         raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
     return about
 

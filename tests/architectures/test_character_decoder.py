@@ -80,7 +80,7 @@ def test_rows_share_nothing():
 def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, layers):
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(progress)
-    head, states = made.heads["auxiliary_lm"], made.model(batch)
+    head, states = made.heads["auxiliary_lm"], made.states(batch)
     assert [number for number, _ in head.predicting_layers(states)] == layers
     expected = 0.5 * loss_of(states.hidden, head.after_next[2], batch, 2)
     for number in layers:

@@ -18,6 +18,8 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.choices import ARCHITECTURES
 from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
+from plmkit.objectives.causal_lm import CausalLM
 
 LAYERS, WIDTH, TOKENS, ROWS = 3, 8, 20, 23
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
@@ -211,3 +213,9 @@ def test_a_text_can_be_read_with_another_context_length_than_the_models_own(name
     torch.testing.assert_close(found[:, :3], own[:, :3])
     assert not torch.allclose(found[:, 6:], own[:, 6:])
     assert longer.context_length == {"segment recurrence": 3, "two streams": 3 + 16}[name]
+
+
+def test_a_head_cannot_be_tied_to_an_embedding_in_clusters():
+    with pytest.raises(SettingError, match="SegmentRecurrence has no single token embedding"):
+        CausalLM().build(model_of(TINY["segment recurrence in clusters"]))
+    assert model_of(TINY["decoder"]).adaptive_embedding is None

@@ -55,14 +55,14 @@ class AttendingModel(GeneratingModel[Read]):
     def __init__(self, settings: Attending, size: int) -> None:
         super().__init__()
         self.settings = settings
-        self.embed = nn.ModuleDict({"tokens": nn.Embedding(size, settings.width)})
+        self.words = nn.Embedding(size, settings.width)
         self.encoder = nn.GRU(settings.width, settings.width, settings.layers, batch_first=True)
         self.decoder = nn.GRU(settings.width, settings.width, settings.layers, batch_first=True)
         self.mix = nn.Linear(2 * settings.width, settings.width)
 
     @property
     def token_embedding(self) -> nn.Embedding:
-        return self.embed["tokens"]
+        return self.words
 
     def forward(self, batch: Batch) -> States:
         assert batch.target is not None

@@ -28,9 +28,8 @@ from plmkit.segmentation.bio import Bio
 from plmkit.segmentation.chinese import Jieba
 from plmkit.segmentation.choosing import SEGMENTERS, AnySegmenter, segmenter_of
 from plmkit.segmentation.english import English
-from plmkit.segmentation.pieces import Pieces
-from plmkit.segmentation.spans import WORD
 from plmkit.segmentation.starts import word_starts
+from plmkit.segmentation.units import WORD, Pieces
 from plmkit.terminal import show
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 

@@ -227,7 +227,7 @@ def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished)
     assert ran.code == 2
     assert ran.err == (
         f"plm: The run in {unfinished} is not finished, and has no checkpoint that could be used instead.\n"
-        "Give its command again to go on with it.\n"
+        "Run its command again to continue it.\n"
     )
 
 
@@ -721,7 +721,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     assert (material.frequencies() == 0).any()
 
     def losses(order):
-        network = module.build(order, material, module.parts_to_start_from(order), Screen())
+        network = module.build(order, material, module.parts_to_start_from(order, print), Screen())
         return tuple(network.train(mode)(batch)["masked_lm"].item() for mode in (True, False))
 
     training, judged = losses(replace(anew, start=tmp_path / "first"))
