@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import plmkit
 from plmkit.data.reading.columns import Columns, Search, ignore
 from plmkit.data.reading.whole import read_table
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.network import Network
@@ -70,7 +70,7 @@ def test_every_kind_keeps_the_contract(kind, parts, tmp_path):
     model = parts.architecture.build(parts.vocabulary)
     network = Network(model, {task.name: head}, {task.name: 1.0}).eval()
     vocabulary = parts.tokenizer.vocabulary
-    batch, _ = LabelledExamples(examples, vocabulary, seed=0, heads=frozenset({task.name})).next(Position(), 2, 0)
+    batch, _ = LabelledExamples(examples, vocabulary, seed=0, heads=frozenset({task.name})).next(Place(), 2, 0)
     assert batch.examples == head.scored(batch) == 2
     outcome = network(batch)
     assert outcome.losses.keys() == {task.name}
