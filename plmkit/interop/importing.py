@@ -69,7 +69,7 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
         "it takes tensors and refuses everything else."
     )
     weights = read_parts_of(source, PICKLED, load_pickled)
-    parts = foreign_parts(source, in_single_precision(weights))
+    parts = foreign_parts(source, in_single_precision(weights), screen.say)
     check_whole(parts)
     with new_folder(out) as partial:
         for path in {path for pattern in MODEL_FILES for path in source.glob(pattern)}:

@@ -28,13 +28,6 @@ def with_task_tokens(parts: Parts) -> Parts:
     return replace(parts, tokenizer=tokenizer, weights={**parts.weights, name: grown})
 
 
-def next_tokens(batch: Batch) -> Tensor:
-    """(B, L) at every position of a row but its last, the next token."""
-    follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
-    asked[:, -1] = False
-    return follows.masked_fill(~asked, IGNORE)
-
-
 class RowLM(Head):
     """The language model on the rows of a task: mean over each row, then over rows (openai/finetune-transformer-lm)."""
 

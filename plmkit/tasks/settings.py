@@ -12,7 +12,7 @@ from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, check_optimizer
 from plmkit.schedules.tuning import Tuning
-from plmkit.tasks.head import POOLINGS
+from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 READ = ("device", "dtype", "threads", "rows_at_once", "log_steps")  # settings of `run` that fine-tuning reads

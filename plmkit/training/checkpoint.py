@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -17,7 +18,8 @@ from torch.optim import Optimizer
 
 from plmkit.config.renamed import current_weights
 from plmkit.data.batch import Memory
-from plmkit.data.samples import Position
+from plmkit.data.mixture_source import ONLY
+from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.training.loop import State, is_finite
@@ -115,7 +117,7 @@ def read_checkpoint(folder: Path) -> Content:
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         memory = read_memory(folder / MEMORY) if MEMORY in content["checksums"] else None
-        state |= {"position": Position(**state["position"]), "memory": memory}
+        state |= {"position": read_position(state["position"]), "memory": memory}
         return State(**state), weights, moments
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
@@ -125,6 +127,13 @@ def read_memory(file: Path) -> Memory:
     """In the order in which it was kept; checkpoints before format 2 have one tensor under one name."""
     tensors = load_tensors(file)
     return (tensors["memory"],) if "memory" in tensors else tuple(tensors[f"memory.{n}"] for n in range(len(tensors)))
+
+
+def read_position(data: dict[str, Any]) -> Position:
+    """Checkpoints before format 2 have one place, of the only stream there was."""
+    if "places" not in data:
+        return Position(stage=data["stage"], places={ONLY: Place(epoch=data["epoch"], index=data["index"])})
+    return Position(stage=data["stage"], places={name: Place(**place) for name, place in data["places"].items()})
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

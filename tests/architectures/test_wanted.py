@@ -16,7 +16,7 @@ from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.tasks.head import LabelHead
+from plmkit.tasks.heads import ChoiceHead, ClassHead
 
 SHAPE = {"heads": 2, "width": 16, "inner": 24, "longest": 12, "dropout": 0.0, "attention_dropout": 0.0}
 ENCODERS = [
@@ -112,7 +112,7 @@ def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
 
 def test_readings_of_a_row_are_asked_for_like_rows():
     model = loud(ENCODERS[1])
-    head = LabelHead(width=16, outputs=1, numeric=False, readings="each", bias=False)
+    head = ChoiceHead(width=16, bias=False)
     made = Network(model, {"label": head}, {"label": 1.0}).eval()
     given = replace(rows_of(9, 4, 7, 5), alternatives=torch.tensor([0, 0, 1, 1]), labels=torch.tensor([0, 1]))
     whole = made.heads["label"](model(given), given)
@@ -122,7 +122,7 @@ def test_readings_of_a_row_are_asked_for_like_rows():
 @pytest.mark.parametrize(("pooling", "rows"), [("first", 3), ("mean", 20), ("max", 20)])
 def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows):
     model = loud(ENCODERS[1])
-    made = Network(model, {"label": LabelHead(width=16, outputs=2, numeric=False, pooling=pooling)}, {"label": 1.0})
+    made = Network(model, {"label": ClassHead(width=16, outputs=2, pooling=pooling)}, {"label": 1.0})
     seen = []
     model.blocks[-1].feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
     made(replace(rows_of(9, 4, 7), labels=torch.tensor([0, 1, 0])))

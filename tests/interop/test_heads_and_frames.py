@@ -10,6 +10,7 @@ import transformers
 from transformers import AutoTokenizer, GPT2Config, GPT2ForSequenceClassification
 
 import plmkit
+from plmkit.errors import LoadWarning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 SHAPE = {
@@ -81,7 +82,8 @@ def test_a_head_that_nothing_uses_is_named_and_the_network_below_it_embeds(kind,
     ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
     assert ran.code == 2
     assert "has no head that labels texts, so it cannot predict.\nFine-tune it first: plm finetune" in ran.err
-    model = plmkit.load(tmp_path / "hub", device="cpu")
+    with pytest.warns(LoadWarning, match="is not used here"):
+        model = plmkit.load(tmp_path / "hub", device="cpu")
     states, batch = model.states(model.rows(TEXTS))
     body = getattr(theirs, theirs.base_model_prefix)
     with torch.no_grad():

@@ -140,12 +140,12 @@ def test_import_export_and_import_again_change_no_bit():
 
 
 def test_a_classifier_judges_the_first_token_as_theirs_does():
-    from plmkit.tasks.head import LabelHead
+    from plmkit.tasks.heads import ClassHead
 
     torch.manual_seed(0)
     encoder = OURS.for_task(0.0)
     model = encoder.build(unnamed(VOCABULARY))
-    head = LabelHead(width=24, outputs=3, numeric=False, dropout=0.0)
+    head = ClassHead(width=24, outputs=3, dropout=0.0)
     network = Network(model, {"label": head}, {"label": 1.0})
     roughen(network)
     theirs = ElectraForSequenceClassification(
@@ -163,5 +163,5 @@ def test_a_classifier_judges_the_first_token_as_theirs_does():
     torch.testing.assert_close(head.answers(states, given), out.logits, **CLOSE)
     torch.testing.assert_close(head(states, given), F.cross_entropy(out.logits, given.labels), **CLOSE)
     back = encoder.build(unnamed(VOCABULARY))
-    again = Network(back, {"label": LabelHead(width=24, outputs=3, numeric=False)}, {"label": 1.0})
+    again = Network(back, {"label": ClassHead(width=24, outputs=3)}, {"label": 1.0})
     put_weights(again, from_huggingface(theirs.state_dict(), electra, encoder), source=None)

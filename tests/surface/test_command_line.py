@@ -21,7 +21,7 @@ from plmkit.cli import app
 from plmkit.cli.options import recipe_names
 from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 from plmkit.tasks.settings import TaskSettings
 
 # verb: arguments and options that later work keeps

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.storage import files
@@ -52,7 +52,8 @@ def step(network, optimizer) -> None:
 
 
 def state(number: int) -> State:
-    return State(step=number, tokens=12345, seconds=1.25, position=Position(stage=1, epoch=2, index=number))
+    places = {"text": Place(epoch=2, index=number), "pairs": Place(index=3)}
+    return State(step=number, tokens=12345, seconds=1.25, position=Position(stage=1, places=places))
 
 
 def saved(folder: Path, *steps: int):
