@@ -17,7 +17,7 @@ Some = TypeVar("Some")
 
 def set_name(path: str) -> str:
     """The name by which `--set` reaches the setting at a path of a recipe's JSON: steps are those of a corruption."""
-    return re.sub(r"\bstreams\.(arrangement|maskings)\b", "corruption", path)
+    return re.sub(r"\bstreams\.(arrangement|maskings)\.", "corruption.", path)
 
 
 def current(name: str) -> str:
