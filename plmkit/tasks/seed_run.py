@@ -11,8 +11,9 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch, States
+from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.inference.loading import Parts
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
@@ -99,7 +100,6 @@ class SeedRun:
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
-            lengths=((1.0, task.length),),
             rate=settings.rate,
             warmup=settings.warmup,
             shape=settings.shape,
@@ -110,7 +110,7 @@ class SeedRun:
             self.data.train, self.vocabulary, length=task.fixed_length, seed=self.seed,
             heads=frozenset(self.network.heads),
         )  # fmt: skip
-        first = source.next(Position(), settings.batch, task.length)[0]
+        first = source.next(Place(), settings.batch, task.length)[0]
         self.head.fit(labels_of(self.data.train, self.vocabulary, task.length), lambda: self.look(first))
         with interruptible() as interrupted, screen.training(name, after) as bar:
 
@@ -125,7 +125,8 @@ class SeedRun:
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.rows_at_once,
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
                 )  # fmt: skip
-                train(step, source, schedule, Budget(steps=self.steps), watch, seed=self.seed, lower="task.rate")
+                batches, budget = MixtureSource.of_one(source, task.length), Budget(steps=self.steps)
+                train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.rate")
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()

@@ -21,7 +21,7 @@ DROPOUT = 17  # the purpose of these random numbers, apart from those of the dat
 class Source(Protocol):
     """Where batches come from."""
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]: ...
+    def next(self, position: Position, *, step: int, progress: float, rows: int) -> tuple[Batch, Position]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +100,7 @@ def train(
     begun = time.perf_counter() - state.seconds
     report: Report | None = None
     while (progress := budget.progress(state, world.agreed(time.perf_counter() - begun))) < 1:
-        stage = schedule.stage(progress)
-        if stage != state.position.stage:
-            state = replace(state, position=moved(state.position, stage, schedule))
-        batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
+        batch, position = source.next(state.position, step=state.step, progress=progress, rows=schedule.batch)
         part = world.part(batch, seed_of(seed, state.step))
         # dropout is a function of (seed, step), so a run that continues needs no generator state
         torch.manual_seed(seed_of(seed, state.step, *(() if world.alone else (world.rank,))))
@@ -149,13 +146,6 @@ def checking(step: Step, batch: Batch, number: int, lower: str) -> Callable[[], 
             raise Diverged(f"The update of step {number} gave weights, or a loss, that are not finite numbers", lower)
 
     return check
-
-
-def moved(position: Position, stage: int, schedule: Schedule) -> Position:
-    """To another stage: rows of another length begin a new epoch, rows of the same length go on."""
-    if schedule.lengths[stage][1] == schedule.lengths[position.stage][1]:
-        return replace(position, stage=stage)
-    return Position(stage=stage, epoch=position.epoch + 1)
 
 
 def rate_progress(budget: Budget, state: State, progress: float) -> float:

@@ -17,7 +17,7 @@ from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
@@ -26,16 +26,10 @@ from plmkit.preparation.prepare import Material, prepare
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
+from plmkit.storage.tensors import checksum, save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import (
-    CHECKPOINTS,
-    checksum,
-    load_checkpoint,
-    newest_whole,
-    save_tensors,
-    weights_of,
-)
+from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, weights_of
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, State, train
@@ -48,7 +42,7 @@ from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
 from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose need of memory is measured before training
-LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
+LOWER = "schedule.batch, the lengths of stages or architecture.layers"  # what makes a step smaller
 WORDS = (
     "recipe.summary ",
     "recipe.notes",
@@ -319,13 +313,13 @@ def begin(network: Network, material: Material, seed: int, screen: Screen) -> St
 
 def check_fits(job: Job, network: Network) -> None:
     """See that a batch and a step have room, before anything is written."""
-    schedule, machine = job.order.settings.recipe.schedule, job.order.settings.run
-    rows, length = min(schedule.batch, job.examples), schedule.lengths[0][1]
-    check_batch(rows, schedule.longest, LOWER)
-    sample = job.material.samples.next(Position(), schedule.batch, length)[0].part(0, TRIED)
+    recipe, machine = job.order.settings.recipe, job.order.settings.run
+    rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
+    check_batch(rows, recipe.max_length, LOWER)
+    sample = job.material.samples.next(Place(), recipe.schedule.batch, length)[0].part(0, TRIED)
     own = -(-rows // job.world.size)
     at_once = min(own, machine.rows_at_once or own)
-    check_step(network, sample, at_once, job.world.device, LOWER, longer=schedule.longest / length)
+    check_step(network, sample, at_once, job.world.device, LOWER, longer=recipe.max_length / length)
 
 
 def tell(found: Diagnosis, screen: Screen) -> None:
@@ -419,8 +413,8 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
     other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
     settings = as_settings(unlike(theirs, other.architecture))
-    if other.schedule.longest > theirs.longest:
-        settings += f" --set 'schedule.lengths=[[1.0, {theirs.longest}]]'"
+    if other.max_length > theirs.longest:
+        settings += f" --set 'stages=[[1.0, {theirs.longest}]]'"
     raise SettingError(
         f"--from {where} has the architecture {type(theirs).__name__}, but {recipe.name} trains "
         f"{type(recipe.architecture).__name__}.\nTo continue from it, take the recipe {other.name}"
@@ -450,7 +444,15 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
         with memory_explained(LOWER, lambda: f"The run is saved up to step {checkpoints.saved:,}."):
-            state = train(step, job.material.samples, recipe.schedule, job.budget, watch, seed=order.seed, state=state)
+            state = train(
+                step,
+                job.material.source(recipe, order.seed),
+                recipe.schedule,
+                job.budget,
+                watch,
+                seed=order.seed,
+                state=state,
+            )
         checkpoints.save(state)
         if world.any(interrupted()):
             job.screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")

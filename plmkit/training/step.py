@@ -151,6 +151,16 @@ def is_finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(tensor).all())
 
 
+def validate_streams(
+    network: Network, streams: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype
+) -> dict[str, float]:
+    """Mean loss of each objective over held-out batches; of several streams, under the name of each."""
+    losses = {stream: validate(network, batches, device, dtype) for stream, batches in streams.items()}
+    if len(losses) == 1:
+        return next(iter(losses.values()))
+    return {f"{stream}/{name}": loss for stream, found in losses.items() for name, loss in found.items()}
+
+
 @torch.no_grad()
 def validate(network: Network, batches: list[Batch], device: torch.device, dtype: torch.dtype) -> dict[str, float]:
     """Mean loss of each objective over held-out batches, every prediction counting the same."""

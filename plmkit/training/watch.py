@@ -8,7 +8,7 @@ from plmkit.data.batch import Batch
 from plmkit.training.checkpoint import save_checkpoint
 from plmkit.training.log import Log
 from plmkit.training.loop import Report, State
-from plmkit.training.step import Step, validate
+from plmkit.training.step import Step, validate_streams
 
 Part = Callable[[Report], None]
 Bar = Callable[..., None]
@@ -29,7 +29,9 @@ class Watch:
 class Validation:
     """Losses on held-out text, a number of times per run."""
 
-    def __init__(self, step: Step, batches: list[Batch], log: Log, *, times: int, progress: float = 0.0) -> None:
+    def __init__(
+        self, step: Step, batches: Mapping[str, list[Batch]], log: Log, *, times: int, progress: float = 0.0
+    ) -> None:
         self.step, self.batches, self.log, self.times = step, batches, log, times
         self.done = int(progress * times)
         self.scores: dict[str, float] = {}
@@ -42,7 +44,7 @@ class Validation:
 
     def measure(self, state: State) -> dict[str, float]:
         if self.batches:
-            losses = validate(self.step.network, self.batches, self.step.world.device, self.step.dtype)
+            losses = validate_streams(self.step.network, self.batches, self.step.world.device, self.step.dtype)
             self.scores = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
             self.log.write(state.step, {**self.scores, "seconds": round(state.seconds, 2)})
         return self.scores
