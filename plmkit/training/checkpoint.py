@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -20,8 +17,9 @@ from plmkit.config.renamed import current_weights
 from plmkit.data.batch import Memory
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.samples import Place, Position
-from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.errors import CheckpointError, InputError
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
+from plmkit.storage.tensors import checksum, load_tensors, save_tensors
 from plmkit.training.loop import State, is_finite
 from plmkit.training.run_folder import WEIGHTS
 
@@ -185,35 +183,6 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
         # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused
         device = parameter.device if tensor.dim() or parameter in fused else torch.device("cpu")
         optimizer.state[parameter][key] = tensor.to(device)
-
-
-def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
-    try:
-        save_file(tensors, path, metadata={"format": "pt", **(about or {})})
-        path.chmod(0o666 & ~umask())  # as every other file: the library writes one that only its owner can read
-    except SafetensorError as error:  # a full disk among them
-        raise FolderError(f"{path.parent} cannot be written: {error}. What was there is unchanged.") from error
-
-
-def umask() -> int:
-    """The permissions that this process takes from what it writes; the system tells only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read as weights: {error}.") from error
-
-
-def checksum(path: Path) -> str:
-    if path.exists() and not path.is_file():  # a device or a pipe might never end
-        raise CheckpointError(f"{path} is not a regular file. Copy it again from where it came.")
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def digest(content: dict) -> str:

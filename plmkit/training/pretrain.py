@@ -26,17 +26,10 @@ from plmkit.preparation.prepare import Material, prepare
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
+from plmkit.storage.tensors import checksum, save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import (
-    CHECKPOINTS,
-    checksum,
-    load_checkpoint,
-    newest_whole,
-    save_checkpoint,
-    save_tensors,
-    weights_of,
-)
+from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, save_checkpoint, weights_of
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, State, train, validate_streams

@@ -16,16 +16,16 @@ from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.storage import files
+from plmkit.storage import tensors as tensor_files
+from plmkit.storage.tensors import checksum, load_tensors
 from plmkit.training import checkpoint
 from plmkit.training.checkpoint import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
     checkpoints,
-    checksum,
     digest,
     load_checkpoint,
-    load_tensors,
     put_weights,
     save_checkpoint,
     weights_of,
@@ -330,8 +330,8 @@ def full_disk_in_rust(*_args, **_settings):
 @pytest.mark.parametrize(
     ("module", "name", "failure"),
     [
-        (checkpoint, "save_file", full_disk_in_rust),
-        (checkpoint, "save_file", full_disk),
+        (tensor_files, "save_file", full_disk_in_rust),
+        (tensor_files, "save_file", full_disk),
         (files.os, "fsync", full_disk),
         (files.os, "replace", full_disk),
     ],

@@ -19,9 +19,10 @@ from plmkit.data.samples import Place
 from plmkit.data.vocabulary import unnamed
 from plmkit.preparation.prepare import prepare
 from plmkit.storage.manifest import MANIFEST
+from plmkit.storage.tensors import checksum
 from plmkit.terminal.screen import Screen
 from plmkit.training import pretrain as module
-from plmkit.training.checkpoint import checksum, digest
+from plmkit.training.checkpoint import digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
