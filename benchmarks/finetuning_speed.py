@@ -79,7 +79,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.encoder import Encoder
-    from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+    from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
     from plmkit.inference.loading import Task, label_head
     from plmkit.network import Network
     from plmkit.schedules.optimizers import AdamW
@@ -96,7 +96,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     )  # fmt: skip
     torch.manual_seed(case.seed)
     task = Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=case.length)
-    model, head = encoder.build(range(case.vocabulary)), label_head(encoder, task, case.dropout)
+    model, head = encoder.build(unnamed(case.vocabulary)), label_head(encoder, task, case.dropout)
     network = Network(model, {"label": head}, {"label": 1.0})
     optimizer = AdamW().build(network.named_parameters(), RATE)
     words = [f"w{number}" for number in range(case.vocabulary - len(SPECIAL_TOKENS))]

@@ -150,6 +150,7 @@ def train(model: Any, tokens: Any, seconds: float, torch: Any) -> None:
 def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple[float, list[int]]]:
     import torch
 
+    from plmkit.data.vocabulary import unnamed
     from plmkit.generation.drafting import write_drafted
     from plmkit.generation.write import Writer, write
     from plmkit.generation.writing import Writing
@@ -161,7 +162,7 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     architecture = family.architecture(config, folder)
     weights = our_weights(read_safetensors(folder), folder, family, architecture)
     size = len(weights["model.embed.tokens.weight"])
-    model = architecture.build(range(size)).eval()
+    model = architecture.build(unnamed(size)).eval()
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in weights.items()})
     writer = Writer(model, CausalLM().build(model).vocabulary, size, [], torch.device("cpu"))
     writing = Writing(tokens=case.tokens, temperature=0)

@@ -82,6 +82,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     from plmkit.architectures.decoder import Decoder
     from plmkit.catalogue import find
+    from plmkit.data.vocabulary import unnamed
     from plmkit.schedules.optimizers import AdamW
     from plmkit.training.device import set_threads
 
@@ -95,7 +96,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     recipe = replace(mini, architecture=architecture, schedule=schedule)
     samples = samples_of(case)
     torch.manual_seed(case.seed)
-    network = recipe.build(range(case.vocabulary))
+    network = recipe.build(unnamed(case.vocabulary))
     optimizer = schedule.optimizer.build(network.named_parameters(), RATE)
 
     def one_round() -> Told:

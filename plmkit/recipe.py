@@ -1,6 +1,5 @@
 """A paper as five choices: tokenizer, corruption, architecture, objectives, schedule."""
 
-from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from plmkit.choices import (
     WEIGHTINGS,
 )  # fmt: skip
 from plmkit.config.settings import from_json
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
@@ -44,7 +44,7 @@ class Recipe:
     def __post_init__(self) -> None:
         check_fit(self)
 
-    def build(self, vocabulary: Sized) -> Network:
+    def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
         heads = {objective.name: objective.build(model) for objective in self.objectives}
         for head in heads.values():
@@ -62,7 +62,7 @@ def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
     check_corruption(recipe)
     check_objectives(recipe)
-    needed, found = recipe.corruption[0].segments, getattr(recipe.architecture, "segments", None)
+    needed, found = recipe.corruption[0].segments, recipe.architecture.segment_count
     if found is not None and found < needed:
         raise RecipeError(
             f"{recipe.name}: {kind_of(recipe.corruption[0])} tells {needed} segments apart, "
@@ -73,7 +73,9 @@ def check_fit(recipe: Recipe) -> None:
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
-    shares = {kind_of(part): part.reuse for part in (*recipe.corruption, recipe.architecture) if hasattr(part, "reuse")}
+    shares = {kind_of(step): step.reuse for step in recipe.corruption if hasattr(step, "reuse")}
+    if recipe.architecture.reused_share is not None:
+        shares[kind_of(recipe.architecture)] = recipe.architecture.reused_share
     if len(set(shares.values())) > 1:
         told = ", ".join(f"{name} has {share}" for name, share in shares.items())
         raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")

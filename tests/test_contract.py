@@ -54,7 +54,7 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
-    if getattr(find(name).architecture, "left_to_right", False):
+    if find(name).architecture.generates != "no":
         ran = plm("fill", out, "the cat [MASK] a house.")
         assert (ran.code, "was trained to go on with text" in ran.err) == (2, True)
     else:

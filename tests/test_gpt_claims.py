@@ -15,7 +15,7 @@ from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.samples import as_batch
-from plmkit.data.vocabulary import Vocabulary
+from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
@@ -70,7 +70,7 @@ def test_what_is_grammatical_is_likelier_than_a_pair_that_is_not(writer):
 def network(dropout: float):
     torch.manual_seed(0)
     settings = Decoder(layers=2, heads=2, width=16, inner=64, longest=24, dropout=dropout, attention_dropout=dropout)
-    model = settings.build(range(30))
+    model = settings.build(unnamed(30))
     return model, CausalLM().build(model)
 
 

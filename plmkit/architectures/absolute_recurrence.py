@@ -1,12 +1,12 @@
 """Transformer-XL with absolute positions: what its authors argue against, to be measured beside theirs."""
 
-from collections.abc import Sized
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from plmkit.architectures.segment_recurrence import SegmentAttention, SegmentRecurrenceModel, SegmentSettings
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.layers.relative import sinusoids
 
 
@@ -14,8 +14,8 @@ from plmkit.layers.relative import sinusoids
 class AbsoluteRecurrence(SegmentSettings):
     """Segment recurrence whose segments all number their positions alike (Dai et al., 2019, 3.3)."""
 
-    def build(self, vocabulary: Sized) -> "AbsoluteRecurrenceModel":
-        return AbsoluteRecurrenceModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "AbsoluteRecurrenceModel":
+        return AbsoluteRecurrenceModel(self, vocabulary.rows)
 
 
 class AbsoluteAttention(SegmentAttention):
@@ -39,7 +39,7 @@ class AbsoluteRecurrenceModel(SegmentRecurrenceModel):
             delattr(self, name)
             self.register_buffer(name, nothing, persistent=False)
 
-    def waves(self, keys: int) -> Tensor:
+    def waves(self, keys: int, clamp: int | None = None) -> Tensor:
         """(keys + 1, width) of no distance at all."""
         return self.content_bias.new_zeros(keys + 1, self.settings.width)
 

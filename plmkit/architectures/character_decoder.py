@@ -1,14 +1,15 @@
 """The character Transformer: a deep decoder that is told positions anew before every layer."""
 
-from collections.abc import Sized
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import GeneratingModel
 from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm, room_for
-from plmkit.data.batch import Batch, States
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import start_normal
 from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.dropout import Dropout
@@ -24,14 +25,17 @@ class CharacterDecoder(LeftToRight):
     activation: str = "relu"
     dropout: float = 0.55
     attention_dropout: float = 0.55
-    weightless: ClassVar[tuple[str, ...]] = ()  # its table is not its head
-    writes: ClassVar = frozenset({"hidden", "inner"})
+    tied_heads: ClassVar[tuple[str, ...]] = ()  # its output embedding is a weight of its own
 
-    def build(self, vocabulary: Sized) -> "CharacterDecoderModel":
-        return CharacterDecoderModel(self, len(vocabulary))
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "pooled", "inner"})
+
+    def build(self, vocabulary: Vocabulary) -> "CharacterDecoderModel":
+        return CharacterDecoderModel(self, vocabulary.rows)
 
 
-class CharacterDecoderModel(nn.Module):
+class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
     """Padding stands behind the text of a row, so that nothing reads it."""
 
     def __init__(self, settings: CharacterDecoder, vocabulary_size: int) -> None:
@@ -55,8 +59,19 @@ class CharacterDecoderModel(nn.Module):
         inner = tuple(map(packing.unpack, made[:-1])) if self.training else None
         return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last], inner=inner)
 
-    def begin(self, rows: int, longest: int) -> KeyValueCache:
-        """Room for so many rows of up to so many tokens, all of which are read from the left."""
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> KeyValueCache:
         return room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:

@@ -1,18 +1,27 @@
 """The decoders of GPT-1, GPT-2 and GPT-3: every position reads itself and those before it."""
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.architectures.contract import (
+    Architecture,
+    Generates,
+    GeneratingModel,
+    check_activations,
+    check_dropout,
+    check_heads,
+    check_sizes,
+)
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_normal
 from plmkit.kernels.step import Step
-from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import BandedAttention, CausalAttention
 from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
 from plmkit.layers.cache import KeyValueCache
@@ -21,40 +30,34 @@ from plmkit.layers.packing import Packing
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftToRight:
+class LeftToRight(Architecture):
     """The numbers that all decoders have."""
 
-    layers: int
     heads: int
-    width: int
     inner: int  # width inside the feed-forward sublayer
     longest: int = 1024
     activation: str = "gelu_tanh"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-5
-    writes: ClassVar = frozenset({"hidden"})
-    left_to_right: ClassVar[bool] = True
-    bounded: ClassVar[bool] = True  # it has no position behind the last of its table
-    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
-    needs: ClassVar = ()  # special tokens, all of which it can do without
-    head_bias: ClassVar = False  # of the layer that judges rows (Radford et al., 2018, 3.2)
-    start: ClassVar = "normal"  # how weights begin
+    generates: ClassVar[Generates] = "causal"
+    tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
+    needs: ClassVar[tuple[str, ...] | None] = ()  # it can do without any special token
+    head_bias: ClassVar[bool] = False  # (Radford et al., 2018, 3.2)
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "width", "inner", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
-        if self.width % self.heads:
-            raise SettingError(
-                f"architecture.width={self.width} cannot be shared out to architecture.heads={self.heads}: "
-                "choose a width that is a multiple of heads."
-            )
-        if self.activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise SettingError(f"There is no architecture.activation '{self.activation}'; there are {known}.")
-        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
-            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+        check_sizes(self, "layers", "heads", "width", "inner", "longest")
+        check_heads(self.width, self.heads)
+        check_activations(self, "activation")
+        check_dropout(self, "dropout", "attention_dropout")
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "pooled"})
+
+    @property
+    def initial_weights(self) -> str:
+        return "normal"
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned."""
@@ -65,9 +68,9 @@ class LeftToRight:
 class Decoder(LeftToRight):
     """Causal Transformer, normalised before each sublayer and at the end (Radford et al., 2019, 2.3)."""
 
-    def build(self, vocabulary: Sized) -> "DecoderModel":
+    def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [pre_norm(self, causal_attention(self)) for _ in range(self.layers)]
-        return scaled(DecoderModel(self, len(vocabulary), blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
+        return scaled(DecoderModel(self, vocabulary.rows, blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +85,12 @@ class BandedDecoder(LeftToRight):
         if self.band < 1:
             raise SettingError(f"architecture.band must be 1 or more; found {self.band}.")
 
-    def build(self, vocabulary: Sized) -> "DecoderModel":
+    def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [
             pre_norm(self, banded_attention(self) if layer % 2 else causal_attention(self))
             for layer in range(self.layers)
         ]
-        return scaled(DecoderModel(self, len(vocabulary), blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
+        return scaled(DecoderModel(self, vocabulary.rows, blocks, nn.LayerNorm(self.width, eps=self.epsilon)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +99,9 @@ class PostNormDecoder(LeftToRight):
 
     longest: int = 512
 
-    def build(self, vocabulary: Sized) -> "DecoderModel":
+    def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [post_norm(self, causal_attention(self)) for _ in range(self.layers)]
-        return DecoderModel(self, len(vocabulary), blocks, nn.Identity())
+        return DecoderModel(self, vocabulary.rows, blocks, nn.Identity())
 
 
 def causal_attention(settings: LeftToRight) -> CausalAttention:
@@ -133,7 +136,7 @@ def post_norm(settings: LeftToRight, attention: nn.Module) -> PostNormBlock:
     )
 
 
-class DecoderModel(nn.Module):
+class DecoderModel(GeneratingModel[KeyValueCache]):
     """Padding stands behind the text of a row, so that nothing reads it."""
 
     def __init__(
@@ -156,8 +159,19 @@ class DecoderModel(nn.Module):
         hidden = self.norm(hidden)
         return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last])
 
-    def begin(self, rows: int, longest: int) -> KeyValueCache:
-        """Room for so many rows of up to so many tokens, all of which are read from the left."""
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> KeyValueCache:
         cache = room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]

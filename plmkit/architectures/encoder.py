@@ -1,12 +1,21 @@
 """The encoder of BERT."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import (
+    Architecture,
+    Model,
+    check_activations,
+    check_dropout,
+    check_heads,
+    check_sizes,
+)
 from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import STARTS, start_at_neighbours
 from plmkit.layers.activations import ACTIVATIONS
@@ -18,15 +27,12 @@ from plmkit.layers.packing import Packing, Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoder:
+class Encoder(Architecture):
     """Bidirectional Transformer, normalised after each sublayer (Devlin et al., 2018)."""
 
-    layers: int
     heads: int
-    width: int
     inner: int  # width inside the feed-forward sublayer
     embedding: int | None = None  # width of the token, position and segment vectors; None: that of the network
-    longest: int = 512
     first: int = 0  # number of the first position; RoBERTa's tables begin at 2
     segments: int = 2
     activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
@@ -38,38 +44,35 @@ class Encoder:
     pooler_dropout: float | None = None  # before that layer, where RoBERTa and ELECTRA have one; None: none, as BERT
     start: str = "truncated"  # how weights begin: from a normal that is "truncated" at two deviations, or "normal"
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    optional_pooler: ClassVar[bool] = True
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout", "neighbours", "start"}
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "width", "inner", "longest", "segments"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        check_sizes(self, "layers", "heads", "width", "inner", "longest", "segments")
         if self.first < 0 or (self.embedding is not None and self.embedding < 1):
             raise SettingError(
                 "architecture.first is 0 or more, architecture.embedding 1 or more or none; "
                 f"found {self.first} and {self.embedding}."
             )
-        if self.width % self.heads:
-            raise SettingError(
-                f"architecture.width={self.width} cannot be shared out to architecture.heads={self.heads}: "
-                "choose a width that is a multiple of heads."
-            )
+        check_heads(self.width, self.heads)
         if self.neighbours and self.width // self.heads % 2:
             raise SettingError("architecture.neighbours needs an even width for each head.")
-        for name in ("activation", "pooler_activation"):
-            if getattr(self, name) not in ACTIVATIONS:
-                known = ", ".join(ACTIVATIONS)
-                raise SettingError(f"There is no architecture.{name} '{getattr(self, name)}'; there are {known}.")
+        check_activations(self, "activation", "pooler_activation")
         if self.start not in STARTS:
             raise SettingError(f"architecture.start takes {' or '.join(STARTS)}; found '{self.start}'.")
-        if not all(0 <= share < 1 for share in (self.dropout, self.attention_dropout, self.pooler_dropout or 0.0)):
-            raise SettingError(
-                "architecture.dropout, architecture.attention_dropout and architecture.pooler_dropout lie from 0 to "
-                "below 1."
-            )
+        check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
 
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
+
+    @property
+    def initial_weights(self) -> str:
+        return self.start
+
+    @property
+    def segment_count(self) -> int:
+        return self.segments
 
     @property
     def is_narrow(self) -> bool:
@@ -81,8 +84,8 @@ class Encoder:
         before = None if self.pooler_dropout is None else dropout
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, pooler_dropout=before)
 
-    def build(self, vocabulary: Sized) -> "EncoderModel":
-        return EncoderModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "EncoderModel":
+        return EncoderModel(self, vocabulary.rows)
 
 
 def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
@@ -127,7 +130,7 @@ def read_through(
     return chosen.put_back(hidden), hidden[chosen.first]
 
 
-class EncoderModel(nn.Module):
+class EncoderModel(Model):
     """`embed` may be another network's: then it is shared, and saved there."""
 
     embed: InputEmbedding
@@ -157,6 +160,10 @@ class EncoderModel(nn.Module):
             hidden = self.project(hidden)  # (T, width)
         hidden, first = read_through(list(self.blocks), hidden, packing, batch.wanted)
         return States(hidden=hidden, pooled=self.pool(first))
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
 
     def pool(self, first: Tensor) -> Tensor | None:
         if self.pooler is None:

@@ -1,14 +1,15 @@
 """The two encoders of ELECTRA."""
 
-from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import Architecture, Model
 from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
 from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_neighbours, start_weights
 from plmkit.layers.vocabulary_head import VocabularyHead
@@ -18,17 +19,14 @@ SEED = 20  # of the samples outside training: the same text gets the same ones e
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratorDiscriminator:
+class GeneratorDiscriminator(Architecture):
     """A small encoder fills the blanks, a large one reads the result (Clark et al., 2020)."""
 
-    layers: int  # of both
     heads: int
-    width: int
     inner: int
     embedding: int | None = None  # width of the vectors that both read; None: that of the discriminator
     generator: float = 0.25  # width of the generator, as a share of the discriminator's
     temperature: float = 1.0  # of the samples; lower is closer to the generator's first choice
-    longest: int = 512
     segments: int = 2
     activation: str = "gelu"
     dropout: float = 0.1
@@ -37,7 +35,8 @@ class GeneratorDiscriminator:
     tied: bool = True  # one table of tokens, positions and segments for both
     neighbours: bool = False  # as in Encoder
     disallow_correct: bool = False  # never put in the token that stood there; an option of the released code
-    writes: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced"})
+    networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
 
     def __post_init__(self) -> None:
         if not 0 < self.generator <= 1:
@@ -55,6 +54,14 @@ class GeneratorDiscriminator:
                 f"cannot share. Choose a share of {width} that is an even number below {2 * HEAD} or a multiple of "
                 f"{HEAD}."
             )
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "guesses", "sampled", "replaced"})
+
+    @property
+    def segment_count(self) -> int:
+        return self.segments
 
     @property
     def discriminator_encoder(self) -> Encoder:
@@ -93,11 +100,16 @@ class GeneratorDiscriminator:
         """The network that is fine-tuned: the discriminator."""
         return self.discriminator_encoder.for_task(dropout)
 
-    def build(self, vocabulary: Sized) -> "GeneratorDiscriminatorModel":
-        return GeneratorDiscriminatorModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "GeneratorDiscriminatorModel":
+        return GeneratorDiscriminatorModel(self, vocabulary.rows)
+
+    def network_of(self, name: str) -> str:
+        if name.startswith(("model.generator.", "model.vocabulary.")):
+            return "generator"
+        return "shared" if name.startswith("model.embed.") else "discriminator"
 
 
-class GeneratorDiscriminatorModel(nn.Module):
+class GeneratorDiscriminatorModel(Model):
     def __init__(self, settings: GeneratorDiscriminator, vocabulary_size: int) -> None:
         super().__init__()
         self.settings = settings
@@ -129,6 +141,10 @@ class GeneratorDiscriminatorModel(nn.Module):
         read = original.masked_scatter(asked, sampled)
         states = self.discriminator(replace(batch, source=replace(batch.source, tokens=read)))
         return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
 
     def allowed(self, guesses: Tensor, right: Tensor) -> Tensor:
         """(N, tokens) scores of what may be put in, where (N,) would be right."""

@@ -1,49 +1,55 @@
 """An LSTM that reads text token by token: what Transformers are measured against."""
 
-from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, States
+from plmkit.architectures.contract import Architecture, Generates, GeneratingModel, check_dropout, check_sizes
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.layers.cache import Cache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recurrent:
+class Recurrent(Architecture):
     """LSTM with dropout off the recurrent path (Zaremba et al., 2014); its output table is the input's."""
 
-    layers: int
-    width: int
-    longest: int = 512  # tokens read at once; the state reaches further back
     dropout: float = 0.5
     spread: float = 0.05  # weights begin between minus this and this
-    left_to_right: ClassVar[bool] = True
-    weightless: ClassVar[tuple[str, ...]] = ("causal_lm",)  # heads that it has without any weight of theirs
-    writes: ClassVar = frozenset({"hidden"})
+    generates: ClassVar[Generates] = "causal"
+    bounded: ClassVar[bool] = False  # its state carries what it has read, however long ago
+    tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
-        if not 0 <= self.dropout < 1:
-            raise SettingError(f"architecture.dropout lies from 0 to below 1; found {self.dropout}.")
+        check_sizes(self, "layers", "width", "longest")
+        check_dropout(self, "dropout")
         if self.spread <= 0:
             raise SettingError(f"architecture.spread must be above 0; found {self.spread}.")
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "pooled", "memory"})
+
+    def layer_of(self, name: str) -> int | None:
+        """`cells.weight_ih_l0` is of the first layer."""
+        if name.startswith("model.cells."):
+            return 1 + int(name.rpartition("_l")[2])
+        return super().layer_of(name)
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned."""
         return replace(self, dropout=dropout)
 
-    def build(self, vocabulary: Sized) -> "RecurrentModel":
-        return RecurrentModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
+        return RecurrentModel(self, vocabulary.rows)
 
 
-class RecurrentModel(nn.Module):
+class RecurrentModel(GeneratingModel["CellState"]):
     """Padding stands behind the text of a row, so that nothing reads it."""
 
     def __init__(self, settings: Recurrent, vocabulary_size: int) -> None:
@@ -71,8 +77,20 @@ class RecurrentModel(nn.Module):
             memory=(folded(*after).detach(),),
         )
 
-    def begin(self, rows: int, longest: int) -> "CellState":
-        """Its whole past is in its state, however long the text."""
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> "CellState":
+        """The state stands for all that was read, however long the text."""
         shape = self.settings.layers, rows, self.settings.width
         zeros = self.embed.tokens.weight.new_zeros(shape)
         return CellState((zeros, zeros))
@@ -84,15 +102,13 @@ class RecurrentModel(nn.Module):
         return hidden
 
 
-class CellState:
+class CellState(Cache):
     """What the cells of all layers hold after `length` tokens."""
 
     def __init__(self, state: tuple[Tensor, Tensor]) -> None:
         self.state = state  # (layers, B, width) each
-        self.length = 0
 
     def pick(self, rows: Tensor) -> None:
-        """These rows, in this order; one may be taken several times."""
         hidden, cell = self.state
         self.state = hidden[:, rows].contiguous(), cell[:, rows].contiguous()
 

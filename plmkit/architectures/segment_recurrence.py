@@ -1,7 +1,7 @@
 """Transformer-XL: a decoder that remembers the segments before."""
 
 import math
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -9,12 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.data.batch import Batch, Memory, States
+from plmkit.architectures.contract import (
+    Architecture,
+    Generates,
+    GeneratingModel,
+    check_activations,
+    check_dropout,
+    check_heads,
+    check_sizes,
+)
+from plmkit.data.batch import Batch, Memory, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
-from plmkit.layers.recollection import Recollection
+from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import RelativeAttention, distances_before, hide, out_of_sight, relative_shift, sinusoids
 
 SLOW = 4  # only the fastest quarter of the waves
@@ -22,15 +32,12 @@ SHARPNESS = 4.0  # puts most of a head's attention on its own distance
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentSettings:
+class SegmentSettings(Architecture):
     """The numbers that segment recurrence has whatever its positions are."""
 
-    layers: int
     heads: int
-    width: int
     inner: int  # width inside the feed-forward sublayer
     memory: int  # steps before the segment that are kept; 0: none
-    longest: int = 512  # tokens read at once; the memory reaches further back
     same_length: bool = False  # every token reads exactly `memory` steps, itself among them
     cutoffs: tuple[int, ...] = ()  # where the vocabulary, by frequency, is cut into clusters
     shrink: int = 1  # how much narrower each cluster's vectors are than those of the one before
@@ -38,19 +45,15 @@ class SegmentSettings:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     epsilon: float = 1e-5
-    left_to_right: ClassVar[bool] = True
-    writes: ClassVar = frozenset({"hidden"})
+    generates: ClassVar[Generates] = "causal"
+    bounded: ClassVar[bool] = False  # the memory reaches back beyond `longest`
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "width", "inner", "longest", "shrink"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        check_sizes(self, "layers", "heads", "width", "inner", "longest", "shrink")
         if self.memory < 0:
             raise SettingError(f"architecture.memory is 0 or more steps; found {self.memory}.")
-        if self.width % self.heads or self.width % 2:
-            raise SettingError(
-                f"architecture.width={self.width} must be even, and a multiple of architecture.heads={self.heads}."
-            )
+        check_heads(self.width, self.heads, even=True)
+        check_activations(self, "activation")
         if list(self.cutoffs) != sorted({*self.cutoffs}) or any(cutoff < 1 for cutoff in self.cutoffs):
             raise SettingError(f"architecture.cutoffs must rise from above 0; found {list(self.cutoffs)}.")
         if self.shrink ** len(self.cutoffs) > self.width:
@@ -59,13 +62,24 @@ class SegmentSettings:
             )
         if self.same_length and not self.memory:
             raise SettingError("architecture.same_length reads `memory` steps, but architecture.memory is 0.")
-        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
-            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+        check_dropout(self, "dropout", "attention_dropout")
 
     @property
-    def reach(self) -> int:
-        """How many steps a token reads where text is read on and on, itself among them."""
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "pooled", "memory"} if self.memory else {"hidden", "pooled"})
+
+    @property
+    def memory_length(self) -> int:
+        return self.memory
+
+    @property
+    def context_length(self) -> int:
         return self.memory or self.longest
+
+    def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
+        """Of all clusters, where the embedding is cut into some."""
+        clusters = [len(weight) for name, weight in weights.items() if name.startswith("model.embed.tables.")]
+        return sum(clusters) or super().vocabulary_size(weights)
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned."""
@@ -78,14 +92,16 @@ class SegmentRecurrence(SegmentSettings):
 
     clamp: int | None = None  # distances beyond this count as this
     neighbours: bool = False  # begin with heads that read the tokens just before; for runs of minutes
+    limits_distances: ClassVar[bool] = True
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clamp is not None and self.clamp < 1:
             raise SettingError(f"architecture.clamp is a distance, 1 or more, or none; found {self.clamp}.")
 
-    def build(self, vocabulary: Sized) -> "SegmentRecurrenceModel":
-        model = SegmentRecurrenceModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "SegmentRecurrenceModel":
+        model = SegmentRecurrenceModel(self, vocabulary.rows)
         if self.neighbours:
             model.start_near()
         return model
@@ -131,7 +147,7 @@ def remembered(memory: Tensor | None, waves: Tensor) -> Past:
     return past
 
 
-def recollected(cache: Recollection, layer: int) -> Past:
+def recollected(cache: KeyValueMemory, layer: int) -> Past:
     """Keys and values of the steps before as they were made: for reading, not for learning."""
 
     def past(attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
@@ -150,7 +166,7 @@ class Sight:
     position_bias: Tensor  # (heads, head width), v
 
 
-class SegmentRecurrenceModel(nn.Module):
+class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     attention: ClassVar[type[SegmentAttention]] = SegmentAttention
 
     def __init__(self, settings: SegmentSettings, vocabulary_size: int) -> None:
@@ -221,17 +237,29 @@ class SegmentRecurrenceModel(nn.Module):
         """(B, n) tokens, behind so many of a text that is read on, to (B, n, width)."""
         return self.embed(tokens)
 
-    def begin(self, rows: int, longest: int) -> Recollection:
-        """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
+    @property
+    def token_embedding(self) -> nn.Embedding | None:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> KeyValueMemory:
         attentions = [cast(Any, block).attention for block in self.blocks]
-        return Recollection(attentions, self.waves, rows=rows, longest=longest, reach=self.settings.reach)
+        reach = context_length or self.settings.context_length
+        return KeyValueMemory(attentions, lambda keys: self.waves(keys, clamp), rows=rows, longest=longest, reach=reach)
 
     @torch.no_grad()
-    def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
+    def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
         """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
-    def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
+    def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
         hidden, sight = self.read(tokens, cache.length), self.sight(None)
         for number, block in enumerate(self.blocks):
             hidden = block(hidden, recollected(cache, number), sight)
@@ -240,11 +268,12 @@ class SegmentRecurrenceModel(nn.Module):
     def sight(self, hidden: Tensor | None) -> Sight:
         return Sight(hidden=hidden, content_bias=self.content_bias, position_bias=self.position_bias)
 
-    def waves(self, keys: int) -> Tensor:
+    def waves(self, keys: int, clamp: int | None = None) -> Tensor:
         """(keys + 1, width) of the distances from keys - 1 down to 0, and -1: to bring scores under their keys."""
         distances = distances_before(keys + 1, self.content_bias.device) - 1
-        if self.settings.clamp is not None:
-            distances = distances.clamp(max=self.settings.clamp)
+        limit = clamp or self.settings.clamp
+        if limit is not None:
+            distances = distances.clamp(max=limit)
         return sinusoids(distances, self.settings.width).to(self.content_bias.dtype)
 
     def remember(self, memory: Tensor | None, inputs: list[Tensor]) -> Memory | None:

@@ -1,12 +1,12 @@
 """The encoder of ALBERT: narrow vectors at the input, and layers that share their weights."""
 
-from collections.abc import Sized
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import nn
 
+from plmkit.architectures.contract import Architecture, Model
 from plmkit.architectures.encoder import (
     Encoder,
     attention_of,
@@ -16,6 +16,7 @@ from plmkit.architectures.encoder import (
     read_through,
 )
 from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_neighbours, start_weights
 from plmkit.layers.block import Borrowed, PostNormBlock
@@ -25,16 +26,13 @@ SHARINGS = ("all", "attention", "feed_forward", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedEncoder:
+class SharedEncoder(Architecture):
     """BERT's encoder with a factorised embedding, one layer used again and again (Lan et al., 2019, 3.1)."""
 
-    layers: int
     heads: int
-    width: int
     inner: int  # width inside the feed-forward sublayer
     embedding: int | None = 128  # width of the token, position and segment vectors; None: the network's, unprojected
     sharing: str = "all"  # what all layers have in common: all, attention, feed_forward or none
-    longest: int = 512
     segments: int = 2
     activation: str = "gelu_tanh"
     dropout: float = 0.0  # as in the second release; the first had 0.1 below xxlarge
@@ -42,6 +40,8 @@ class SharedEncoder:
     epsilon: float = 1e-12
     pooler: bool = True  # one more layer on the first position, for judging the row as a whole
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    optional_pooler: ClassVar[bool] = True
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
 
     def __post_init__(self) -> None:
         if self.sharing not in SHARINGS:
@@ -62,15 +62,27 @@ class SharedEncoder:
     def writes(self) -> frozenset[str]:
         return self.unshared.writes
 
+    @property
+    def segment_count(self) -> int:
+        return self.segments
+
+    @property
+    def own_layers(self) -> int:
+        return 1 if self.sharing == "all" else self.layers
+
+    @property
+    def shares_layers(self) -> bool:
+        return self.sharing != "none"
+
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
 
-    def build(self, vocabulary: Sized) -> "SharedEncoderModel":
-        return SharedEncoderModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "SharedEncoderModel":
+        return SharedEncoderModel(self, vocabulary.rows)
 
 
-class SharedEncoderModel(nn.Module):
+class SharedEncoderModel(Model):
     """`blocks` holds one block where all is shared; else a block for each layer, which may borrow from the first."""
 
     def __init__(self, settings: SharedEncoder, vocabulary_size: int) -> None:
@@ -96,6 +108,10 @@ class SharedEncoderModel(nn.Module):
         layers = [self.blocks[layer % len(self.blocks)] for layer in range(self.settings.layers)]
         hidden, first = read_through(layers, hidden, packing, batch.wanted)
         return States(hidden=hidden, pooled=None if self.pooler is None else torch.tanh(self.pooler(first)))
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
 
 
 def blocks_of(settings: Encoder, sharing: str) -> list[PostNormBlock]:

@@ -1,32 +1,38 @@
 """The network of XLNet: a content stream that reads tokens, and a query stream that knows only where it stands."""
 
-from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import (
+    Architecture,
+    Generates,
+    GeneratingModel,
+    check_activations,
+    check_dropout,
+    check_heads,
+    check_sizes,
+)
 from plmkit.architectures.two_stream_attention import TwoStreamAttention, View
-from plmkit.data.batch import Batch, Memory, States
+from plmkit.data.batch import Batch, Memory, Side, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_distances, start_normal
-from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
-from plmkit.layers.recollection import Recollection
+from plmkit.layers.embedding import TokenEmbedding
+from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import distances_before, sinusoids
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoStream:
+class TwoStream(Architecture):
     """Relative Transformer whose predictions are made by queries without a token (Yang et al., 2019, 2.3)."""
 
-    layers: int
     heads: int
-    width: int
     inner: int  # width inside the feed-forward sublayer
-    longest: int = 512
     memory: int = 384  # positions of earlier rows of the same text that each layer may read; 0: none
     reuse: float = 0.5  # the first part of each row, which goes into the memory; the next row begins behind it
     activation: str = "gelu_tanh"
@@ -35,55 +41,63 @@ class TwoStream:
     epsilon: float = 1e-12
     pooler: bool = False  # one more layer on the last position, for judging the row as a whole
     neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
-    start: ClassVar = "normal"  # how weights begin
-    left_to_right: ClassVar[bool] = True
-    permuted: ClassVar[bool] = True  # the order of the text is one of many: `begin` and `extend` read in that one
+    generates: ClassVar[Generates] = "permuted"
+    bounded: ClassVar[bool] = False  # distances have no limit
+    optional_pooler: ClassVar[bool] = True
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "width", "inner", "longest"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(self, name)}.")
+        check_sizes(self, "layers", "heads", "width", "inner", "longest")
         if self.memory < 0 or not 0 < self.reuse <= 1:
             raise SettingError(
                 "architecture.memory is 0 or more, architecture.reuse a share of the row, above 0 up to 1; "
                 f"found {self.memory} and {self.reuse}."
             )
-        if self.width % self.heads or self.width % 2:
-            raise SettingError(
-                f"architecture.width={self.width} must be even and a multiple of architecture.heads={self.heads}."
-            )
-        if self.activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise SettingError(f"There is no architecture.activation '{self.activation}'; there are {known}.")
-        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
-            raise SettingError("architecture.dropout and architecture.attention_dropout lie from 0 to below 1.")
+        check_heads(self.width, self.heads, even=True)
+        check_activations(self, "activation")
+        check_dropout(self, "dropout", "attention_dropout")
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
+        filled = {"hidden"} | ({"pooled"} if self.pooler else set()) | ({"memory"} if self.memory else set())
+        return frozenset(filled)
 
     @property
-    def reach(self) -> int:
-        """How many steps a token reads where text is read on and on, itself among them."""
+    def initial_weights(self) -> str:
+        return "normal"
+
+    @property
+    def memory_length(self) -> int:
+        return self.memory
+
+    @property
+    def context_length(self) -> int:
         return self.memory + self.longest
+
+    @property
+    def reused_share(self) -> float:
+        return self.reuse
+
+    def decay_steps(self, name: str) -> int:
+        """0 for the last layer and for all that is in no layer, layers - 1 for the first (zihangdai/xlnet)."""
+        layer = self.layer_of(name)
+        return self.layers - layer if layer else 0
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned: it judges whole rows, by the content stream alone."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, memory=0)
 
-    def build(self, vocabulary: Sized) -> "TwoStreamModel":
-        return TwoStreamModel(self, len(vocabulary))
+    def build(self, vocabulary: Vocabulary) -> "TwoStreamModel":
+        return TwoStreamModel(self, vocabulary.rows)
 
 
-class TwoStreamModel(nn.Module):
+class TwoStreamModel(GeneratingModel[KeyValueMemory]):
     """Reads rows by their content; where an order and targets are given, answers from the query stream instead."""
-
-    slows_blocks_only: ClassVar[bool] = True  # where lower layers learn slower, the last has the full rate
 
     def __init__(self, settings: TwoStream, vocabulary_size: int) -> None:
         super().__init__()
         self.settings = settings
-        self.embed = TokenTable(vocabulary_size, settings.width)
+        self.embed = TokenEmbedding(vocabulary_size, settings.width)
         self.query = nn.Parameter(0.02 * torch.randn(1, settings.width))  # every query begins as this
         self.dropout = Dropout(settings.dropout)
         self.blocks = nn.ModuleList(TwoStreamBlock(settings) for _ in range(settings.layers))
@@ -123,21 +137,33 @@ class TwoStreamModel(nn.Module):
         hidden = hidden.masked_scatter(asked[:, :, None], answers[filled])
         return States(hidden=hidden, memory=self.remember(batch.memory, inputs))
 
-    def begin(self, rows: int, longest: int) -> Recollection:
-        """A cache for so many rows of up to so many tokens; every token reads `reach` steps, itself among them."""
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+    def begin(
+        self,
+        rows: int,
+        longest: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> KeyValueMemory:
         attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
-        return Recollection(attentions, self.waves, rows=rows, longest=longest, reach=self.settings.reach)
+        reach = context_length or self.settings.context_length
+        return KeyValueMemory(attentions, self.waves, rows=rows, longest=longest, reach=reach)
 
     def waves(self, keys: int) -> Tensor:
         """(keys + 1, width) of the distances from keys - 1 down to -1."""
         return sinusoids(distances_before(keys + 1, self.query.device) - 1, self.settings.width)
 
     @torch.no_grad()
-    def extend(self, tokens: Tensor, cache: Recollection) -> Tensor:
+    def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
         """(B, n) further tokens to (B, n, width): what the query behind each says, the order being that of the text."""
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
-    def advance(self, tokens: Tensor, cache: Recollection) -> Tensor:
+    def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
         content = self.embed.tokens(tokens)
         query = self.query.expand(*tokens.shape, -1)
         for number, block in enumerate(self.blocks):
@@ -153,15 +179,6 @@ class TwoStreamModel(nn.Module):
         new = torch.stack([one.detach()[:, :kept] for one in inputs], dim=1)
         joined = new if before is None else torch.cat([before[0].to(new.dtype), new], dim=2)
         return (joined[:, :, -self.settings.memory :],)
-
-
-class TokenTable(nn.Module):
-    """The vectors of the tokens, and nothing beside them: positions and segments are for attention to tell."""
-
-    def __init__(self, vocabulary: int, width: int) -> None:
-        super().__init__()
-        self.width = width
-        self.tokens = nn.Embedding(vocabulary, width)
 
 
 def memory_of(batch: Batch, layer: int) -> Tensor | None:
@@ -198,7 +215,7 @@ class TwoStreamBlock(nn.Module):
         return content, None if query is None else self.finish(query, asked)
 
     def extend(
-        self, content: Tensor, query: Tensor, cache: Recollection, layer: int, query_only: bool
+        self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Further tokens of a text that is written from left to right, and the query behind each."""
         read, asked = self.attention.extend(content, query, cache, layer, query_only)

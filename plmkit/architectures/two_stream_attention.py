@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
 from plmkit.layers.dropout import drop
-from plmkit.layers.recollection import Recollection
+from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
 
 HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
@@ -100,7 +100,7 @@ class TwoStreamAttention(RelativeAttention):
         return read, asked
 
     def extend(
-        self, content: Tensor, query: Tensor, cache: Recollection, layer: int, query_only: bool
+        self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
         own, key, value = self.project(content, None, query_only)
@@ -109,7 +109,7 @@ class TwoStreamAttention(RelativeAttention):
         read = content if own is None else self.find(own, cache, layer)
         return read, self.find(wanted, cache, layer, ahead=1)
 
-    def find(self, query: Tensor, cache: Recollection, layer: int, ahead: int = 0) -> Tensor:
+    def find(self, query: Tensor, cache: KeyValueMemory, layer: int, ahead: int = 0) -> Tensor:
         contents = self.asking(query, None).transpose(0, 1)
         places = self.asking_distances(query).transpose(0, 1)
         return self.output(cache.find(layer, contents, places, ahead).transpose(1, 2).flatten(2))

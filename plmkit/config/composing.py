@@ -75,7 +75,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
 
 def has_pooler(recipe: Recipe) -> bool:
     """Does its network judge whole rows, or would it if asked to?"""
-    return hasattr(recipe.architecture, "pooler") or "pooled" in recipe.architecture.writes
+    return recipe.architecture.optional_pooler or "pooled" in recipe.architecture.writes
 
 
 def sentence_task(recipe: Recipe) -> str | None:
@@ -135,9 +135,8 @@ def fitted(recipe: Recipe, axes: Axes) -> Any:
     architecture: Any = axes.get("architecture", recipe.architecture)
     arrangement = axes.get("corruption", recipe.corruption)[0]
     objectives = axes.get("objectives", recipe.objectives)
-    has = {field.name for field in fields(architecture)}
-    if "pooler" in has and "objectives" in axes:
+    if architecture.optional_pooler and "objectives" in axes:
         architecture = replace(architecture, pooler=any("pooled" in objective.reads for objective in objectives))
-    if "segments" in has and getattr(arrangement, "segments", 1) > architecture.segments:
+    if architecture.segment_count is not None and getattr(arrangement, "segments", 1) > architecture.segment_count:
         architecture = replace(architecture, segments=arrangement.segments)
     return architecture

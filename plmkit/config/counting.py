@@ -1,21 +1,15 @@
 """Exact parameter counts, without making a single weight."""
 
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any
 
 import torch
 
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.recipe import Recipe
 
 NUMBERS = 4  # for each weight in training: itself, its gradient, and two moments of the optimizer
 NUMBER = 4  # bytes
-OWNERS = {  # of two networks that are trained together, whose each weight is
-    "model.embed.": "shared", "model.generator.": "generator", "model.vocabulary.": "generator",
-    "model.discriminator.": "discriminator", "heads.": "discriminator",
-}  # fmt: skip
 
 
 def training_bytes(count: int) -> int:
@@ -25,25 +19,19 @@ def training_bytes(count: int) -> int:
 
 def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
     """Of two networks that are trained together, the parameters of each and those that both read; else nothing."""
-    if not isinstance(recipe.architecture, GeneratorDiscriminator):
+    if not recipe.architecture.networks:
         return {}
     with torch.device("meta"):
-        network = recipe.build(of_size(vocabulary or recipe.vocabulary))
-    counts = dict.fromkeys(("generator", "discriminator", "shared"), 0)
+        network = recipe.build(unnamed(vocabulary or recipe.vocabulary))
+    counts = dict.fromkeys((*recipe.architecture.networks, "shared"), 0)
     for name, parameter in network.named_parameters():
-        counts[next(owner for prefix, owner in OWNERS.items() if name.startswith(prefix))] += parameter.numel()
+        counts[recipe.architecture.network_of(name)] += parameter.numel()
     return counts
-
-
-@cache
-def of_size(size: int) -> Vocabulary:
-    """A vocabulary of so many tokens; their names do not matter."""
-    return Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"word{number}" for number in range(size - len(SPECIAL_TOKENS)))))
 
 
 def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
     """Of the network with its pretraining heads; without a vocabulary's size, at the paper's."""
-    known = of_size(vocabulary or recipe.vocabulary)
+    known = unnamed(vocabulary or recipe.vocabulary)
     one, two = (count_layers(recipe, layers, known) for layers in (1, 2))
     return one + (recipe.architecture.layers - 1) * (two - one)  # what the second has, all others have
 
@@ -63,7 +51,7 @@ def sizes_of(architecture: Any) -> dict[str, int]:
 def least_weights(architecture: Any) -> int:
     """No more than a network of this shape has, by multiplication alone: its largest matrix, in each of its layers."""
     sizes = sizes_of(architecture)
-    layers = 1 if getattr(architecture, "sharing", "none") != "none" else architecture.layers
+    layers = 1 if architecture.shares_layers else architecture.layers
     matrix = architecture.width * max(architecture.width, sizes.get("inner", 1))
     return max(layers * matrix, *sizes.values())
 
@@ -71,5 +59,5 @@ def least_weights(architecture: Any) -> int:
 def encoder_parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
     """Of the encoder with its pooler, without pretraining heads."""
     with torch.device("meta"):
-        model = recipe.architecture.build(of_size(vocabulary or recipe.vocabulary))
+        model = recipe.architecture.build(unnamed(vocabulary or recipe.vocabulary))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -41,6 +41,7 @@ class Vocabulary:
     mask: int = MISSING
     end: int = MISSING  # after a text, before the next; where no token does only that, the separator
     extract: int = MISSING  # at the end of a row that a left-to-right model judges (Radford et al., 2018, 3.3)
+    padded: int = 0  # rows of the token embedding, where it has more than there are tokens
     special: frozenset[int]  # never hidden, never ordinary text
     mark: str = CONTINUATION  # how a token shows whether it begins a word
     separators: int = 1  # between the two texts of a pair
@@ -86,6 +87,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def rows(self) -> int:
+        """Of the token embedding of a model that reads these tokens."""
+        return max(len(self.tokens), self.padded)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -156,6 +162,11 @@ class Vocabulary:
         ordinary = np.ones(len(self.tokens), dtype=bool)
         ordinary[list(self.special)] = False
         return ordinary
+
+
+def unnamed(size: int) -> Vocabulary:
+    """As many tokens as `size`, whose names do not matter: for counting weights and checking their shapes."""
+    return Vocabulary(tokens=(), special=frozenset(), padded=size)
 
 
 def known(numbers: list[int]) -> list[int]:

@@ -157,7 +157,7 @@ def neighbours(parts: Parts, words: Sequence[str], top: int = 5) -> dict[str, li
     """The whole words whose token vectors point most nearly the same way."""
     vocabulary = parts.tokenizer.vocabulary
     whole = [number for number, token in enumerate(vocabulary.tokens) if token.isalpha() and len(token) > 2]
-    vectors = functional.normalize(parts.weights["model.embed.tokens.weight"][whole], dim=1)
+    vectors = functional.normalize(parts.weights[parts.architecture.embedding_name][whole], dim=1)
     places = {vocabulary.tokens[number]: place for place, number in enumerate(whole)}
     found = {}
     for word in words:

@@ -49,7 +49,7 @@ def write_drafted(writer: Writer, row: Row) -> Iterator[tuple[int, str]]:
     if row.room >= WORTH_IT:
         writer.prepare()
     cache, last = writer.start([row.prompt], len(row.prompt) + row.room)
-    token, drafts, can_forget = int(writer.likeliest(last)), Drafts(row.prompt), hasattr(cache, "cut")
+    token, drafts, can_forget = int(writer.likeliest(last)), Drafts(row.prompt), cache.can_cut
     while True:
         yield 0, row.add(token)
         if row.ended is not None:

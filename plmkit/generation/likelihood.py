@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from plmkit.errors import InputError
 from plmkit.generation.author import Author
-from plmkit.generation.write import Cache, common
+from plmkit.generation.write import common
+from plmkit.layers.cache import Cache
 
 TOKENS_AT_ONCE = 4096
 NUMBERS_AT_ONCE = 1 << 24  # of scores over the vocabulary: 64 MB

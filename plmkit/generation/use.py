@@ -102,7 +102,7 @@ def score_file(
     rows = plain_rows(table, search, screen.say)
     with_text(rows, table, "score", "which have no score", screen)
     texts = texts_of(rows)
-    left_to_right = getattr(model.architecture, "left_to_right", False)
+    left_to_right = model.architecture.generates != "no"
     found = logs_of(model, texts) if left_to_right else pseudo_logs_of(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:

@@ -1,45 +1,33 @@
 """Rows of text, written side by side."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from plmkit.architectures.contract import GeneratingModel
 from plmkit.generation.choosing import choose
 from plmkit.generation.row import Row
 from plmkit.generation.shortlist import MANY, Shortlist
 from plmkit.generation.writing import Writing
+from plmkit.layers.cache import Cache
 from plmkit.training.threads import look
 
 FEW = 16  # rows for which a shortlist is faster than the whole table
 WORTH_IT = 32  # tokens from which on preparing pays
 
 
-class Cache(Protocol):
-    """What a model keeps of the tokens it has read; changed in place."""
-
-    length: int  # steps it holds
-
-    def pick(self, rows: Tensor) -> None:
-        """Keep these rows, in this order; one may be named several times, or not at all."""
-
-    def cut(self, length: int) -> None:
-        """Forget all but the first steps; only some can, and `hasattr` tells which."""
-
-
-class LeftToRight(Protocol):
-    """A model that reads a text in steps, and at each says what may follow."""
-
-    def begin(self, rows: int, longest: int) -> Cache: ...
-    def extend(self, tokens: Tensor, cache: Cache) -> Tensor: ...
-
-
 class Writer:
     """A model and its head over the vocabulary, which may say any ordinary token, or the end."""
 
     def __init__(
-        self, model: LeftToRight, vocabulary: torch.nn.Module, size: int, banned: Sequence[int], device: torch.device
+        self,
+        model: GeneratingModel[Any],
+        vocabulary: torch.nn.Module,
+        size: int,
+        banned: Sequence[int],
+        device: torch.device,
     ) -> None:
         self.model, self.vocabulary, self.size = model, vocabulary, size
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)

@@ -115,7 +115,7 @@ def reader_of(
     """How the model reads a long text, as a function and in words."""
     settings = model.architecture
     if memory is not None:
-        if not hasattr(settings, "memory"):
+        if settings.memory_length is None:
             raise SettingError(f"{model.folder} has no memory that --memory could set. Leave it out.")
         if not 1 <= memory <= MOST_MEMORY:
             raise SettingError(
@@ -124,14 +124,14 @@ def reader_of(
             )
         settings = replace(settings, memory=memory)
     if clamp is not None:
-        if not hasattr(settings, "clamp"):
+        if not settings.limits_distances:
             raise SettingError(f"{model.folder} has no distances that --clamp could limit. Leave it out.")
         if clamp < 1:
             raise SettingError(
                 f"--clamp is the longest distance that is told apart, 1 or more; found {clamp} for {model.folder}."
             )
         settings = replace(settings, clamp=clamp)
-    if getattr(settings, "bounded", False) or (getattr(settings, "permuted", False) and not settings.memory):
+    if settings.bounded or (settings.generates == "permuted" and not settings.memory_length):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
             raise SettingError(f"--stride lies from 1 to {model.longest}, the tokens this model reads; found {stride}.")
@@ -144,30 +144,32 @@ def reader_of(
     return lambda tokens, advance: reading_on(model, tokens, advance, settings), remembered(settings)
 
 
+def clamp_of(settings: Any) -> int | None:
+    """The longest distance that is told apart, where there is one."""
+    return settings.clamp if settings.limits_distances else None
+
+
 def remembered(settings: Any) -> str:
     """What a model that reads on knows of the text before."""
-    if not hasattr(settings, "memory"):
+    if settings.memory_length is None:
         return "state of all tokens before"
-    more = f" before the last {settings.longest}" if settings.reach > settings.memory > 0 else ""
-    clamp = getattr(settings, "clamp", None)
+    more = f" before the last {settings.longest}" if settings.context_length > settings.memory_length > 0 else ""
+    clamp = clamp_of(settings)
     clamped = "" if clamp is None else f", distances beyond {clamp} read as {clamp}"
-    return f"memory of {settings.memory or settings.reach} steps{more}{clamped}"
+    return f"memory of {settings.memory_length or settings.context_length} steps{more}{clamped}"
 
 
 @torch.inference_mode()
 def reading_on(model: Model, tokens: Tensor, advance: Advance, settings: Any = None) -> Tensor:
     """(T,) minus the log-probability of each token but the first; each goes through the network once."""
     network: Any = model.network.model
-    own, network.settings = network.settings, settings or network.settings  # another memory, for this text alone
-    try:
-        cache = network.begin(1, len(tokens))
-        found = []
-        for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
-            found.append(-logs_of(model.author, network.extend(given[None], cache)[0], asked))
-            advance(len(asked))
-        return torch.cat(found)
-    finally:
-        network.settings = own
+    settings = settings or model.architecture
+    cache = network.begin(1, len(tokens), context_length=settings.context_length, clamp=clamp_of(settings))
+    found = []
+    for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
+        found.append(-logs_of(model.author, network.extend(given[None], cache)[0], asked))
+        advance(len(asked))
+    return torch.cat(found)
 
 
 @torch.inference_mode()
@@ -188,7 +190,7 @@ def by_windows(model: Model, tokens: Tensor, stride: int, advance: Advance) -> T
 def left_to_right(model: Model, rows: Tensor) -> Tensor:
     """(B, L, width) what each position says of the next; of a model that has orders, in that of the text."""
     network: Any = model.network.model
-    if getattr(model.architecture, "permuted", False):
+    if model.architecture.generates == "permuted":
         return network.extend(rows, network.begin(*rows.shape))
     batch = Batch(
         source=Side(tokens=rows, visible=torch.ones_like(rows, dtype=torch.bool), segments=torch.zeros_like(rows))

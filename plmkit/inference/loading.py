@@ -12,6 +12,7 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import ARCHITECTURES, OBJECTIVES, OPTIMIZERS
 from plmkit.config.settings import from_json
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
 from plmkit.inference import arguments
 from plmkit.inference.model import Model
@@ -31,9 +32,6 @@ from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.checkpoint import CHECKPOINTS, checksum, load_tensors, newest_whole, put_weights
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import FINETUNE, RUN_FILE, WEIGHTS, read_run
-
-TABLE = "model.embed.tokens.weight"
-CLUSTERS = "model.embed.tables."  # in its place, where rare tokens have narrower vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +63,12 @@ class Parts:
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
-        return sum(len(weight) for name, weight in self.weights.items() if name == TABLE or name.startswith(CLUSTERS))
+        return self.architecture.vocabulary_size(self.weights)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokenizer's, with as many rows as the token embedding has."""
+        return replace(self.tokenizer.vocabulary, padded=self.vocabulary_size)
 
 
 def load(folder: str | Path, device: str = "auto") -> Model:
@@ -133,7 +136,9 @@ def read_parts(folder: str | Path) -> Parts:
 def check_whole(parts: Parts) -> None:
     """Refuse a model without a token table, or with a tokenizer that knows more tokens."""
     if not parts.vocabulary_size:
-        raise CheckpointError(f"{parts.folder / WEIGHTS} is not a whole model: '{TABLE}' is missing.")
+        raise CheckpointError(
+            f"{parts.folder / WEIGHTS} is not a whole model: '{parts.architecture.embedding_name}' is missing."
+        )
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
             f"{parts.folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "
@@ -234,7 +239,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
         weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
     return Parts(
         folder=folder, architecture=architecture, weights=weights, model_type=family.MODEL_TYPE,
-        tokenizer=load_tokenizer(folder, getattr(architecture, "needs", None)),
+        tokenizer=load_tokenizer(folder, architecture.needs),
         task=foreign_task(folder, config, weights, architecture), tuning=find(family.RECIPE).tuning,
         longest=length_in(folder, architecture.longest), pooling=read_pooling(folder, architecture.width) or MEAN,
     )  # fmt: skip
@@ -246,7 +251,7 @@ def foreign_task(
     """What a classifier or a regressor of texts answers."""
     if "heads.label.classify.weight" not in weights:
         return None
-    if hasattr(architecture, "pooler") and not any(name.startswith("model.pooler") for name in weights):
+    if architecture.optional_pooler and not any(name.startswith("model.pooler") for name in weights):
         raise CheckpointError(f"{folder / WEIGHTS} has a classifier but not the pooler that it reads. Save it whole.")
     outputs = len(weights["heads.label.classify.weight"])
     labels = config.get("id2label") or {}
@@ -259,13 +264,13 @@ def foreign_task(
 
 def network_of(parts: Parts) -> Network:
     """The encoder with the heads that the weights have, not yet filled."""
-    model = parts.architecture.build(range(parts.vocabulary_size))
+    model = parts.architecture.build(parts.vocabulary)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
         objective.name: objective.build(model)
         for objective in known.values()
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
-        or objective.name in getattr(parts.architecture, "weightless", ())
+        or objective.name in parts.architecture.tied_heads
     }
     if parts.task:
         heads["label"] = label_head(parts.architecture, parts.task)
@@ -275,14 +280,14 @@ def network_of(parts: Parts) -> Network:
 def label_head(architecture: Architecture, task: Task, dropout: float = 0.1) -> LabelHead:
     return LabelHead(
         width=architecture.width,
-        bias=getattr(architecture, "head_bias", True),
+        bias=architecture.head_bias,
         outputs=1 if task.kind.numeric or task.kind.readings == "each" else len(task.classes),
         readings=task.kind.readings,
         numeric=task.kind.numeric,
         pooling=task.pooling,
         dropout=dropout,
         length=task.length,
-        start=getattr(architecture, "start", "truncated"),
+        start=architecture.initial_weights,
     )
 
 

@@ -329,7 +329,7 @@ class Model:
     @cached_property
     def author(self) -> Author:
         """What goes on with texts; a model that cannot is refused with a word on what can."""
-        if not getattr(self.architecture, "left_to_right", False):
+        if self.architecture.generates == "no":
             raise PlmError(
                 f"{self.folder} was trained to read both ways, not to go on with a text, so it cannot generate.\n"
                 f'Let it fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a model that reads '
@@ -338,7 +338,7 @@ class Model:
         head = next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
         if head is None:
             raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
-        longest = self.architecture.longest if getattr(self.architecture, "bounded", False) else None
+        longest = self.architecture.longest if self.architecture.bounded else None
         return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
 
     def score(self, text: Any, *, progress: bool = False) -> Any:
@@ -358,7 +358,7 @@ class Model:
         cut = self.cut = 0
         with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
             for one in texts.rows:
-                if getattr(self.architecture, "left_to_right", False):
+                if self.architecture.generates != "no":
                     found.append(likelihood(self.author, one))
                 else:
                     found.append(self.pseudo_score(one))
@@ -463,7 +463,7 @@ class Model:
                 f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
                 f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
             )
-        if getattr(self.architecture, "left_to_right", False):
+        if self.architecture.generates != "no":
             raise PlmError(
                 f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
                 f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'

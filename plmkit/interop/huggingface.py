@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
-from plmkit.data.vocabulary import MISSING, Vocabulary
+from plmkit.data.vocabulary import MISSING, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
 from plmkit.interop.families.family import Family, Net, Pair
@@ -156,14 +156,14 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
     needed = [ours for ours, _ in family.pairs(architecture, frozenset()) if not ours.startswith("model.pooler")]
     if missing := [name for name in needed if name not in found]:
         raise CheckpointError(f"{folder} is not a whole {family.TITLE}: '{missing[0]}' is missing from its weights.")
-    table = found["model.embed.tokens.weight"]
+    table = found[architecture.embedding_name]
     if table.dim() != 2:
         raise CheckpointError(f"{folder}: the token table has the shape {list(table.shape)}. Copy the weights again.")
     decoder = weights.get(family.DECODER)
     if decoder is not None and not torch.equal(decoder, table):
         raise InputError(f"{folder}: the decoder is not the token table; only tied weights can be read.")
     with torch.device("meta"):  # without memory: what config.json says may be anything
-        own = architecture.build(range(len(table))).state_dict()
+        own = architecture.build(unnamed(len(table))).state_dict()
     for name, weight in own.items():
         ours = found.get(f"model.{name}")
         if ours is not None and ours.shape != weight.shape:
@@ -246,8 +246,8 @@ def write_huggingface(
             place.mkdir(exist_ok=True)
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
-            remembers = hasattr(net.architecture, "memory")  # then it reads texts of any length
-            tokenizer.save(place, longest or (None if remembers else net.architecture.longest), padded=True)
+            bound = net.architecture.longest if net.architecture.bounded else None
+            tokenizer.save(place, longest or bound, padded=True)
             if not pooling.unknown:
                 most = min(longest or net.architecture.longest, net.architecture.longest)
                 write_pooling(place, pooling, net.architecture.width, min(most, pooling.longest or most))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from plmkit.architectures.decoder import PostNormDecoder
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.interop.huggingface import write_huggingface
 from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
@@ -42,7 +43,7 @@ def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
     tokenizer = read_tokenizer(source)
     shapes = read_shapes(source / SHAPES)
     architecture, weights = named(source, shapes, read_parameters(source, shapes))
-    known, needed = len(weights["model.embed.tokens.weight"]), len(tokenizer.vocabulary)
+    known, needed = architecture.vocabulary_size(weights), len(tokenizer.vocabulary)
     if known < needed:
         raise InputError(f"{source}: {GPT1_ENCODER} has {needed:,} tokens, but the parameters are of {known:,}.")
     write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
@@ -126,7 +127,7 @@ def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tup
         turned = parameter[0].T if parameter.ndim == 3 else parameter
         weights[name] = torch.from_numpy(np.ascontiguousarray(turned))
     with torch.device("meta"):
-        own = architecture.build(weights["model.embed.tokens.weight"]).state_dict()
+        own = architecture.build(unnamed(architecture.vocabulary_size(weights))).state_dict()
     for name, weight in own.items():
         if weights[f"model.{name}"].shape != weight.shape:
             raise InputError(

@@ -20,7 +20,7 @@ class Step:
         attention: Any = block.attention
         feed_forward: Any = block.feed_forward
         self.heads: int = attention.heads
-        self.band: int | None = getattr(attention, "band", None)
+        self.band: int | None = attention.band
         self.attention_norm, self.feed_forward_norm = norm(block.attention_norm), norm(block.feed_forward_norm)
         self.query_key_value, self.output = linear(attention.query_key_value), linear(attention.output)
         self.expand, self.contract = linear(feed_forward.expand), linear(feed_forward.contract)

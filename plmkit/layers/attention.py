@@ -74,6 +74,8 @@ class SelfAttention(nn.Module):
 class CausalAttention(SelfAttention):
     """Every position reads itself and those before it; padding stands behind a row, where nothing reads it."""
 
+    band: int | None = None  # positions that it reads at most, itself included
+
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
         if isinstance(packing, Kept):
             return read_on(query, key, value, packing, packing.length)
@@ -94,7 +96,7 @@ class BandedAttention(CausalAttention):
 
     def __init__(self, width: int, heads: int, dropout: float, band: int) -> None:
         super().__init__(width, heads, dropout)
-        self.band = band
+        self.band: int = band
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
         if self.band >= packing.length:

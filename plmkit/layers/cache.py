@@ -1,16 +1,33 @@
-"""Keys and values of what a decoder has read, in room that is taken once."""
+"""What a model keeps of the tokens it has read: keys and values in buffers that are allocated once."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 
-class KeyValueCache:
-    """All layers' keys and values; reading on writes behind what is there, and copies nothing."""
+class Cache(ABC):
+    """What a model keeps of the tokens it has read; changed in place."""
+
+    can_cut: ClassVar[bool] = False  # whether it can forget its last tokens
+    length: int = 0  # tokens read so far
+
+    @abstractmethod
+    def pick(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; a row may be picked several times, or not at all."""
+
+    def cut(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        raise NotImplementedError(f"{type(self).__name__} cannot forget what it has read.")
+
+
+class KeyValueCache(Cache):
+    """All layers' keys and values; new ones are written after those that are there, and nothing is copied."""
+
+    can_cut = True
 
     def __init__(self, *, layers: int, rows: int, heads: int, longest: int, inside: int, like: Tensor) -> None:
-        self.length = 0  # steps it holds
         self.steps: list[Any] = []  # the layers, made ready to read one token at a time
         self.both = like.new_empty(layers, 2, rows, heads, longest, inside)
 
@@ -32,13 +49,11 @@ class KeyValueCache:
         return self.both[..., self.length - 1 : self.length, :].unbind(), self.both[..., : self.length, :].unbind()
 
     def pick(self, rows: Tensor) -> None:
-        """Keep these rows, in this order; one may be named several times, or not at all."""
         new = self.both.new_empty(*self.both.shape[:2], len(rows), *self.both.shape[3:])
         torch.index_select(self.both[..., : self.length, :], 2, rows, out=new[..., : self.length, :])
         self.both = new
 
     def cut(self, length: int) -> None:
-        """Forget what was read behind the first so many steps."""
         self.length = length
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
-from plmkit.inference.loading import TABLE, Parts
+from plmkit.inference.loading import Parts
 from plmkit.layers.vocabulary_head import TiedHead
 
 TASK_TOKENS = {"cls": "_start_", "sep": "_delimiter_", "extract": "_classify_"}  # openai/finetune-transformer-lm
@@ -19,11 +19,12 @@ def with_task_tokens(parts: Parts) -> Parts:
     if not vocabulary.lacks(("cls", "sep")):
         return parts
     tokenizer = parts.tokenizer.with_tokens(TASK_TOKENS)
-    table = parts.weights[TABLE]
+    name = parts.architecture.embedding_name
+    table = parts.weights[name]
     drawn = torch.Generator().manual_seed(0)  # the same in every run: what differs between seeds is the head
     fresh = torch.empty(len(TASK_TOKENS), table.shape[1]).normal_(std=0.02, generator=drawn).to(table.dtype)
     grown = torch.cat([table[: len(vocabulary)], fresh, table[len(tokenizer.vocabulary) :]])
-    return replace(parts, tokenizer=tokenizer, weights={**parts.weights, TABLE: grown})
+    return replace(parts, tokenizer=tokenizer, weights={**parts.weights, name: grown})
 
 
 def next_tokens(batch: Batch) -> Tensor:

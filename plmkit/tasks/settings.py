@@ -76,7 +76,7 @@ class TaskSettings:
 
     def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
         """What is left unset, by the paper and by what the network is."""
-        possible = RowLM.name in getattr(architecture, "weightless", ())
+        possible = RowLM.name in architecture.tied_heads
         if self.lm_weight and not possible:
             raise SettingError(
                 f"task.lm_weight={self.lm_weight:g} asks for a language model beside the task, which is built where "

@@ -1,6 +1,5 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
@@ -35,7 +35,6 @@ from plmkit.training.threads import Threads
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
 LABEL = "label"
-LAYER = re.compile(r"model\.(?:blocks\.|cells\.\w+_l)(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +99,7 @@ class Trial:
             shape=settings.shape,
             clip=settings.clip,
         )
-        optimizer = optimizer_of(self.network, settings, layers_of(self.network))
+        optimizer = optimizer_of(self.network, settings)
         fixed = task.length if task.pooling == "concat" else None
         labels = labels_of(exercise.train, task)
         source = LabelledRows(
@@ -195,10 +194,11 @@ def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
     """The pretrained encoder, bit for bit, under a new head; or all of it random."""
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
-    model = architecture.build(range(parts.vocabulary_size))
+    model = architecture.build(parts.vocabulary)
     heads: dict[str, Any] = {LABEL: label_head(architecture, task, settings.dropout)}
-    if settings.lm_weight:
-        heads[RowLM.name] = RowLM(model.embed.tokens)
+    embedding = model.token_embedding
+    if settings.lm_weight and embedding is not None:
+        heads[RowLM.name] = RowLM(embedding)
     network = Network(model, heads, {LABEL: 1.0, RowLM.name: settings.lm_weight})
     if not settings.scratch:
         own = network.state_dict()
@@ -216,45 +216,19 @@ def labels_of(rows: Sequence[Row], task: Task) -> Tensor:
     return torch.tensor([numbers[str(row.label)] for row in rows])
 
 
-def optimizer_of(network: Network, task: Settled, layers: int) -> torch.optim.Optimizer:
+def optimizer_of(network: Network, task: Settled) -> torch.optim.Optimizer:
     """Over what may learn; where lower layers learn slower, by the factors of the model's own paper."""
-    depth = depth_in_blocks if getattr(network.model, "slows_blocks_only", False) else depth_below
+    architecture = cast(Architecture, network.model.settings)
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
         if task.frozen and not name.startswith("heads."):
             parameter.requires_grad_(False)
             continue
-        key = task.layer_decay ** depth(name, layers), parameter.dim() > 1
+        steps = 0 if name.startswith("heads.") else architecture.decay_steps(name)
+        key = task.layer_decay**steps, parameter.dim() > 1
         groups.setdefault(key, []).append(parameter)
     described = [
         {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": task.rate * factor}
         for (factor, decays), members in groups.items()
     ]
     return task.optimizer.build_groups(described, task.rate)
-
-
-def layers_of(network: Network) -> int:
-    """Layers with weights of their own; one that all share counts once."""
-    return len({layer_of(name) for name, _ in network.named_parameters()} - {None})
-
-
-def layer_of(name: str) -> int | None:
-    """The layer that a weight belongs to, from 0: a block, or an LSTM's cells."""
-    found = LAYER.match(name)
-    return int(found[1]) if found else None
-
-
-def depth_below(name: str, layers: int) -> int:
-    """0 for the head, 2 for the last layer, layers + 2 for the embeddings (google-research/electra): 1 is unused."""
-    if name.startswith(("heads.", "model.pooler")):
-        return 0
-    if name.startswith(("model.embed", "model.project")):
-        return layers + 2
-    layer = layer_of(name)
-    return 2 if layer is None else layers + 1 - layer  # a norm behind the last block goes with it
-
-
-def depth_in_blocks(name: str, layers: int) -> int:
-    """0 for the last layer and for all that is in no layer, layers - 1 for the first (zihangdai/xlnet)."""
-    layer = layer_of(name)
-    return 0 if layer is None else layers - 1 - layer

@@ -136,7 +136,7 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if getattr(recipe_from_json(about["recipe"]).architecture, "left_to_right", False):
+    if recipe_from_json(about["recipe"]).architecture.generates != "no":
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
     else:
         console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)

@@ -44,14 +44,6 @@ from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, re
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
-FREE = (
-    "dropout",
-    "attention_dropout",
-    "pooler",
-    "pooler_dropout",
-    "neighbours",
-    "start",
-)  # may change when training goes on from weights
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
 WORDS = (
@@ -365,7 +357,7 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
 
 
 def unlike(theirs: Any, ours: Any) -> list[str]:
-    old, new = ({k: v for k, v in to_json(one).items() if k not in FREE} for one in (theirs, ours))
+    old, new = ({k: v for k, v in to_json(one).items() if k not in ours.may_change} for one in (theirs, ours))
     return differences(new, old, "architecture")
 
 

@@ -5,12 +5,13 @@ from typing import Any
 import torch
 
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 
 
 def loud(settings: Any) -> Any:
     """A network of 30 tokens, with weights large enough that every position matters."""
     torch.manual_seed(0)
-    network = settings.build(range(30))
+    network = settings.build(unnamed(30))
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if "norm" not in name:

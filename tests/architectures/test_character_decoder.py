@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
 from plmkit.objectives.learned_weight import LearnedWeightHead
@@ -16,7 +17,7 @@ TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropou
 
 def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:
     torch.manual_seed(0)
-    model = settings.build(range(11))
+    model = settings.build(unnamed(11))
     made = Network(model, {"causal_lm": AuxiliaryLM(**changes).build(model)}, {"causal_lm": 1.0}).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
@@ -139,7 +140,7 @@ def test_its_matrices_are_the_papers_count(name, learning, reading):
     """44M and 235M in training, 41M and 219M without what only training needs; biases and norms are not in it."""
     recipe = find(name)
     with torch.device("meta"):
-        made = recipe.build(range(256))
+        made = recipe.build(unnamed(256))
     matrices = {key: p.numel() for key, p in made.named_parameters() if p.dim() > 1}
     assert sum(matrices.values()) == learning
     assert (

@@ -13,6 +13,7 @@ from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
@@ -29,7 +30,7 @@ def rows_of(tokens: Tensor, memory: Tensor | None = None) -> Batch:
 
 def network_of(architecture, objective, vocabulary: int) -> Network:
     torch.manual_seed(0)
-    model = architecture.build(range(vocabulary))
+    model = architecture.build(unnamed(vocabulary))
     return Network(model, {"causal_lm": objective.build(model)}, {"causal_lm": 1.0})
 
 

@@ -7,6 +7,7 @@ import torch
 
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.layers.attention import band
 
@@ -26,7 +27,7 @@ def rows(tokens: torch.Tensor, visible: torch.Tensor | None = None) -> Batch:
 def loud(settings, size: int = 30):
     """Weights so large that every token tells."""
     torch.manual_seed(0)
-    model = settings.build(range(size)).eval()
+    model = settings.build(unnamed(size)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -84,7 +85,7 @@ def test_with_and_without_dropout_what_follows_is_hidden(share):
 
 
 def test_the_embedding_is_the_sum_of_two_rows_and_positions_learn():
-    model = KINDS["post"].build(range(30))
+    model = KINDS["post"].build(unnamed(30))
     tokens = torch.tensor([[7, 3]])
     wanted = model.embed.tokens.weight[tokens[0]] + model.embed.positions.weight[:2]
     assert torch.equal(model.embed(tokens[0], torch.arange(2)), wanted)
@@ -105,7 +106,7 @@ def test_a_band_as_wide_as_the_row_is_dense():
     banded.load_state_dict(dense.state_dict())
     tokens = torch.randint(30, (2, 12))
     assert torch.equal(dense(rows(tokens)).hidden, banded(rows(tokens)).hidden)
-    narrow = BandedDecoder(**SHAPE, band=11).build(range(30)).eval()
+    narrow = BandedDecoder(**SHAPE, band=11).build(unnamed(30)).eval()
     narrow.load_state_dict(dense.state_dict())
     hidden = narrow(rows(tokens)).hidden
     torch.testing.assert_close(hidden[:, :11], dense(rows(tokens)).hidden[:, :11], atol=1e-6, rtol=1e-6)
@@ -127,7 +128,7 @@ def test_what_banded_layers_see_grows_by_a_band_less_one_each(layers, width):
 
 
 def test_layers_are_dense_and_banded_in_turn():
-    model = BandedDecoder(**{**SHAPE, "layers": 4}, band=3).build(range(30))
+    model = BandedDecoder(**{**SHAPE, "layers": 4}, band=3).build(unnamed(30))
     names = [type(block.attention).__name__ for block in model.blocks]
     assert names == ["CausalAttention", "BandedAttention"] * 2
 
@@ -137,7 +138,7 @@ def test_layers_are_dense_and_banded_in_turn():
 
 def test_gpt2_begins_with_smaller_weights_where_layers_write_to_the_stream():
     torch.manual_seed(0)
-    model = Decoder(layers=8, heads=4, width=128, inner=512).build(range(500))
+    model = Decoder(layers=8, heads=4, width=128, inner=512).build(unnamed(500))
     scaled = 0.02 / (2 * 8) ** 0.5
     for block in model.blocks:
         assert block.attention.output.weight.std().item() == pytest.approx(scaled, rel=0.05)
@@ -151,7 +152,7 @@ def test_gpt2_begins_with_smaller_weights_where_layers_write_to_the_stream():
 
 def test_gpt1_begins_alike_everywhere_and_has_no_last_norm():
     torch.manual_seed(0)
-    model = PostNormDecoder(layers=2, heads=4, width=128, inner=512).build(range(500))
+    model = PostNormDecoder(layers=2, heads=4, width=128, inner=512).build(unnamed(500))
     for name, weight in model.named_parameters():
         if weight.dim() > 1:
             assert weight.std().item() == pytest.approx(0.02, rel=0.05), name
@@ -160,7 +161,7 @@ def test_gpt1_begins_alike_everywhere_and_has_no_last_norm():
 
 def test_gradients_reach_the_first_of_48_layers():
     torch.manual_seed(0)
-    model = Decoder(layers=48, heads=2, width=16, inner=64, dropout=0.0, attention_dropout=0.0).build(range(50))
+    model = Decoder(layers=48, heads=2, width=16, inner=64, dropout=0.0, attention_dropout=0.0).build(unnamed(50))
     model(rows(torch.randint(50, (4, 16)))).hidden.pow(2).mean().backward()
     norms = [
         torch.stack([p.grad.norm() for p in block.parameters()]).norm().item()
@@ -172,10 +173,10 @@ def test_gradients_reach_the_first_of_48_layers():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"heads": 3}, "cannot be shared out"),
+        ({"heads": 3}, "cannot be divided among"),
         ({"layers": 0}, "architecture.layers must be 1 or more"),
         ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
-        ({"dropout": 1.0}, "lie from 0 to below 1"),
+        ({"dropout": 1.0}, "architecture.dropout is from 0 to below 1"),
         ({"band": 0}, "architecture.band must be 1 or more"),
     ],
 )

@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 from plmkit.architectures.encoder import EncoderModel
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, sample_tokens
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.network import Network
 from plmkit.objectives.generator_lm import GeneratorLM
@@ -22,7 +23,7 @@ VOCABULARY = 30
 
 def network(settings: GeneratorDiscriminator = SMALL) -> Network:
     torch.manual_seed(0)
-    model = settings.build(range(VOCABULARY))
+    model = settings.build(unnamed(VOCABULARY))
     tasks = (GeneratorLM(), ReplacedToken())
     made = Network(model, {task.name: task.build(model) for task in tasks}, {task.name: task.weight for task in tasks})
     with torch.no_grad():
@@ -98,7 +99,7 @@ def test_a_temperature_that_is_not_above_0_is_refused(temperature):
 
 
 def test_settings_of_both_are_checked_under_their_own_names():
-    with pytest.raises(SettingError, match=r"architecture\.width=16 cannot be shared out to architecture\.heads=3"):
+    with pytest.raises(SettingError, match=r"architecture\.width=16 cannot be divided among architecture\.heads=3"):
         replace(SMALL, heads=3)
 
 
@@ -106,7 +107,7 @@ def test_settings_of_both_are_checked_under_their_own_names():
 
 
 def test_tied_tables_are_one_and_are_saved_once():
-    model = SMALL.build(range(VOCABULARY))
+    model = SMALL.build(unnamed(VOCABULARY))
     assert model.generator.embed is model.discriminator.embed is model.embed
     tables = [name for name, weight in model.state_dict().items() if weight.shape == (VOCABULARY, 12)]
     assert tables == ["embed.tokens.weight"]
@@ -114,7 +115,7 @@ def test_tied_tables_are_one_and_are_saved_once():
 
 
 def test_untied_tables_are_two_and_the_generator_answers_with_its_own():
-    model = replace(SMALL, tied=False).build(range(VOCABULARY))
+    model = replace(SMALL, tied=False).build(unnamed(VOCABULARY))
     tables = [name for name, weight in model.state_dict().items() if weight.shape == (VOCABULARY, 12)]
     assert tables == ["embed.tokens.weight", "generator.embed.tokens.weight"]
     assert model.vocabulary._table[0] is model.generator.embed.tokens
@@ -123,7 +124,7 @@ def test_untied_tables_are_two_and_the_generator_answers_with_its_own():
 @pytest.mark.parametrize("tied", [True, False])
 def test_every_matrix_starts_at_a_deviation_of_two_hundredths(tied):
     torch.manual_seed(0)
-    model = GeneratorDiscriminator(layers=1, heads=2, width=64, inner=128, embedding=64, tied=tied).build(range(500))
+    model = GeneratorDiscriminator(layers=1, heads=2, width=64, inner=128, embedding=64, tied=tied).build(unnamed(500))
     for name, weight in model.named_parameters():
         if weight.dim() > 1 and weight.numel() > 1000:
             assert 0.015 < float(weight.detach().std()) < 0.02, name  # cut at two deviations
@@ -136,7 +137,7 @@ def test_the_first_head_of_both_begins_by_reading_the_token_before(tied, share):
         layers=1, heads=2, width=64, inner=64, generator=share, tied=tied, neighbours=True, longest=40
     )
     torch.manual_seed(0)
-    model = settings.build(range(VOCABULARY))
+    model = settings.build(unnamed(VOCABULARY))
     alone = EncoderModel(settings.discriminator_encoder, VOCABULARY)
     assert torch.equal(model.embed.positions.weight, alone.embed.positions.weight)
     for encoder in (model.generator, model.discriminator):
@@ -175,7 +176,7 @@ def test_samples_do_not_follow_another_softmax():
 def test_temperature_divides_the_scores():
     torch.manual_seed(5)
     scores = torch.randn(40) * 2
-    model = replace(SMALL, temperature=2.5).build(range(VOCABULARY)).eval()
+    model = replace(SMALL, temperature=2.5).build(unnamed(VOCABULARY)).eval()
     drawn = model.sample(scores.expand(200_000, -1))
     assert fit(drawn, (scores / 2.5).softmax(0)) > 0.001
 

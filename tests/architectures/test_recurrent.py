@@ -7,6 +7,7 @@ import torch
 
 from plmkit.architectures.recurrent import Recurrent, RecurrentModel
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 
 TINY = Recurrent(layers=2, width=6, dropout=0.0, spread=0.7)
@@ -14,7 +15,7 @@ TINY = Recurrent(layers=2, width=6, dropout=0.0, spread=0.7)
 
 def model_of(settings: Recurrent = TINY) -> RecurrentModel:
     torch.manual_seed(0)
-    return settings.build(range(11)).double().eval()
+    return settings.build(unnamed(11)).double().eval()
 
 
 def batch_of(tokens: torch.Tensor, memory: tuple[torch.Tensor, ...] | None = None) -> Batch:
@@ -100,7 +101,7 @@ def test_the_state_of_a_row_is_that_of_its_last_token():
 
 
 def test_its_parameters_are_the_table_and_four_gates_a_layer():
-    model = replace(TINY, layers=3, width=10).build(range(50))
+    model = replace(TINY, layers=3, width=10).build(unnamed(50))
     assert sum(p.numel() for p in model.parameters()) == 50 * 10 + 3 * (4 * 10 * (10 + 10) + 2 * 4 * 10)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.segment_recurrence import SegmentRecurrence, SegmentRecurrenceModel
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 
@@ -21,7 +22,7 @@ LARGE = 0.4  # deviation of weights in tests: those of a fresh network hardly te
 
 def model_of(settings: SegmentRecurrence = TINY, vocabulary: int = 11, seed: int = 0) -> SegmentRecurrenceModel:
     torch.manual_seed(seed)
-    model = settings.build(range(vocabulary)).double().eval()
+    model = settings.build(unnamed(vocabulary)).double().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=LARGE)
     return model
@@ -290,7 +291,7 @@ def test_narrow_tables_are_projected_to_the_width_and_all_are_scaled():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"width": 9}, "architecture.width=9 must be even, and a multiple of architecture.heads=2"),
+        ({"width": 9}, "architecture.width=9 must be even and a multiple of architecture.heads=2"),
         ({"memory": -1}, "architecture.memory is 0 or more steps"),
         ({"clamp": 0}, "architecture.clamp is a distance, 1 or more, or none; found 0"),
         ({"cutoffs": (5, 3)}, r"architecture.cutoffs must rise from above 0; found \[5, 3\]"),
@@ -327,7 +328,7 @@ def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, st
     """Whatever is read at once: every token sees as many steps as `same_length` lets it see, token after token."""
     settings = replace(TINY, **changes)
     model, tokens = model_of(settings), random_tokens(2, 20)
-    alike = replace(settings, memory=settings.reach, same_length=True).build(range(11)).double().eval()
+    alike = replace(settings, memory=settings.context_length, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())
     torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 1), atol=1e-8, rtol=0)
 
@@ -360,12 +361,12 @@ def test_with_a_cache_every_token_goes_through_the_layers_once():
 def test_for_runs_of_minutes_head_h_begins_by_reading_h_steps_back():
     settings = SegmentRecurrence(layers=2, heads=4, width=64, inner=64, memory=32, neighbours=True, dropout=0.0)
     torch.manual_seed(0)
-    model = settings.build(range(11)).eval()
+    model = settings.build(unnamed(11)).eval()
     for block in model.blocks:
         scores = model.position_bias[:, None] @ block.attention.distances(model.waves(33))  # (heads, 1, 34)
         by_distance = scores[:, 0, :-1].flip(1)  # from 0 up
         assert by_distance.argmax(1).tolist() == [0, 1, 2, 3]
-    plain = replace(settings, neighbours=False).build(range(11))
+    plain = replace(settings, neighbours=False).build(unnamed(11))
     assert {name: p.shape for name, p in plain.named_parameters()} == {n: p.shape for n, p in model.named_parameters()}
 
 
@@ -394,6 +395,6 @@ def test_with_absolute_positions_it_is_plain_attention_over_memory_and_segment()
 def test_absolute_positions_begin_again_with_every_segment_of_a_text_that_is_read_on(steps):
     settings = replace(ABSOLUTE, memory=6, longest=5)
     model, tokens = model_of(settings), random_tokens(2, 20)
-    alike = replace(settings, same_length=True).build(range(11)).double().eval()
+    alike = replace(settings, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())
     torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 5), atol=1e-6, rtol=0)

@@ -9,7 +9,7 @@ from loud import loud, rows_of
 
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder, SharedEncoderModel
-from plmkit.config.counting import of_size
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 
 BASE = SharedEncoder(layers=12, heads=12, width=768, inner=3072)
@@ -18,7 +18,7 @@ SMALL = SharedEncoder(layers=3, heads=2, width=16, inner=24, embedding=8, longes
 
 def count(settings: SharedEncoder, vocabulary: int = 30_000) -> int:
     with torch.device("meta"):
-        return sum(weight.numel() for weight in settings.build(of_size(vocabulary)).parameters())
+        return sum(weight.numel() for weight in settings.build(unnamed(vocabulary)).parameters())
 
 
 def model(settings: SharedEncoder = SMALL) -> SharedEncoderModel:
@@ -91,7 +91,7 @@ def test_shared_weights_are_saved_once_and_are_the_same_storage_in_every_layer(s
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_every_sharing_equals_an_unshared_encoder_with_the_weights_repeated(sharing):
     shared = model(replace(SMALL, sharing=sharing))
-    whole = Encoder.build(shared.settings.unshared, range(30)).eval()
+    whole = Encoder.build(shared.settings.unshared, unnamed(30)).eval()
     own = shared.state_dict()
     repeated = {}
     for name in whole.state_dict():
@@ -160,7 +160,7 @@ def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, emb
     [
         ({"sharing": "norms"}, "architecture.sharing takes all, attention, feed_forward, none; found 'norms'"),
         ({"embedding": 0}, "architecture.embedding 1 or more"),
-        ({"heads": 3}, "cannot be shared out"),
+        ({"heads": 3}, "cannot be divided among"),
         ({"neighbours": True, "embedding": 4}, "found 4 and heads of 8"),
         ({"neighbours": True, "embedding": 9}, "needs an even architecture.embedding"),
     ],

@@ -14,7 +14,7 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.samples import as_batch
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.errors import SettingError
 from plmkit.objectives.permuted_lm import PermutedLM
 
@@ -26,7 +26,7 @@ SMALL = TwoStream(layers=3, heads=2, width=WIDTH, inner=24, longest=16, memory=6
 def model_of(settings: TwoStream = SMALL, *, double: bool = True):
     """Weights large enough that everything that is read can be seen."""
     torch.manual_seed(1)
-    model = settings.build(range(VOCABULARY)).eval()
+    model = settings.build(unnamed(VOCABULARY)).eval()
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
@@ -272,7 +272,7 @@ def read_on(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> to
 
 def one_by_one(model: TwoStreamModel, tokens: torch.Tensor, before: int) -> torch.Tensor:
     """Row by row, each token in a row of its own with a query behind it, and a memory of so many steps before."""
-    alike = replace(model.settings, memory=before, reuse=0.5).build(range(VOCABULARY)).double().eval()
+    alike = replace(model.settings, memory=before, reuse=0.5).build(unnamed(VOCABULARY)).double().eval()
     alike.load_state_dict(model.state_dict())
     rows = []
     for row in tokens.tolist():
@@ -326,7 +326,7 @@ def test_picked_rows_go_on_from_their_own_text():
 def test_heads_for_minutes_begin_by_reading_the_token_before_and_the_one_after():
     settings = replace(SMALL, heads=2, width=128, neighbours=True)
     torch.manual_seed(0)
-    model = settings.build(range(VOCABULARY)).eval()
+    model = settings.build(unnamed(VOCABULARY)).eval()
     attention = model.blocks[0].attention
     seen = {}
     plain = attention.mix
@@ -346,7 +346,7 @@ def test_heads_for_minutes_begin_by_reading_the_token_before_and_the_one_after()
         ({"memory": -1}, "architecture.memory is 0 or more"),
         ({"reuse": 0.0}, "architecture.reuse a share of the row"),
         ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
-        ({"dropout": 1.0}, "lie from 0 to below 1"),
+        ({"dropout": 1.0}, "architecture.dropout is from 0 to below 1"),
         ({"layers": 0}, "architecture.layers must be 1 or more; found 0"),
     ],
 )

@@ -10,6 +10,7 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.vocabulary import unnamed
 from plmkit.layers.packing import take_once
 from plmkit.network import Network
 from plmkit.objectives.learned_weight import LearnedWeight
@@ -136,7 +137,7 @@ def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows)
 
 
 def test_a_detector_reads_every_state_and_its_generator_only_the_hidden():
-    made = find("electra-tiny").build(range(30))
+    made = find("electra-tiny").build(unnamed(30))
     seen = {"generator": [], "discriminator": []}
     for name, rows in seen.items():
         last = getattr(made.model, name).blocks[-1]

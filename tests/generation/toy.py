@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.generation.author import Author, author_of
+from plmkit.layers.cache import Cache
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.counted import Characters
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -16,7 +17,7 @@ LINES = [
 ]  # fmt: skip
 
 
-class ToyCache:
+class ToyCache(Cache):
     def __init__(self, rows: int, width: int) -> None:
         self.length = 0
         self.total = torch.zeros(rows, width)
@@ -60,7 +61,7 @@ def toy(kind: str = "bytes", longest: int | None = None) -> Author:
 END = "."  # in written shares: the text ends here
 
 
-class SharesCache:
+class SharesCache(Cache):
     """What each row has read."""
 
     def __init__(self, rows: int) -> None:

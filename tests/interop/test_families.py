@@ -15,7 +15,7 @@ import plmkit
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, InputError
 from plmkit.inference.loading import model_of, read_parts
 from plmkit.interop.families import albert, bert, ernie, roberta
@@ -283,7 +283,7 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
     family, config, vocabulary, wanted = PUBLISHED[name]
     settings = family.architecture(config, tmp_path)
     with torch.device("meta"):
-        model = settings.build(range(vocabulary))
+        model = settings.build(unnamed(vocabulary))
         head = MaskedLM().build(model)
     assert settings.longest == config.get("max_position_embeddings", 512) - getattr(settings, "first", 0)
     assert sum(weight.numel() for weight in model.parameters()) == wanted

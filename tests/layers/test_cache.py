@@ -5,6 +5,7 @@ import torch
 
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 
 SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "longest": 24}
 SETTINGS = [
@@ -16,7 +17,7 @@ SETTINGS = [
 @pytest.fixture(params=SETTINGS, ids=lambda settings: f"{type(settings).__name__}")
 def model(request):
     torch.manual_seed(0)
-    made = request.param.build(range(50)).eval()
+    made = request.param.build(unnamed(50)).eval()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return made

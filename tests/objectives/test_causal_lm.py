@@ -7,6 +7,7 @@ from torch import nn
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.kernels import chunked
 from plmkit.kernels.chunked import chunked_cross_entropy
 from plmkit.objectives.causal_lm import CausalLM
@@ -93,7 +94,9 @@ def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
 
 def test_only_what_is_asked_is_scored():
     torch.manual_seed(0)
-    model = Decoder(layers=1, heads=1, width=8, inner=16, longest=8, dropout=0.0, attention_dropout=0.0).build(range(9))
+    model = Decoder(layers=1, heads=1, width=8, inner=16, longest=8, dropout=0.0, attention_dropout=0.0).build(
+        unnamed(9)
+    )
     head = CausalLM().build(model)
     tokens = torch.randint(9, (2, 4))
     targets = torch.tensor([[3, IGNORE, 5, IGNORE], [IGNORE, 1, 2, 7]])

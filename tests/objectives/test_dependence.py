@@ -10,6 +10,7 @@ from plmkit.architectures.decoder import Decoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
@@ -68,7 +69,7 @@ EVERY = PAIRS.repeat(2, 1), torch.tensor([0, 0, 1, 1])  # both pairs in both ord
 
 def test_a_masked_model_gives_half_of_the_mass_to_pairs_that_never_occur():
     torch.manual_seed(0)
-    model = Encoder(**SHAPE, pooler=False).build(range(9))
+    model = Encoder(**SHAPE, pooler=False).build(unnamed(9))
     head = MaskedLM().build(model)
     learn(model, head, masked(EVERY[0]))
     with torch.no_grad():
@@ -81,7 +82,7 @@ def test_a_masked_model_gives_half_of_the_mass_to_pairs_that_never_occur():
 
 def test_in_either_order_the_second_word_knows_the_first():
     torch.manual_seed(0)
-    model = TwoStream(**SHAPE, memory=0).build(range(9))
+    model = TwoStream(**SHAPE, memory=0).build(unnamed(9))
     head = PermutedLM().build(model)
     learn(model, head, ordered(*EVERY))
     for first in (0, 1):
@@ -101,7 +102,7 @@ def test_in_either_order_the_second_word_knows_the_first():
 
 def test_a_left_to_right_model_tells_the_second_word_from_the_first():
     torch.manual_seed(0)
-    model = Decoder(**SHAPE).build(range(9))
+    model = Decoder(**SHAPE).build(unnamed(9))
     head = CausalLM().build(model)
     learn(model, head, left_to_right(PAIRS))
     wrong = 0.0
@@ -115,7 +116,7 @@ def test_a_left_to_right_model_tells_the_second_word_from_the_first():
 
 def test_what_stands_on_the_right_is_no_help_to_a_left_to_right_model():
     torch.manual_seed(0)
-    model = Decoder(**SHAPE).build(range(9))
+    model = Decoder(**SHAPE).build(unnamed(9))
     head = CausalLM().build(model)
     learn(model, head, left_to_right(PAIRS, CUES))
     for pair, cue in zip(PAIRS, CUES, strict=True):
@@ -126,7 +127,7 @@ def test_what_stands_on_the_right_is_no_help_to_a_left_to_right_model():
 
 def test_a_masked_model_reads_it_on_the_right_but_reads_masks_that_no_other_text_has():
     torch.manual_seed(0)
-    model = Encoder(**SHAPE, pooler=False).build(range(9))
+    model = Encoder(**SHAPE, pooler=False).build(unnamed(9))
     head = MaskedLM().build(model)
     learn(model, head, masked(PAIRS, CUES))
     batch = masked(PAIRS, CUES)
@@ -140,7 +141,7 @@ def test_a_masked_model_reads_it_on_the_right_but_reads_masks_that_no_other_text
 
 def test_in_either_order_what_stands_on_the_right_is_read():
     torch.manual_seed(0)
-    model = TwoStream(**SHAPE, memory=0).build(range(9))
+    model = TwoStream(**SHAPE, memory=0).build(unnamed(9))
     head = PermutedLM().build(model)
     pairs, first, cues = *EVERY, CUES.repeat(2, 1)
     learn(model, head, ordered(pairs, first, cues))

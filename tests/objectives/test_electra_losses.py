@@ -10,15 +10,15 @@ import torch.nn.functional as F
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import find
-from plmkit.config.counting import of_size
 from plmkit.data.batch import IGNORE, Batch, Side, States
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM
 from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.replaced_token import ReplacedToken, ReplacedTokenHead
 
-VOCABULARY = of_size(30)
+VOCABULARY = unnamed(30)
 SMALL = GeneratorDiscriminator(
     layers=1, heads=2, width=16, inner=32, generator=0.5, longest=128, dropout=0.0, attention_dropout=0.0
 )

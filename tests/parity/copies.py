@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.training.checkpoint import put_weights
@@ -25,7 +26,7 @@ def roughen(network: nn.Module, names: tuple[str, ...] = ("bias", "norm"), by: f
 
 def network_of(settings, heads: Mapping[str, nn.Module] | None = None, tasks=()) -> Network:
     """The architecture with the heads of these objectives, each with its own weight."""
-    model = settings.build(range(VOCABULARY))
+    model = settings.build(unnamed(VOCABULARY))
     made = {task.name: task.build(model) for task in tasks} | dict(heads or {})
     return Network(model, made, dict.fromkeys(made, 1.0) | {task.name: task.weight for task in tasks})
 

@@ -11,6 +11,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra
 from plmkit.interop.huggingface import from_huggingface, to_huggingface
 from plmkit.network import Network
@@ -144,7 +145,7 @@ def test_a_classifier_judges_the_first_token_as_theirs_does():
 
     torch.manual_seed(0)
     encoder = OURS.for_task(0.0)
-    model = encoder.build(range(VOCABULARY))
+    model = encoder.build(unnamed(VOCABULARY))
     head = LabelHead(width=24, outputs=3, numeric=False, dropout=0.0)
     network = Network(model, {"label": head}, {"label": 1.0})
     roughen(network)
@@ -162,6 +163,6 @@ def test_a_classifier_judges_the_first_token_as_theirs_does():
     )
     torch.testing.assert_close(head.answers(states, given), out.logits, **CLOSE)
     torch.testing.assert_close(head(states, given), F.cross_entropy(out.logits, given.labels), **CLOSE)
-    back = encoder.build(range(VOCABULARY))
+    back = encoder.build(unnamed(VOCABULARY))
     again = Network(back, {"label": LabelHead(width=24, outputs=3, numeric=False)}, {"label": 1.0})
     put_weights(again, from_huggingface(theirs.state_dict(), electra, encoder), source=None)

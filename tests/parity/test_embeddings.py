@@ -7,6 +7,7 @@ from copies import VOCABULARY, roughen, some_batch
 from torch import Tensor
 
 from plmkit.data.batch import Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta
 from plmkit.interop.huggingface import from_huggingface
 
@@ -30,7 +31,7 @@ def theirs_of(name: str, **settings):
 def read_by_ours(theirs, family, given: Batch) -> Tensor:
     """(T, width) what our network makes of the tokens before its first block, with the tables of theirs."""
     settings = family.architecture(theirs.config.to_dict(), where=None)
-    model = settings.build(range(VOCABULARY)).eval()
+    model = settings.build(unnamed(VOCABULARY)).eval()
     named = {f"{theirs.base_model_prefix}.{name}": weight for name, weight in theirs.state_dict().items()}
     weights = from_huggingface(named, family, settings)
     inside = "model.embed."

@@ -8,6 +8,7 @@ from copies import CLOSE, VOCABULARY, copied, decodes_by_the_table, gradients_of
 from transformers import XLNetConfig, XLNetForSequenceClassification, XLNetLMHeadModel
 
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import xlnet
 from plmkit.interop.huggingface import from_huggingface
 from plmkit.network import Network
@@ -139,7 +140,7 @@ def test_the_summary_of_a_row_is_its_last_position():
     theirs = theirs_with(XLNetForSequenceClassification).eval()
     settings = replace(xlnet.architecture(theirs.config.to_dict(), where=None), pooler=True)
     weights = from_huggingface(theirs.state_dict(), xlnet, settings)
-    model = settings.build(range(VOCABULARY)).eval()
+    model = settings.build(unnamed(VOCABULARY)).eval()
     put_weights(Network(model, {}, {}), {k: v for k, v in weights.items() if k.startswith("model.")}, source=None)
     given = content_batch()
     their = theirs(

@@ -16,8 +16,9 @@ from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTrainin
 
 import plmkit
 from plmkit.catalogue import find
-from plmkit.config.counting import of_size, parameters, parts, training_bytes
+from plmkit.config.counting import parameters, parts, training_bytes
 from plmkit.config.machine import Machine, settle
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.inference.loading import Task, read_parts, without_generator
 from plmkit.interop.export import export
@@ -73,7 +74,7 @@ def size(part: torch.nn.Module) -> int:
 def test_parameters_are_exactly_the_papers(name):
     recipe = find(name)
     with torch.device("meta"):
-        network = recipe.build(of_size(recipe.vocabulary))
+        network = recipe.build(unnamed(recipe.vocabulary))
     model, shared = network.model, size(network.model.embed)
     found, named = size(model.discriminator) + shared, size(model.generator) + shared
     heads = size(network.heads["replaced_token"]), size(model.vocabulary)

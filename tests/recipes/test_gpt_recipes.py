@@ -85,4 +85,4 @@ def test_all_of_them_name_the_token_that_follows_and_nothing_else(name):
     recipe = find(name)
     assert [type(step).__name__ for step in recipe.corruption] == ["Stream"]
     assert [objective.name for objective in recipe.objectives] == ["causal_lm"]
-    assert recipe.architecture.left_to_right
+    assert recipe.architecture.generates == "causal"

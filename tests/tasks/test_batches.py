@@ -9,7 +9,7 @@ import torch
 from plmkit.catalogue import find
 from plmkit.data.batch import Batch
 from plmkit.data.samples import Position
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.inference.loading import Task, label_head
 from plmkit.network import Network
 from plmkit.tasks.batches import LabelledRows
@@ -120,7 +120,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     batch: Batch = LabelledRows(rows, labels, WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
     task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=9)
     torch.manual_seed(0)
-    model = architecture.build(range(20))
+    model = architecture.build(unnamed(20))
     heads = {"label": label_head(architecture, task, 0.0), RowLM.name: RowLM(model.embed.tokens)}
     network = Network(model, heads, {"label": 1.0, RowLM.name: 0.5})
     found = []

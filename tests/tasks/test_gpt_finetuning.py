@@ -11,6 +11,7 @@ from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side, States
+from plmkit.data.vocabulary import unnamed
 from plmkit.inference.loading import Task, label_head, read_parts
 from plmkit.network import Network
 from plmkit.tasks.framing import batch_of, frame_readings, readings_of
@@ -228,7 +229,7 @@ def test_after_a_step_every_weight_of_every_block_has_changed(parts):
 
 
 def test_the_language_model_has_no_weights_of_its_own():
-    model = PostNormDecoder(layers=1, heads=1, width=8, inner=32).build(range(20))
+    model = PostNormDecoder(layers=1, heads=1, width=8, inner=32).build(unnamed(20))
     assert not list(RowLM(model.embed.tokens).parameters())
 
 

@@ -9,6 +9,7 @@ import torch
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import find
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Task, label_head, read_parts
 from plmkit.network import Network
@@ -16,7 +17,7 @@ from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.tasks.head import LabelHead
 from plmkit.tasks.kinds import KINDS
 from plmkit.tasks.settings import Settled, TaskSettings, settle_task
-from plmkit.tasks.trial import layers_of, optimizer_of
+from plmkit.tasks.trial import optimizer_of
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
 
@@ -74,11 +75,11 @@ def test_the_command_says_so_and_writes_nothing(pretrained, plm, rows_file, tmp_
 def peaks_of(architecture, decay: float) -> dict[str, float]:
     """The highest rate of each weight, of 1."""
     with torch.device("meta"):
-        model = architecture.build(range(9))
+        model = architecture.build(unnamed(9))
         head = LabelHead(width=architecture.width, outputs=2, numeric=False, pooling="first", length=8)
         network = Network(model, {"label": head}, {"label": 1.0})
     settings = TaskSettings(layer_decay=decay, rate=1.0).settled(architecture)
-    optimizer = optimizer_of(network, settings, layers_of(network))
+    optimizer = optimizer_of(network, settings)
     names = {id(weight): name for name, weight in network.named_parameters()}
     return {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
 
@@ -217,7 +218,7 @@ def shares_dropped(name: str) -> dict[str, float]:
     architecture = find(name).architecture.for_task(0.5)
     small = replace(architecture, layers=1, heads=1, width=8, inner=8, dropout=0.0, attention_dropout=0.0)
     task = Task(kind=KINDS["classify"], classes=("a", "b"), pooling="first", length=8)
-    model, head = small.build(range(9)), label_head(small, task, 0.5)
+    model, head = small.build(unnamed(9)), label_head(small, task, 0.5)
     assert model.pooler is not None
     with torch.no_grad():
         model.pooler.weight.copy_(torch.eye(8))
@@ -254,7 +255,7 @@ def test_a_head_begins_as_the_weights_of_its_network_do(name, truncated):
 def test_robertas_network_begins_from_a_normal():
     small = replace(find("roberta-base").architecture, layers=1, heads=1, width=64, inner=64, longest=8)
     torch.manual_seed(0)
-    tables = [replace(small, start=start).build(range(200)).embed.tokens.weight for start in ("normal", "truncated")]
+    tables = [replace(small, start=start).build(unnamed(200)).embed.tokens.weight for start in ("normal", "truncated")]
     assert small.start == "normal"
     assert [bool((table.abs() > 0.04).any()) for table in tables] == [True, False]
 

@@ -8,9 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from plmkit.catalogue import find
-from plmkit.config.counting import of_size, parameters
+from plmkit.config.counting import parameters
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import is_out_of_memory
 from plmkit.terminal.screen import Screen
 from plmkit.training import loop
@@ -35,7 +36,7 @@ def have(monkeypatch: pytest.MonkeyPatch, free: int | None) -> None:
 
 
 def network(*settings: str):
-    return settle(find("bert-tiny"), [*TINY, *settings]).recipe.build(of_size(120))
+    return settle(find("bert-tiny"), [*TINY, *settings]).recipe.build(unnamed(120))
 
 
 def batch(rows: int, length: int = 32) -> Batch:
@@ -52,7 +53,7 @@ def batch(rows: int, length: int = 32) -> Batch:
 def test_many_layers_are_counted_as_if_they_were_built(name):
     recipe = settle(find(name), ["architecture.layers=9"]).recipe
     with torch.device("meta"):
-        assert parameters(recipe, 300) == recipe.build(of_size(300)).parameter_count
+        assert parameters(recipe, 300) == recipe.build(unnamed(300)).parameter_count
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.samples import Position
+from plmkit.data.vocabulary import unnamed
 from plmkit.preparation.prepare import prepare
 from plmkit.storage.manifest import MANIFEST
 from plmkit.terminal.screen import Screen
@@ -664,7 +665,7 @@ class Slow:
 
 def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_rest():
     recipe = settle(find("bert-tiny"), TINY).recipe
-    state = module.begin(recipe.build(range(120)), Slow(), 0, Screen())
+    state = module.begin(recipe.build(unnamed(120)), Slow(), 0, Screen())
     assert 0.2 <= state.seconds < 5
     assert state.step == 0
     minute = Budget(seconds=60)
@@ -687,7 +688,7 @@ def test_memory_that_counting_lacks_is_told_with_what_to_do():
             raise MemoryError
 
     with pytest.raises(NoRoom, match=r"(?s)counting which tokens stand near.*--set objectives.near_vectors=false"):
-        module.begin(settle(find("bert-tiny"), TINY).recipe.build(range(120)), Large(), 0, Screen())
+        module.begin(settle(find("bert-tiny"), TINY).recipe.build(unnamed(120)), Large(), 0, Screen())
 
 
 def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, monkeypatch):

@@ -17,7 +17,7 @@ from plmkit.tasks.finetune import Order as TaskOrder
 from plmkit.tasks.finetune import finetune
 from plmkit.tasks.kinds import find_kind
 from plmkit.tasks.settings import TaskSettings
-from plmkit.tasks.trial import layers_of, optimizer_of
+from plmkit.tasks.trial import optimizer_of
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
@@ -97,8 +97,7 @@ def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(cor
     pretrain(given, Screen())
     model = plmkit.load(given.out, device="cpu")
     network, settings = model.network, TaskSettings(layer_decay=0.5, rate=1.0).settled(model.architecture)
-    assert layers_of(network) == 1
-    optimizer = optimizer_of(network, settings, layers_of(network))
+    optimizer = optimizer_of(network, settings)
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
     assert {peak for name, peak in peaks.items() if name.startswith("model.blocks.")} == {0.25}

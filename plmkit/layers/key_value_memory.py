@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from torch import Tensor
 
 from plmkit.kernels.band import Band
+from plmkit.layers.cache import Cache
 from plmkit.layers.relative import RelativeAttention, hide, out_of_sight, relative_shift
 
 STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
 
 
-class Recollection:
+class KeyValueMemory(Cache):
     """Keys and values of the last steps of each layer; when its buffers are full, the steps in reach move to the front.
 
     Memory is taken once: for all steps, or for twice the reach where the text is longer than that. For reading only.
@@ -37,7 +38,6 @@ class Recollection:
         self.distances = [attention.distances(far).contiguous() for attention in attentions]
         self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
-        self.length = 0  # steps read so far
         self.count = 0  # steps that are being taken
         self.hidden: Tensor | None = None  # (count, K) True where one of these may not read; None: they read all
 
@@ -88,5 +88,4 @@ class Recollection:
         return scores.softmax(-1) @ values
 
     def pick(self, rows: Tensor) -> None:
-        """These rows, in this order; one may be taken several times."""
         self.keys, self.values = self.keys[:, rows], self.values[:, rows]
