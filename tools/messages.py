@@ -17,7 +17,7 @@ PACKAGE = LOCALE.parent
 PROSE = re.compile(r"[A-Za-z]{2,}[,:;]? ([a-z]{2,}|\{\})|(\{\}|\b[Aa]n?) [a-z]{2,}")  # two words, or a word and a value
 NO_PROSE = re.compile(  # commands, options and what is hashed
     r"\s*(plm:?|plmkit|tensorboard|python|grep) |--[\w-]+ \{\}(\.\{\}=VALUE|=\{\})?$"
-    r"|(store|tokenizer|format|units) \{\}"
+    r"|(store|tokenizer|format|units) \{\}|\{\}: \{\} MB "
 )
 HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Language: zh\\n"\n'
 

@@ -68,7 +68,7 @@ class Screen:
         if not self.console.is_terminal and total > TELL_BYTES:
             seconds = time.perf_counter() - begun
             size = total / 1e6
-            self.say(f"{what}: {size:,.1f} MB, {seconds:,.1f} s ({size / seconds:.1f} MB/s)")
+            self.say(f"{what}: {size:,.1f} MB ({seconds:,.1f} s, {size / seconds:.1f} MB/s)")
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
