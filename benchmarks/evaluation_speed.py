@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.shared import Line, Options, say
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
-from plmkit.inference.evaluation import by_windows, reading_on
+from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.inference.model import Model
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
@@ -69,7 +69,7 @@ def read(model: Model, tokens: Tensor, length: int) -> float:
     def note(count: int) -> None:
         times.append((seconds(), times[-1][1] + count))
 
-    reading_on(model, tokens, note)
+    token_log_probabilities(model.engine, [tokens.numpy()], advance=note)
     full = next(place for place, (_, done) in enumerate(times) if done >= length)
     return (times[-1][1] - times[full][1]) / (times[-1][0] - times[full][0])
 
@@ -78,7 +78,7 @@ def slide(model: Model, tokens: Tensor, length: int) -> float:
     """Characters a second, each behind a full window that is read anew."""
     begun = seconds()
     for place in range(len(tokens) - length):
-        by_windows(model, tokens[place : place + length + 1], 1, lambda count: None)
+        token_log_probabilities(model.engine, [tokens[place : place + length + 1].numpy()], size=length, stride=1)
     return (len(tokens) - length) / (seconds() - begun)
 
 

@@ -46,13 +46,13 @@ class Counted:
     """A text of which only the tokens matter: it ends when it is long enough."""
 
     prompt: list[int]
-    room: int
-    written: list[int] = field(default_factory=list)
+    max_tokens: int
+    tokens: list[int] = field(default_factory=list)
     ended: str | None = None
 
     def add(self, token: int) -> str:
-        self.written.append(token)
-        self.ended = "length" if len(self.written) == self.room else None
+        self.tokens.append(token)
+        self.ended = "length" if len(self.tokens) == self.max_tokens else None
         return ""
 
 
@@ -151,9 +151,10 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     import torch
 
     from plmkit.data.vocabulary import unnamed
-    from plmkit.generation.drafting import write_drafted
-    from plmkit.generation.write import Writer, write
-    from plmkit.generation.writing import Writing
+    from plmkit.generation.engine import decode_batch
+    from plmkit.generation.language_model import LanguageModel
+    from plmkit.generation.lookup import decode_with_lookup
+    from plmkit.generation.options import GenerationOptions
     from plmkit.interop.huggingface import our_weights, read_config
     from plmkit.interop.weights import read_safetensors
     from plmkit.objectives.causal_lm import CausalLM
@@ -164,16 +165,16 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     size = len(weights["model.embed.tokens.weight"])
     model = architecture.build(unnamed(size)).eval()
     model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in weights.items()})
-    writer = Writer(model, CausalLM().build(model).vocabulary, size, [], torch.device("cpu"))
-    writing = Writing(tokens=case.tokens, temperature=0)
+    lm = LanguageModel(model, CausalLM().build(model).vocabulary, size, [], torch.device("cpu"))
+    options = GenerationOptions(tokens=case.tokens, temperature=0)
 
     @torch.inference_mode()
     def one_round() -> tuple[float, list[int]]:
         row: Any = Counted(prompt, case.tokens)
         begun = time.process_time()
-        for _ in write_drafted(writer, row) if case.drafts else write(writer, [row], writing):
+        for _ in decode_with_lookup(lm, row) if case.drafts else decode_batch(lm, [row], options):
             pass
-        return time.process_time() - begun, row.written
+        return time.process_time() - begun, row.tokens
 
     return one_round
 

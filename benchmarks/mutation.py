@@ -45,6 +45,7 @@ ROOMS = {  # what is mutated, and the tests that answer for it
     "objectives": ("plmkit/objectives", ("tests/objectives",)),
     "tasks": ("plmkit/tasks", ("tests/tasks", "tests/surface/test_bad_input.py")),
     "generation": ("plmkit/generation", ("tests/generation", "tests/surface/test_generating.py")),
+    "prompting": ("plmkit/prompting", ("tests/prompting",)),
     "schedule": ("plmkit/schedules/schedule.py", ("tests/schedules",)),
 }
 ALIKE = (  # an operator is replaced by one that takes the same things: others die of a TypeError, whatever is tested

@@ -241,12 +241,12 @@ def their_rows(case: Case) -> Any:
     """The very rows that ours are made from, not yet hidden, as a dataset."""
     from datasets import Dataset
 
-    from plmkit.data.samples import fill
+    from plmkit.data.rows import fill
 
     samples = samples_of(case, ())
     plan, order = samples.plan(0, case.length)
     filled = fill(samples.store, plan, order[:4_000], samples.vocabulary, case.length)
-    assert filled.follows is not None
+    assert filled.random_next is not None
     special = np.isin(filled.tokens, (samples.vocabulary.cls, samples.vocabulary.sep))
     lengths = filled.visible.sum(axis=1).tolist()
 
@@ -257,7 +257,7 @@ def their_rows(case: Case) -> Any:
         "input_ids": cut(filled.tokens),
         "token_type_ids": cut(filled.segments),
         "special_tokens_mask": cut(special.astype(int)),  # spares the collator from finding them each time
-        "next_sentence_label": filled.follows.tolist(),
+        "next_sentence_label": filled.random_next.tolist(),
     }
     return Dataset.from_dict(columns)
 

@@ -155,7 +155,7 @@ def as_theirs(given) -> dict:
     return {
         "input_ids": given.source.tokens,
         "token_type_ids": given.source.segments,
-        "perm_mask": (given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]).float(),
+        "perm_mask": (given.attention_order[:, :, None, 1] <= given.attention_order[:, None, :, 0]).float(),
         "target_mapping": torch.nn.functional.one_hot(places, given.source.tokens.shape[1]).float(),
         "labels": given.source.tokens.gather(1, places),
     }

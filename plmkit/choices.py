@@ -9,20 +9,16 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
-from plmkit.corruption.arrange.alternate import DialogueAndText
-from plmkit.corruption.arrange.dialogue import Dialogue
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
-from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
-from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
+from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
-from plmkit.corruption.arrange.segments import ContiguousSegments
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
-from plmkit.corruption.mask.ngram import NgramMasking
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
-from plmkit.corruption.mask.word import WordMasking
+from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
@@ -46,7 +42,7 @@ ARRANGEMENTS = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
-HIDINGS = (
+MASKINGS = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
 ARCHITECTURES = (
@@ -61,7 +57,7 @@ WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
-    "corruption": (*ARRANGEMENTS, *HIDINGS),
+    "corruption": (*ARRANGEMENTS, *MASKINGS),
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }

@@ -51,7 +51,7 @@ class Network(nn.Module):
         wanted = [wants(batch) if (wants := getattr(head, "wants", None)) else None for head in self.heads.values()]
         places = [some for some in wanted if some is not None]
         joint = torch.stack(places).any(0) if places and len(places) == len(wanted) else None
-        return self.model(replace(batch, wanted=joint))
+        return self.model(replace(batch, needed=joint))
 
     def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Each as it is minimised."""

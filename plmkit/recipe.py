@@ -6,13 +6,14 @@ from typing import Any
 from plmkit.choices import (
     ARCHITECTURES,
     ARRANGEMENTS,
-    HIDINGS,
+    MASKINGS,
     OBJECTIVES,
     OPTIMIZERS,
     TOKENIZERS,
     WEIGHTINGS,
 )  # fmt: skip
 from plmkit.config.settings import from_json
+from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
@@ -35,7 +36,7 @@ class Recipe:
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: Tokenizer
-    corruption: tuple[Any, ...]  # the first arranges documents into rows, the others hide
+    corruption: tuple[Step, ...]  # the first arranges documents into rows, the others mask
     architecture: Architecture
     objectives: tuple[Any, ...]
     schedule: Schedule
@@ -43,6 +44,18 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_fit(self)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The step that makes rows of documents."""
+        first = self.corruption[0]
+        assert isinstance(first, Arrangement)
+        return first
+
+    @property
+    def maskings(self) -> tuple[Masking, ...]:
+        """The steps that follow it."""
+        return tuple(step for step in self.corruption if isinstance(step, Masking))
 
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
@@ -53,16 +66,11 @@ class Recipe:
         return Network(model, heads, {objective.name: objective.weight for objective in self.objectives})
 
 
-def is_arrangement(step: Any) -> bool:
-    """Whether a step of the corruption, or its class, makes rows of documents; the others hide."""
-    return hasattr(step, "plan")
-
-
 def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
     check_corruption(recipe)
     check_objectives(recipe)
-    needed, found = recipe.corruption[0].segments, recipe.architecture.segment_count
+    needed, found = recipe.arrangement.segments, recipe.architecture.segment_count
     if found is not None and found < needed:
         raise RecipeError(
             f"{recipe.name}: {kind_of(recipe.corruption[0])} tells {needed} segments apart, "
@@ -73,14 +81,14 @@ def check_fit(recipe: Recipe) -> None:
             f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
             f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
         )
-    shares = {kind_of(step): step.reuse for step in recipe.corruption if hasattr(step, "reuse")}
+    shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
     if recipe.architecture.reused_share is not None:
         shares[kind_of(recipe.architecture)] = recipe.architecture.reused_share
     if len(set(shares.values())) > 1:
         told = ", ".join(f"{name} has {share}" for name, share in shares.items())
         raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
     for step in recipe.corruption:
-        stages, lengths = getattr(step, "stages", 1), len(recipe.schedule.lengths)
+        stages, lengths = step.stages, len(recipe.schedule.lengths)
         if stages not in (1, lengths):
             raise RecipeError(
                 f"{recipe.name}: {type(step).__name__} has {stages} stages, but schedule.lengths has {lengths}.\n"
@@ -89,12 +97,12 @@ def check_fit(recipe: Recipe) -> None:
 
 
 def check_corruption(recipe: Recipe) -> None:
-    """One arrangement first, then steps that do not hide what another hid."""
+    """One arrangement first, then maskings that write what no other step does."""
     names = ", ".join(map(kind_of, recipe.corruption)) or "nothing"
-    arrangements = [kind_of(step) for step in recipe.corruption if is_arrangement(step)]
-    if len(arrangements) != 1 or not is_arrangement(recipe.corruption[0]):
+    arrangements = [kind_of(step) for step in recipe.corruption if isinstance(step, Arrangement)]
+    if len(arrangements) != 1 or not isinstance(recipe.corruption[0], Arrangement):
         raise RecipeError(
-            f"{recipe.name}: corruption begins with one arrangement of documents into rows, and steps that hide "
+            f"{recipe.name}: corruption begins with one arrangement of documents into rows, and maskings "
             f"follow; found {names}.\nArrangements: {', '.join(kind.__name__ for kind in ARRANGEMENTS)}."
         )
     for number, step in enumerate(recipe.corruption):
@@ -136,12 +144,12 @@ def kind_of(choice: Any) -> str:
 
 def writers_of(wanted: frozenset[str]) -> str:
     """` (A or B)`, the steps that write something of it."""
-    known = [kind.__name__ for kind in (*ARRANGEMENTS, *HIDINGS) if wanted & kind.writes]
+    known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
     known += ["architecture.pooler=true"] if "pooled" in wanted else []
     return f" ({' or '.join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *HIDINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES, *WEIGHTINGS)
     kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Tuning, Recipe)
     return from_json(data, {kind.__name__: kind for kind in kinds})

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from plmkit.data.rows import Plan
+from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 
@@ -34,7 +34,7 @@ def document_of(store: TokenStore, token: np.ndarray) -> np.ndarray:
     return np.searchsorted(store.sentences[store.documents], token, side="right") - 1
 
 
-def times_seen(store: TokenStore, plan: Plan) -> np.ndarray:
+def times_seen(store: TokenStore, plan: StretchPlan) -> np.ndarray:
     """How often each token of the store is in the plan."""
     stretches, _, _ = plan.of(np.arange(len(plan)))
     edges = np.zeros(len(store.tokens) + 1, dtype=int)
@@ -43,7 +43,7 @@ def times_seen(store: TokenStore, plan: Plan) -> np.ndarray:
     return np.cumsum(edges)[:-1]
 
 
-def row_lengths(plan: Plan) -> np.ndarray:
+def row_lengths(plan: StretchPlan) -> np.ndarray:
     """Tokens of each row with [CLS] and a separator behind each stretch."""
     stretches, owners, _ = plan.of(np.arange(len(plan)))
     return 1 + np.bincount(owners, stretches[:, 1] - stretches[:, 0] + 1, len(plan)).astype(int)

@@ -19,7 +19,7 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.inference.evaluation import reading_on
+from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
 from plmkit.objectives.auxiliary_lm import AuxiliaryLM
@@ -88,7 +88,7 @@ def test_memory_saves_multiplications_and_more_of_them_the_longer_the_attention_
         remembering = reader_of(SegmentRecurrence(**shape, memory=length), AdaptiveLM(), tokenizer)
         sliding = reader_of(CharacterDecoder(**shape), AuxiliaryLM(), tokenizer)
         with FlopCounterMode(display=False) as with_memory:
-            reading_on(remembering, tokens, lambda count: None)
+            token_log_probabilities(remembering.engine, [tokens.numpy()])
         with FlopCounterMode(display=False) as by_windows:
             slide(sliding, tokens[: length + 2], length)
         ratios.append(by_windows.get_total_flops() / 2 / (with_memory.get_total_flops() / 1023))
@@ -190,7 +190,7 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
     batch = Batch(
         source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)),
         targets=targets,
-        follows=torch.zeros(3).long(),
+        random_next=torch.zeros(3).long(),
     )
     case = Case(
         text=Path(), tokenizer=Path(), vocabulary=12, cache=Path(), dropout=0.0, seed=0,

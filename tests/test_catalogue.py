@@ -93,10 +93,10 @@ STATED = {
     "pooled",
     "targets",
     "inner",
-    "follows",
-    "order",
-    "reading",
-    "real",
+    "random_next",
+    "swapped_order",
+    "attention_order",
+    "mixed_dialogue",
     "edges",
     "guesses",
     "sampled",
@@ -215,7 +215,7 @@ def test_base_and_large_keep_the_papers_settings(name):
     assert not recipe.notes
     assert (schedule.steps, schedule.batch, schedule.rate, schedule.warmup) == (1_000_000, 256, 1e-4, 0.01)
     assert schedule.lengths == ((0.9, 128), (1.0, 512))
-    assert (masking.rate, masking.masked, masking.swapped, masking.copies) == (0.15, 0.8, 0.1, 10)
+    assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 10)
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
 
 
@@ -255,7 +255,7 @@ def test_alberts_keep_the_papers_settings(name):
         "Lamb", 0.01, 1e-6, 1.0,
     )  # fmt: skip
     assert schedule.lengths == ((1.0, 512),)
-    assert (masking.rate, masking.masked, masking.swapped, masking.copies) == (0.15, 0.8, 0.1, 40)
+    assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 40)
     assert (recipe.architecture.embedding, recipe.architecture.sharing) == (128, "all")
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.0
     assert [objective.name for objective in recipe.objectives] == ["masked_lm", "sentence_order"]

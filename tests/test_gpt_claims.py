@@ -13,8 +13,7 @@ from plmkit.architectures.decoder import Decoder, PostNormDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.samples import as_batch
+from plmkit.data.batch import IGNORE, Batch, Side, as_batch
 from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
@@ -106,7 +105,7 @@ def text_in_windows() -> Batch:
     """The letters from a to s and an end, in rows of six: the rows of GPT-1's pretraining."""
     store, step = store_of([19]), Stream()
     plan = step.plan(store, np.array([0]), WINDOW, np.random.default_rng(0))
-    rows = step.fill(plan, np.arange(len(plan)), LETTERS)
+    rows = step.fill(store, plan, np.arange(len(plan)), LETTERS, WINDOW)
     return as_batch(rows)
 
 

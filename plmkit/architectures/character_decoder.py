@@ -27,10 +27,6 @@ class CharacterDecoder(LeftToRight):
     attention_dropout: float = 0.55
     tied_heads: ClassVar[tuple[str, ...]] = ()  # its output embedding is a weight of its own
 
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled", "inner"})
-
     def build(self, vocabulary: Vocabulary) -> "CharacterDecoderModel":
         return CharacterDecoderModel(self, vocabulary.rows)
 
@@ -52,12 +48,15 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         packing = Packing(batch.source.visible)
         hidden = self.dropout(self.embed(packing.pack(batch.source.tokens)))  # (T, width) packed
         places = packing.positions()
-        made = []
+        layers_wanted = batch.all_layers or self.training  # auxiliary losses read them
+        inputs = []
         for block, positions in zip(self.blocks, self.positions, strict=True):
+            if layers_wanted:
+                inputs.append(packing.unpack(hidden))
             hidden = block(hidden + positions[places], packing)
-            made.append(hidden)
-        inner = tuple(map(packing.unpack, made[:-1])) if self.training else None
-        return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last], inner=inner)
+        last = packing.unpack(hidden)
+        layers = (*inputs, last) if layers_wanted else None
+        return States(hidden=last, pooled=hidden[packing.last], layers=layers)
 
     @property
     def token_embedding(self) -> nn.Embedding:

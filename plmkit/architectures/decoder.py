@@ -53,7 +53,7 @@ class LeftToRight(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled"})
+        return frozenset({"hidden", "layers", "pooled"})
 
     @property
     def initial_weights(self) -> str:
@@ -154,10 +154,15 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)
         hidden = self.embed(packing.pack(batch.source.tokens), packing.positions())  # (T, width) packed
+        inputs = []
         for block in self.blocks:
+            if batch.all_layers:
+                inputs.append(packing.unpack(hidden))
             hidden = block(hidden, packing)
         hidden = self.norm(hidden)
-        return States(hidden=packing.unpack(hidden), pooled=hidden[packing.last])
+        last = packing.unpack(hidden)
+        layers = (*inputs, last) if batch.all_layers else None
+        return States(hidden=last, pooled=hidden[packing.last], layers=layers)
 
     @property
     def token_embedding(self) -> nn.Embedding:

@@ -64,7 +64,7 @@ class Encoder(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled"} if self.pooler else {"hidden"})
+        return frozenset({"hidden", "layers", "pooled"} if self.pooler else {"hidden", "layers"})
 
     @property
     def initial_weights(self) -> str:
@@ -113,21 +113,26 @@ def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -
     )
 
 
-def read_through(
-    blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, wanted: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """(T, width) to what the last block makes of it: (B, L, width), and (B, width) of the first tokens.
+def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, batch: Batch) -> tuple[States, Tensor]:
+    """(T, width) through all blocks: the states, and (B, width) those of the first tokens.
 
-    Where only some positions are wanted, the last block computes only these, from all that the one before made.
+    Where only some positions are wanted, the last block computes only these, from all states of the one before.
     """
+    inputs = []
     for block in blocks[:-1]:
+        if batch.all_layers:
+            inputs.append(packing.unpack(hidden))
         hidden = block(hidden, packing)
-    if wanted is None:
+    if batch.all_layers:
+        inputs.append(packing.unpack(hidden))
+    if batch.needed is None:
         hidden = blocks[-1](hidden, packing)
-        return packing.unpack(hidden), hidden[packing.first]
-    chosen = Wanted(packing, wanted)
-    hidden = blocks[-1](hidden, packing, wanted=chosen)
-    return chosen.put_back(hidden), hidden[chosen.first]
+        last, first = packing.unpack(hidden), hidden[packing.first]
+    else:
+        chosen = Wanted(packing, batch.needed)
+        hidden = blocks[-1](hidden, packing, wanted=chosen)
+        last, first = chosen.put_back(hidden), hidden[chosen.first]
+    return States(hidden=last, layers=(*inputs, last) if batch.all_layers else None), first
 
 
 class EncoderModel(Model):
@@ -158,8 +163,8 @@ class EncoderModel(Model):
         hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
-        hidden, first = read_through(list(self.blocks), hidden, packing, batch.wanted)
-        return States(hidden=hidden, pooled=self.pool(first))
+        states, first = read_through(list(self.blocks), hidden, packing, batch)
+        return replace(states, pooled=self.pool(first))
 
     @property
     def token_embedding(self) -> nn.Embedding:

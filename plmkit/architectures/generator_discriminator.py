@@ -57,7 +57,7 @@ class GeneratorDiscriminator(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "guesses", "sampled", "replaced"})
+        return frozenset({"hidden", "layers", "guesses", "sampled", "replaced"})
 
     @property
     def segment_count(self) -> int:
@@ -134,8 +134,10 @@ class GeneratorDiscriminatorModel(Model):
         """The discriminator's states; where nothing is hidden, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
-        asked = batch.asked  # only these are projected to the vocabulary
-        guesses = self.vocabulary.weighed(self.generator(replace(batch, wanted=asked)).hidden[asked])  # (N, tokens)
+        asked = batch.predicted  # only these are projected to the vocabulary
+        guesses = self.vocabulary.weighed(
+            self.generator(replace(batch, needed=asked, all_layers=False)).hidden[asked]
+        )  # (N, tokens)
         sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[asked])))
         original = batch.targets.where(asked, batch.source.tokens)
         read = original.masked_scatter(asked, sampled)

@@ -14,6 +14,8 @@ from plmkit.layers.cache import Cache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
 
+Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrent(Architecture):
@@ -33,7 +35,7 @@ class Recurrent(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled", "memory"})
+        return frozenset({"hidden", "layers", "pooled", "memory"})
 
     def layer_of(self, name: str) -> int | None:
         """`cells.weight_ih_l0` is of the first layer."""
@@ -69,13 +71,33 @@ class RecurrentModel(GeneratingModel["CellState"]):
 
     def forward(self, batch: Batch) -> States:
         before = None if batch.memory is None else unfolded(*batch.memory)
-        hidden, after = self.cells(self.dropout(self.embed(batch.source.tokens)), before)  # (B, L, width)
-        last = batch.source.visible.sum(1) - 1
+        embedded = self.dropout(self.embed(batch.source.tokens))  # (B, L, width)
+        if batch.all_layers:
+            inputs, hidden, after = self.each_layer(embedded, before)
+        else:
+            inputs, (hidden, after) = [], self.cells(embedded, before)
+        dropped, last = self.dropout(hidden), batch.source.visible.sum(1) - 1
         return States(
-            hidden=self.dropout(hidden),
+            hidden=dropped,
             pooled=hidden[torch.arange(len(last), device=last.device), last],
+            layers=(*inputs, dropped) if batch.all_layers else None,
             memory=(folded(*after).detach(),),
         )
+
+    def each_layer(self, hidden: Tensor, before: Cells | None) -> tuple[list[Tensor], Tensor, Cells]:
+        """Layer by layer, which takes longer than all at once: the input of each, the last output, and the cells."""
+        zeros = hidden.new_zeros(self.settings.layers, len(hidden), self.settings.width)
+        states = (zeros, zeros) if before is None else before
+        inputs, after = [], []
+        for layer, weights in enumerate(self.cells.all_weights):
+            inputs.append(hidden)
+            if layer:
+                hidden = self.dropout(hidden)
+            start = tuple(state[layer : layer + 1] for state in states)
+            hidden, *end = torch.lstm(hidden, start, tuple(weights), True, 1, 0.0, self.training, False, True)
+            after.append(end)
+        outputs, cells = (torch.cat(parts) for parts in zip(*after, strict=True))
+        return inputs, hidden, (outputs, cells)
 
     @property
     def token_embedding(self) -> nn.Embedding:

@@ -66,7 +66,7 @@ class SegmentSettings(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "pooled", "memory"} if self.memory else {"hidden", "pooled"})
+        return frozenset({"hidden", "layers", "pooled"} | ({"memory"} if self.memory else set()))
 
     @property
     def memory_length(self) -> int:
@@ -230,6 +230,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         return States(
             hidden=hidden,
             pooled=hidden[torch.arange(len(last), device=last.device), last],
+            layers=(*inputs, hidden) if batch.all_layers else None,
             memory=self.remember(memory, inputs),
         )
 

@@ -106,8 +106,8 @@ class SharedEncoderModel(Model):
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
         layers = [self.blocks[layer % len(self.blocks)] for layer in range(self.settings.layers)]
-        hidden, first = read_through(layers, hidden, packing, batch.wanted)
-        return States(hidden=hidden, pooled=None if self.pooler is None else torch.tanh(self.pooler(first)))
+        states, first = read_through(layers, hidden, packing, batch)
+        return states if self.pooler is None else replace(states, pooled=torch.tanh(self.pooler(first)))
 
     @property
     def token_embedding(self) -> nn.Embedding:

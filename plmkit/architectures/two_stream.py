@@ -59,7 +59,7 @@ class TwoStream(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        filled = {"hidden"} | ({"pooled"} if self.pooler else set()) | ({"memory"} if self.memory else set())
+        filled = {"hidden", "layers"} | ({"pooled"} if self.pooler else set()) | ({"memory"} if self.memory else set())
         return frozenset(filled)
 
     @property
@@ -109,8 +109,8 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.source.tokens))  # (B, L, width)
-        if batch.reading is not None and batch.targets is not None:
-            return self.answer(content, batch, batch.asked)
+        if batch.attention_order is not None and batch.targets is not None:
+            return self.answer(content, batch, batch.predicted)
         view = View(batch, self.settings.width)
         view.waves = self.dropout(view.waves)
         inputs = []
@@ -119,7 +119,8 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
             content, _ = block(content, None, memory_of(batch, number), view)
         content = self.dropout(content)
         pooled = None if self.pooler is None else torch.tanh(self.pooler(content[:, -1]))
-        return States(hidden=content, pooled=pooled, memory=self.remember(batch.memory, inputs))
+        layers = (*inputs, content) if batch.all_layers else None
+        return States(hidden=content, pooled=pooled, layers=layers, memory=self.remember(batch.memory, inputs))
 
     def answer(self, content: Tensor, batch: Batch, asked: Tensor) -> States:
         """Two streams: only positions that are asked have a query; of the last block only they are wanted."""
@@ -127,15 +128,21 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         view = View(batch, self.settings.width, places)
         view.waves = self.dropout(view.waves)
         query = self.dropout(self.query.expand(*places.shape, -1))  # (B, P, width)
-        inputs = []
+        inputs, queries = [], []
         for number, block in enumerate(self.blocks):
             inputs.append(content)
+            queries.append(query)
             last = number == len(self.blocks) - 1
             content, query = block(content, query, memory_of(batch, number), view, query_only=last)
-        answers = self.dropout(query)
-        hidden = answers.new_zeros(*asked.shape, answers.shape[-1])
-        hidden = hidden.masked_scatter(asked[:, :, None], answers[filled])
-        return States(hidden=hidden, memory=self.remember(batch.memory, inputs))
+
+        def put_back(stream: Tensor) -> Tensor:
+            """(B, P, width) to (B, L, width), zeros where nothing is predicted."""
+            zeros = stream.new_zeros(*asked.shape, stream.shape[-1])
+            return zeros.masked_scatter(asked[:, :, None], stream[filled])
+
+        hidden = put_back(self.dropout(query))
+        layers = (*map(put_back, queries), hidden) if batch.all_layers else None
+        return States(hidden=hidden, layers=layers, memory=self.remember(batch.memory, inputs))
 
     @property
     def token_embedding(self) -> nn.Embedding:

@@ -23,9 +23,9 @@ class View:
         around = distances_around(length, self.keys, device)
         self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
         self.backward = None
-        if batch.backward is not None and bool(batch.backward.any()):
+        if batch.reversed is not None and bool(batch.reversed.any()):
             self.waves = torch.stack([self.waves, sinusoids(-around, width)])
-            self.backward = batch.backward.long()
+            self.backward = batch.reversed.long()
         hidden = hidden_of(batch)  # (B, L, L) or (B, 1, L)
         itself = torch.eye(length, dtype=torch.bool, device=device)
         self.content = added(None if hidden is None else hidden & ~itself, remembered)
@@ -48,9 +48,9 @@ class View:
 def hidden_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
     padding = None if bool(batch.source.visible.all()) else ~batch.source.visible[:, None, :]
-    if batch.reading is None:
+    if batch.attention_order is None:
         return padding
-    hidden = batch.reading[:, :, None, 1] <= batch.reading[:, None, :, 0]
+    hidden = batch.attention_order[:, :, None, 1] <= batch.attention_order[:, None, :, 0]
     return hidden if padding is None else hidden | padding
 
 

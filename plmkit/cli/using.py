@@ -59,14 +59,14 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.inference.evaluation import can_be_read, evaluate_text
+    from plmkit.inference.evaluation import can_evaluate_text, evaluate_text
     from plmkit.tasks.use import evaluate_file
     from plmkit.terminal import show
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     say = screen(quiet).say
     scores: dict[str, Any]
-    if can_be_read(loaded):
+    if can_evaluate_text(loaded):
         given = {"--text-a": text_a, "--text-b": text_b, "--label": label}
         if option := next((name for name, value in given.items() if value is not None), None):
             raise SettingError(
@@ -190,15 +190,15 @@ def generate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.generation.use import prompts_of, write_texts
-    from plmkit.generation.writing import Writing
+    from plmkit.generation.options import GenerationOptions
+    from plmkit.inference.texts import print_texts, prompts_of
 
-    writing = Writing(
+    writing = GenerationOptions(
         tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, length_penalty=length_penalty,
         stop=tuple(stop or ()), n=n, seed=seed,
     )  # fmt: skip
     given = prompts_of(prompts or [], file)
-    write_texts(opened(model, quiet), given, writing, screen(quiet), as_json=as_json)
+    print_texts(opened(model, quiet), given, writing, screen(quiet), as_json=as_json)
 
 
 @app.command(
@@ -216,7 +216,7 @@ def score(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.generation.use import score_file
+    from plmkit.inference.texts import score_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
     score_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
@@ -280,17 +280,17 @@ def prompt(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.generation.prompting import Prompting, as_told, ask
-    from plmkit.generation.shots import read_labels, read_tasks
+    from plmkit.prompting.answering import PromptOptions, ask, report
+    from plmkit.prompting.tasks import read_labels, read_tasks
     from plmkit.terminal import show
 
-    prompting = Prompting(
+    prompting = PromptOptions(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,
         beams=beams, limit=limit, seed=seed,
     )  # fmt: skip
     columns = columns_of(text, text_a, text_b, label, no_header)
     asked, shown = read_tasks(task, train, kind, read_labels(labels), columns, screen(quiet).say)
-    result = as_told(ask(opened(model, quiet).author, asked, shown, prompting))
+    result = report(ask(opened(model, quiet).engine, asked, shown, prompting))
     if result["shots"] < shots:
         screen(quiet).say(
             tr(

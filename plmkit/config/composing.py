@@ -9,9 +9,10 @@ from plmkit.choices import CHOICES
 from plmkit.config.settings import snake
 from plmkit.corruption.arrange.packing import FullSentences
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
+from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
-from plmkit.recipe import Recipe, is_arrangement
+from plmkit.recipe import Recipe
 
 SENTENCE_TASK = "sentence_task"
 SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, and what is asked about them
@@ -20,6 +21,7 @@ SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, an
     "none": (FullSentences, None),  # as RoBERTa does without a sentence task (Liu et al., 2019, 4.2)
 }
 JUDGES = (NextSentence, SentenceOrder, RealDialogue)
+LABELS = frozenset().union(*(judge.reads for judge in JUDGES)) - {"pooled"}  # fields of the batch
 NAMES = re.compile(r"\[?\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*,?\s*\]?")
 
 Named = tuple[str, str]  # a name and its value, as in --set
@@ -55,7 +57,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
         known = ", ".join(SENTENCE_TASKS)
         raise SettingError(f"There is no sentence_task '{task}'.{nearest(task, SENTENCE_TASKS)} There are {known}.")
     rows, judge = SENTENCE_TASKS[task]
-    arrangement, *hiding = recipe.corruption
+    arrangement: Any = recipe.arrangement
     if "targets" in arrangement.writes:
         raise SettingError(
             f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
@@ -65,12 +67,14 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
             f"{recipe.name}: a {type(recipe.architecture).__name__} makes no vector of a row as a whole, so there is "
             "no sentence_task to set."
         )
-    if (judge or arrangement.writes) and not isinstance(arrangement, rows):  # rows without a label suit no task
+    if (judge or arrangement.writes & LABELS) and not isinstance(
+        arrangement, rows
+    ):  # rows without a label suit no task
         arrangement = take_over(rows, arrangement)
     judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
     others = [objective for objective in recipe.objectives if not isinstance(objective, JUDGES)]
     asked = [take_over(judge, *judges[:1])] if judge else []
-    return {"corruption": (arrangement, *hiding), "objectives": (*others, *asked)}
+    return {"corruption": (arrangement, *recipe.maskings), "objectives": (*others, *asked)}
 
 
 def has_pooler(recipe: Recipe) -> bool:
@@ -81,11 +85,11 @@ def has_pooler(recipe: Recipe) -> bool:
 def sentence_task(recipe: Recipe) -> str | None:
     """The name of the task that a recipe has; None where it has another, or can have none."""
     judges = {type(objective) for objective in recipe.objectives if isinstance(objective, JUDGES)}
-    if "targets" in recipe.corruption[0].writes or not has_pooler(recipe):
+    if "targets" in recipe.arrangement.writes or not has_pooler(recipe):
         return None
     if not judges:
         return "none"
-    arrangement = recipe.corruption[0]
+    arrangement = recipe.arrangement
     named = ((task, rows) for task, (rows, judge) in SENTENCE_TASKS.items() if judges == {judge})
     return next((task for task, rows in named if isinstance(arrangement, rows)), None)
 
@@ -104,7 +108,8 @@ def chosen_by_names(old: Any, axis: str, text: str) -> Any:
 
 def newcomer(kind: type, axis: str, gone: Sequence[Any]) -> Any:
     """In a corruption it takes the place of a step that left, and what both have stays as it was."""
-    before = [step for step in gone if axis == "corruption" and is_arrangement(step) == is_arrangement(kind)]
+    same = Arrangement if issubclass(kind, Arrangement) else Masking
+    before = [step for step in gone if axis == "corruption" and isinstance(step, same)]
     return take_over(kind, *before[:1])
 
 
@@ -137,6 +142,7 @@ def fitted(recipe: Recipe, axes: Axes) -> Any:
     objectives = axes.get("objectives", recipe.objectives)
     if architecture.optional_pooler and "objectives" in axes:
         architecture = replace(architecture, pooler=any("pooled" in objective.reads for objective in objectives))
-    if architecture.segment_count is not None and getattr(arrangement, "segments", 1) > architecture.segment_count:
+    segments = arrangement.segments if isinstance(arrangement, Arrangement) else 1
+    if architecture.segment_count is not None and segments > architecture.segment_count:
         architecture = replace(architecture, segments=arrangement.segments)
     return architecture

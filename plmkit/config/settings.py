@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.config import habits
+from plmkit.config.renamed import current
 from plmkit.errors import SettingError, nearest
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
@@ -25,16 +26,21 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(data: Any, kinds: Mapping[str, type]) -> Any:
-    """The settings object that `to_json` wrote; only the kinds given can come out of it."""
+def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
+    """The settings object that `to_json` wrote; only the kinds given can come out of it.
+
+    `path` is the name of the settings, as in `--set`: names of older versions are known by it.
+    """
     if isinstance(data, list):
-        return tuple(from_json(item, kinds) for item in data)
+        return tuple(from_json(item, kinds, path) for item in data)
     if not isinstance(data, dict):
         return data
     kind = kinds.get(str(data.get("kind")))
     if kind is None:
         raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
-    values = {key: from_json(item, kinds) for key, item in data.items() if key != "kind"}
+    stem = f"{path}." if path else ""
+    named = {current(stem + key).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"}
+    values = {name: from_json(item, kinds, stem + key) for name, (key, item) in named.items()}
     known = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(values) - known):
         raise SettingError(f"{kind.__name__} has no setting '{unknown[0]}'; was it written by a newer version?")
@@ -46,7 +52,7 @@ def cut(assignment: str) -> tuple[str, str]:
     name, equals, text = assignment.partition("=")
     if not equals or not name.strip():
         raise SettingError(f"--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.")
-    return name.strip(), text.strip()
+    return current(name.strip()), text.strip()
 
 
 def assign(settings: Any, path: list[str], text: str, full: str) -> Any:

@@ -1,12 +1,13 @@
 """What travels from the data to the loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from plmkit.data.rows import Rows, SideRows
 from plmkit.errors import CheckpointError
 
 IGNORE = -100  # the target where nothing is predicted; torch's cross entropy knows it by this number
@@ -38,18 +39,21 @@ class Batch:
     target: Side | None = None  # input of the decoder, in an encoder–decoder; it has a length of its own
     targets: Tensor | None = None  # (B, L) token to predict at each position of the predicting side, or IGNORE
     edges: Tensor | None = None  # (B, L, 2) positions just before and just after the span of a masked token, or -1
-    follows: Tensor | None = None  # (B,) 0 where the row stands as in the text, 1 where its texts do not, or IGNORE
+    random_next: Tensor | None = None  # (B,) 1 where the second text is from elsewhere, 0 where it follows, or IGNORE
+    swapped_order: Tensor | None = None  # (B,) 1 where the two texts are swapped, 0 where they are in order, or IGNORE
+    mixed_dialogue: Tensor | None = None  # (B,) 1 where an utterance is of another dialogue, 0 where none is, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
-    reading: Tensor | None = None  # (B, L, 2) a position is read by those whose second number is above its first
-    backward: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
+    attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
+    reversed: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
-    wanted: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
-    continues: Tensor | None = None  # (B,) True where a row goes on from the same row of the batch before
+    needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
+    all_layers: bool = False  # the states of all layers are wanted, not only those of the last
+    continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
 
     @property
-    def asked(self) -> Tensor:
+    def predicted(self) -> Tensor:
         """(B, L) True where there is a target."""
         assert self.targets is not None
         return self.targets != IGNORE
@@ -113,10 +117,41 @@ def changed_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 class States:
     """What an architecture makes of a batch."""
 
-    hidden: Tensor  # (B, L, width) last layer; of two streams the one that answers; may be zeros where not wanted
+    hidden: Tensor  # (B, L, width) last layer; of two streams the one that predicts; may be zeros where not needed
     pooled: Tensor | None = None  # (B, width) one vector for the row
-    guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N hidden tokens, row by row
+    guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N masked tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens it put in their place
-    replaced: Tensor | None = None  # (B, L) True where what was read is not what was hidden
-    inner: tuple[Tensor, ...] | None = None  # (B, L, width) each: what the layers before the last made, in training
+    replaced: Tensor | None = None  # (B, L) True where the token that was read is not the original
+    layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer; where requested
     memory: Memory | None = None  # what the next rows of the same streams may read, without gradient
+
+
+def names_of(*kinds: type) -> frozenset[str]:
+    """The names of the fields of these dataclasses."""
+    return frozenset(field.name for kind in kinds for field in fields(kind))
+
+
+def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> None:
+    """Refuse a class whose `reads` or `writes` name no field of these; called when it is defined."""
+    if unknown := sorted(set(names) - names_of(*kinds)):
+        among = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{cls.__name__}.{what} names {', '.join(unknown)}, which is no field of {among}.")
+
+
+SIDE = tuple(sorted(names_of(Side)))
+SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target"}))
+
+
+def as_batch(rows: Rows) -> Batch:
+    """The fields that rows and a batch both have, as tensors."""
+    target = None if rows.target is None else side_of(rows.target)
+    return Batch(source=side_of(rows), target=target, **tensors_of(rows, SHARED))
+
+
+def side_of(rows: Rows | SideRows) -> Side:
+    return Side(**tensors_of(rows, SIDE))
+
+
+def tensors_of(rows: Rows | SideRows, names: Iterable[str]) -> dict[str, Any]:
+    arrays = {name: getattr(rows, name) for name in names}
+    return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}

@@ -7,9 +7,8 @@ import numpy as np
 
 from plmkit.data.rows import Plan
 from plmkit.data.shards import TokenStore
-from plmkit.data.stream import StreamPlan
 
-CLOSE = 0.002  # a share this near to what was asked for is left alone
+CLOSE = 0.002  # a share this near to its weight is left alone
 ROUNDS = 100
 
 
@@ -22,22 +21,22 @@ def mix(store: TokenStore, documents: np.ndarray, weights: Sequence[float], rng:
     chosen = []
     for source, weight in enumerate(weights):
         mine = documents[sources == source]
-        wanted = total * weight / sum(weights)
-        chosen.append(repeat_to(mine, sizes[sources == source], wanted, rng))
+        needed = total * weight / sum(weights)
+        chosen.append(repeat_to(mine, sizes[sources == source], needed, rng))
     return np.concatenate(chosen)
 
 
-def repeat_to(documents: np.ndarray, sizes: np.ndarray, wanted: float, rng: np.random.Generator) -> np.ndarray:
-    """Whole copies of the documents, then random ones, until they hold `wanted` tokens."""
+def repeat_to(documents: np.ndarray, sizes: np.ndarray, needed: float, rng: np.random.Generator) -> np.ndarray:
+    """Whole copies of the documents, then random ones, until they hold `needed` tokens."""
     if not len(documents):
         return documents
-    copies, rest = divmod(wanted, sizes.sum())
+    copies, rest = divmod(needed, sizes.sum())
     order = rng.permutation(len(documents))
     extra = int(np.searchsorted(np.cumsum(sizes[order]), rest))
     return np.concatenate([np.tile(documents, int(copies)), documents[order[:extra]]])
 
 
-AnyPlan = TypeVar("AnyPlan", Plan, StreamPlan)
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 
 def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.random.Generator) -> AnyPlan:
@@ -46,18 +45,18 @@ def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.
         return plan
     counts = tokens_by_source(plan, store, len(weights))
     present = counts.sum(axis=0) > 0
-    wanted = np.where(present, weights, 0.0) / np.sum(weights, where=present)
+    needed = np.where(present, weights, 0.0) / np.sum(weights, where=present)
     order = rng.permutation(len(plan))
     for _ in range(ROUNDS):
         totals = counts[order].sum(axis=0)
-        source = int(np.argmax(totals / totals.sum() - wanted))
-        if totals[source] / totals.sum() - wanted[source] <= CLOSE:
+        source = int(np.argmax(totals / totals.sum() - needed))
+        if totals[source] / totals.sum() - needed[source] <= CLOSE:
             break
-        order = without_excess(order, counts, source, wanted[source])
+        order = without_excess(order, counts, source, needed[source])
     return plan.only(np.sort(order))
 
 
-def tokens_by_source(plan: Plan | StreamPlan, store: TokenStore, sources: int) -> np.ndarray:
+def tokens_by_source(plan: Plan, store: TokenStore, sources: int) -> np.ndarray:
     """(N, sources) how many tokens of each source a row has."""
     starts = store.sentences[store.documents]
     counts = np.zeros((len(plan), sources))
@@ -71,9 +70,9 @@ def tokens_by_source(plan: Plan | StreamPlan, store: TokenStore, sources: int) -
     return counts
 
 
-def without_excess(order: np.ndarray, counts: np.ndarray, source: int, wanted: float) -> np.ndarray:
-    """Rows in which the source has more than its share fall out at random, until its share is the one wanted."""
+def without_excess(order: np.ndarray, counts: np.ndarray, source: int, needed: float) -> np.ndarray:
+    """Rows in which the source has more than its share fall out at random, until its share is the one needed."""
     mine, whole = counts[order, source], counts[order].sum(axis=1)
-    rich = np.flatnonzero(mine > wanted * whole)  # in random order, as `order` is
-    left = (mine.sum() - np.cumsum(mine[rich])) - wanted * (whole.sum() - np.cumsum(whole[rich]))
+    rich = np.flatnonzero(mine > needed * whole)  # in random order, as `order` is
+    left = (mine.sum() - np.cumsum(mine[rich])) - needed * (whole.sum() - np.cumsum(whole[rich]))
     return np.delete(order, rich[: int(np.argmax(left <= 0)) + 1])

@@ -1,25 +1,64 @@
 """A batch on its way from the token file to the model: what the corruption steps hand to each other."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from plmkit.data.shards import TokenStore
+from plmkit.data.vocabulary import Vocabulary
+
+ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
+Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # (M, 2) begin and end, (M,) which of the chosen rows, (M,) segment
+
+
+class Plan(ABC):
+    """One epoch's rows, before a token of them is read."""
+
+    block: ClassVar[int] = 1 << 16  # rows at a time: what is made of them stays small
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def of(self, chosen: np.ndarray) -> Spans:
+        """The stretches of the token file that the chosen rows hold."""
+
+    @abstractmethod
+    def tokens(self) -> int:
+        """Number of tokens of text in all rows together."""
+
+    @abstractmethod
+    def only(self, chosen: np.ndarray) -> Self:
+        """The plan with these rows alone, in this order."""
+
+    @property
+    def directions(self) -> int:
+        """2 where the second half of the rows reads the text of the first from its end."""
+        return 1
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The numbers of all rows, some at a time."""
+        for start in range(0, len(self), self.block):
+            yield np.arange(start, min(start + self.block, len(self)))
+
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """One epoch's examples: each is one or more stretches of the token file, which stand in a row one after another."""
+class StretchPlan(Plan):
+    """Each row is one or more stretches of the token file, one after another."""
 
     stretches: np.ndarray  # (N, 2 K) begin and end of each row's K stretches, empty ones last; with `rows`, (S, 2)
     rows: np.ndarray | None = None  # (N + 1,) stretch where each row begins, and the end, where not every row has K
     segments: np.ndarray | None = None  # (N, K) or (S,) of each stretch; None: 0, 1, ... in a row
-    follows: np.ndarray | None = None  # (N,) 0 where a row stands as in the text, 1 where it was changed, or IGNORE
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)  # (N,) each, by the field of the batch they fill
 
     def __len__(self) -> int:
         return len(self.stretches) if self.rows is None else len(self.rows) - 1
 
-    def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The stretches of the chosen rows: (M, 2) begin and end, (M,) which of the chosen, (M,) segment."""
+    def of(self, chosen: np.ndarray) -> Spans:
         if self.rows is None:
             many = self.stretches.shape[1] // 2
             stretches = self.stretches[chosen].reshape(-1, 2)
@@ -35,26 +74,19 @@ class Plan:
         filled = stretches[:, 1] > stretches[:, 0]
         return (stretches, owners, segments) if filled.all() else (stretches[filled], owners[filled], segments[filled])
 
-    def blocks(self, size: int = 1 << 16) -> Iterator[np.ndarray]:
-        """The numbers of all rows, some at a time: what is made of them stays small."""
-        for start in range(0, len(self), size):
-            yield np.arange(start, min(start + size, len(self)))
-
     def tokens(self) -> int:
-        """How many tokens of text all rows have together."""
         if self.rows is None:
             return int(self.stretches[:, 1::2].sum() - self.stretches[:, ::2].sum())
         return int(self.stretches[:, 1].sum() - self.stretches[:, 0].sum())
 
-    def only(self, chosen: np.ndarray) -> "Plan":
-        """The plan with these rows alone, in this order."""
-        follows = None if self.follows is None else self.follows[chosen]
+    def only(self, chosen: np.ndarray) -> Self:
+        labels = {name: values[chosen] for name, values in self.labels.items()}
         if self.rows is None:
             segments = None if self.segments is None else self.segments[chosen]
-            return Plan(stretches=self.stretches[chosen], segments=segments, follows=follows)
+            return replace(self, stretches=self.stretches[chosen], segments=segments, labels=labels)
         stretches, owners, segments = self.of(chosen)
         rows = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(chosen)))])
-        return Plan(stretches=stretches, rows=rows, segments=segments, follows=follows)
+        return replace(self, stretches=stretches, rows=rows, segments=segments, labels=labels)
 
 
 def cuts(first: int, second: int, room: int) -> tuple[int, int]:
@@ -67,16 +99,66 @@ def cuts(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SideRows:
+    """One side of a batch on its way, as in Side."""
+
+    tokens: np.ndarray  # (B, L)
+    visible: np.ndarray  # (B, L) False on padding
+    segments: np.ndarray | None = None  # (B, L)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rows:
-    """A batch on its way: B rows of L positions, in numpy."""
+    """A batch on its way: B rows of L positions, in numpy; what is named as in Side or Batch becomes that field."""
 
     tokens: np.ndarray  # (B, L)
     segments: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
-    follows: np.ndarray | None = None  # (B,)
+    target: SideRows | None = None
+    random_next: np.ndarray | None = None  # (B,)
+    swapped_order: np.ndarray | None = None  # (B,)
+    mixed_dialogue: np.ndarray | None = None  # (B,)
     corpus: np.ndarray | None = None  # (T,) all tokens of the text, to draw some as often as they occur
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
-    edges: np.ndarray | None = None  # (B, L, 2) places just before and just after the span of a hidden token, or -1
-    reading: np.ndarray | None = None  # (B, L, 2) a position is read by those whose second number is above its first
-    backward: np.ndarray | None = None  # (B,) True where a row runs from its end to its beginning
+    edges: np.ndarray | None = None  # (B, L, 2)
+    attention_order: np.ndarray | None = None  # (B, L, 2)
+    reversed: np.ndarray | None = None  # (B,)
+
+
+def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
+    """`[CLS] first [SEP] second [SEP] ...`: a separator after every stretch; RoBERTa has one more before a second."""
+    stretches, owners, segment = plan.of(chosen)
+    more = np.where(segment > 0, vocabulary.separators - 1, 0)
+    sizes = stretches[:, 1] - stretches[:, 0] + 1 + more
+    lengths = 1 + np.bincount(owners, sizes, len(chosen)).astype(np.int64)
+    longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
+    tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
+    segments = np.zeros((len(chosen), longest), dtype=np.int64)
+    units = None if store.units is None else np.zeros(tokens.shape, dtype=np.uint8)
+    tokens[:, 0] = vocabulary.cls
+    source, separator = store.tokens, vocabulary.sep
+    last, at = -1, 1
+    for row, (begin, end), number in zip(owners.tolist(), stretches.tolist(), segment.tolist(), strict=True):
+        if row != last:
+            last, at = row, 1
+        if number:
+            between = at + vocabulary.separators - 1
+            tokens[row, at:between] = separator
+            at = between
+        stop = at + end - begin
+        tokens[row, at:stop] = source[begin:end]
+        tokens[row, stop] = separator
+        if units is not None and store.units is not None:
+            units[row, at:stop] = store.units[begin:end]
+        if number:
+            segments[row, at : stop + 1] = number * vocabulary.second
+        at = stop + 1
+    return Rows(
+        tokens=tokens,
+        corpus=store.tokens,
+        units=units,
+        segments=segments,
+        visible=np.arange(longest) < lengths[:, None],
+        **{name: values[chosen] for name, values in plan.labels.items()},
+    )

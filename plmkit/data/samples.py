@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 
-from plmkit.data.batch import Batch, Side
+from plmkit.corruption.contract import Arrangement, Masking, Step
+from plmkit.data.batch import Batch, as_batch
 from plmkit.data.mixture import balance, mix
 from plmkit.data.randomness import Draws, generator
 from plmkit.data.rows import Plan, Rows
@@ -15,9 +15,8 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 
-PLAN, ORDER, HIDE, SPLIT = range(4)  # each purpose has its own random numbers
+PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
 TOO_LARGE = 5  # times the tokens wanted: such a document is not held out where there are others
-ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class Samples:
         self,
         store: TokenStore,
         documents: np.ndarray,
-        corruption: Sequence[Any],
+        corruption: Sequence[Step],
         vocabulary: Vocabulary,
         *,
         seed: int,
@@ -52,26 +51,26 @@ class Samples:
     ) -> None:
         self.store = store
         self.documents = documents
-        self.arrange, *self.hide = corruption
+        self.arrange, self.maskings = parted(corruption)
         self.vocabulary = vocabulary
         self.seed = seed
         self.weights = weights
-        self.planned: tuple[tuple[int, int, int], Any, np.ndarray] | None = None
+        self.planned: tuple[tuple[int, int, int], Plan, np.ndarray] | None = None
 
     @property
     def more_specials(self) -> int:
         """Special tokens of a row beyond those that the arrangement counts: RoBERTa has two between two texts."""
-        return (getattr(self.arrange, "texts", 1) - 1) * (self.vocabulary.separators - 1)
+        return (self.arrange.texts - 1) * (self.vocabulary.separators - 1)
 
     @property
     def continues(self) -> bool:
-        """Does each row of a batch go on where the same row of the batch before ended?"""
-        return getattr(self.arrange, "continues", False)
+        """Does each row of a batch continue the same row of the batch before?"""
+        return self.arrange.continues
 
     def check(self, length: int) -> None:
         """Text that is read as a stream must fill at least one row."""
         tokens = int(self.store.document_tokens()[self.documents].sum())
-        if getattr(self.arrange, "in_streams", False) and tokens < length:
+        if self.arrange.in_streams and tokens < length:
             raise InputError(
                 f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
                 f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."
@@ -87,29 +86,25 @@ class Samples:
         return batch, used
 
     def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
-        """Rows index to index + rows of an epoch, fewer at its end, hidden as this stage of the run does."""
+        """Rows index to index + rows of an epoch, fewer at its end, masked as in this stage of the run."""
         batch = as_batch(self.rows(epoch, index, rows, length, stage=stage))
         return replace(batch, continues=torch.full((len(batch.source.tokens),), index > 0)) if self.continues else batch
 
     def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
-        """The same before it becomes a batch: with the units that it was hidden by."""
+        """The same before it becomes a batch: with the units that were masked."""
         plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
-        filled = (
-            fill(self.store, plan, chosen, self.vocabulary, length)
-            if isinstance(plan, Plan)
-            else self.arrange.fill(plan, chosen, self.vocabulary)
-        )
-        for step in self.hide:
-            draws = Draws(self.seed, hiding_epoch(step, epoch), chosen)
-            filled = at_stage(step, stage)(filled, self.vocabulary, draws)
+        filled = self.arrange.fill(self.store, plan, chosen, self.vocabulary, length)
+        for masking in self.maskings:
+            draws = Draws(self.seed, masking.mask_epoch(epoch), chosen)
+            filled = masking.at(stage)(filled, self.vocabulary, draws)
         return filled
 
-    def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Any, np.ndarray]:
-        """The epoch's examples, a Plan or a StreamPlan, and their order in batches of so many rows; kept once made."""
+    def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:
+        """The epoch's examples, and their order in batches of `rows` rows; kept once made."""
         key = epoch, length, rows if self.continues else 1
         if self.planned is None or self.planned[0] != key:
-            repeat = min((hiding_epoch(step, epoch) for step in self.hide), default=epoch)
+            repeat = min((masking.mask_epoch(epoch) for masking in self.maskings), default=epoch)
             rng = generator(self.seed, PLAN, repeat, length)
             documents = mix(self.store, self.documents, self.weights, rng)
             plan = self.arrange.plan(self.store, documents, length - self.more_specials, rng)
@@ -120,10 +115,16 @@ class Samples:
                     "`plm doctor` shows what the corpus holds."
                 )
             rng = generator(self.seed, ORDER, epoch, length)
-            directions = getattr(plan, "directions", 1)
-            order = side_by_side(len(plan), rows, directions) if self.continues else rng.permutation(len(plan))
+            order = side_by_side(len(plan), rows, plan.directions) if self.continues else rng.permutation(len(plan))
             self.planned = key, plan, order
         return self.planned[1], self.planned[2]
+
+
+def parted(corruption: Sequence[Step]) -> tuple[Arrangement, list[Masking]]:
+    """The arrangement of a corruption, and its maskings."""
+    arrangement, *maskings = corruption
+    assert isinstance(arrangement, Arrangement)
+    return arrangement, [step for step in maskings if isinstance(step, Masking)]
 
 
 def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
@@ -136,73 +137,6 @@ def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
         return np.hstack([one + number * (count // directions) for number in range(directions)]).ravel()
     streams = min(streams, count)
     return np.arange(count // streams * streams).reshape(streams, -1).T.ravel()
-
-
-def hiding_epoch(step: Any, epoch: int) -> int:
-    """Static masking uses its few copies in turn; dynamic masking never repeats."""
-    copies = getattr(step, "copies", None)
-    return epoch % copies if copies else epoch
-
-
-def at_stage(step: Any, stage: int) -> Any:
-    """Some ways of hiding change in the course of a run."""
-    return step.at(stage) if hasattr(step, "at") else step
-
-
-def fill(store: TokenStore, plan: Plan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-    """`[CLS] first [SEP] second [SEP] ...`: a separator behind every stretch; RoBERTa has one more before a second."""
-    stretches, owners, segment = plan.of(chosen)
-    more = np.where(segment > 0, vocabulary.separators - 1, 0)
-    sizes = stretches[:, 1] - stretches[:, 0] + 1 + more
-    lengths = 1 + np.bincount(owners, sizes, len(chosen)).astype(np.int64)
-    longest = min(length, -(-int(lengths.max()) // ROUND) * ROUND)
-    tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
-    segments = np.zeros((len(chosen), longest), dtype=np.int64)
-    units = None if store.units is None else np.zeros(tokens.shape, dtype=np.uint8)
-    tokens[:, 0] = vocabulary.cls
-    source, separator = store.tokens, vocabulary.sep
-    last, at = -1, 1
-    for row, (begin, end), number in zip(owners.tolist(), stretches.tolist(), segment.tolist(), strict=True):
-        if row != last:
-            last, at = row, 1
-        if number:
-            between = at + vocabulary.separators - 1
-            tokens[row, at:between] = separator
-            at = between
-        stop = at + end - begin
-        tokens[row, at:stop] = source[begin:end]
-        tokens[row, stop] = separator
-        if units is not None and store.units is not None:
-            units[row, at:stop] = store.units[begin:end]
-        if number:
-            segments[row, at : stop + 1] = number * vocabulary.second
-        at = stop + 1
-    return Rows(
-        tokens=tokens,
-        corpus=store.tokens,
-        units=units,
-        segments=segments,
-        visible=np.arange(longest) < lengths[:, None],
-        follows=None if plan.follows is None else plan.follows[chosen],
-    )
-
-
-def as_batch(rows: Rows) -> Batch:
-    def tensor(array: np.ndarray | None) -> torch.Tensor | None:
-        return None if array is None else torch.from_numpy(array)
-
-    return Batch(
-        source=Side(
-            tokens=torch.from_numpy(rows.tokens),
-            visible=torch.from_numpy(rows.visible),
-            segments=torch.from_numpy(rows.segments),
-        ),
-        targets=tensor(rows.targets),
-        edges=tensor(rows.edges),
-        follows=tensor(rows.follows),
-        reading=tensor(rows.reading),
-        backward=tensor(rows.backward),
-    )
 
 
 def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:

@@ -1,1 +1,1 @@
-"""Text from left-to-right models: choosing tokens, searching with beams, spelling as it comes."""
+"""Text from causal language models: sampling, beam search, prompt lookup decoding, log-probabilities."""

@@ -1,25 +1,28 @@
-"""How likely a left-to-right model finds a text, token by token."""
+"""Log-probabilities of the tokens of a text under a causal language model, in windows where the text is long."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from plmkit.errors import InputError
-from plmkit.generation.author import Author
-from plmkit.generation.write import common
-from plmkit.layers.cache import Cache
+from plmkit.generation.engine import Engine
+from plmkit.generation.language_model import LanguageModel
 
 TOKENS_AT_ONCE = 4096
-NUMBERS_AT_ONCE = 1 << 24  # of scores over the vocabulary: 64 MB
+LOGITS_AT_ONCE = 1 << 24  # 64 MB
+CHUNK = 256  # tokens per row that a model with a state or a recurrent memory reads at once
+
+Advance = Callable[[int], None]  # called with the number of tokens that were scored
 
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """The log-probability of a text from left to right, and what it is a token: exp(-log / tokens)."""
+    """The log-probability of a text, and its perplexity: exp(-log-probability per token)."""
 
     tokens: int
     log_probability: float
@@ -28,101 +31,140 @@ class Likelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A part of a row that the model can read, of which the last tokens are scored."""
+    """Tokens of a row that are read together; those from `first` on predict tokens that are scored."""
 
     row: int
     begin: int
-    tokens: Sequence[int]
-    first: int  # the place in the window of the first token that is scored
+    end: int
+    first: int
 
 
-def likelihood(author: Author, text: str) -> Likelihood:
-    (logs,) = text_logs(author, [text])
+def likelihood(engine: Engine, text: str) -> Likelihood:
+    (logs,) = text_log_probabilities(engine, [text])
     if not len(logs):
         raise InputError("The text has no tokens to score.")
-    return likelihood_of(logs)
-
-
-def likelihood_of(logs: np.ndarray) -> Likelihood:
     total = float(logs.sum())
     return Likelihood(tokens=len(logs), log_probability=total, perplexity=math.exp(-total / len(logs)))
 
 
-def text_logs(author: Author, texts: Sequence[str]) -> list[np.ndarray]:
-    """For each text the log-probabilities of its tokens; the first follows the end of another text.
+def text_log_probabilities(engine: Engine, texts: Sequence[str]) -> list[np.ndarray]:
+    """For each text the log-probabilities of its tokens, the first given the end of another text.
 
-    Where no token ends a text, a text's first token has nothing to be told from, and is not scored.
+    Where a vocabulary has no end token, the first token of a text has no context and is not scored.
     """
-    start = [author.end] if author.end >= 0 else []
-    return token_logs(author, [[*start, *author.tokenizer.encode_plain(text)] for text in texts])
+    start = [engine.end] if engine.end >= 0 else []
+    return token_log_probabilities(engine, [[*start, *engine.tokenizer.encode_plain(text)] for text in texts])
 
 
 @torch.inference_mode()
-def token_logs(author: Author, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-    """For each row the log-probability of every token but the first."""
-    found = [np.zeros(max(0, len(row) - 1)) for row in rows]
-    for group in groups([part for number, row in enumerate(rows) for part in windows(number, row, author.longest)]):
-        for window, logs in zip(group, group_logs(author, group), strict=True):
-            last = window.begin + len(window.tokens) - 1
-            found[window.row][window.begin + window.first - 1 : last] = logs[window.first - 1 :]
+def token_log_probabilities(
+    engine: Engine, rows: Sequence[Sequence[int] | np.ndarray], firsts: Sequence[int] | None = None, *,
+    size: int | None = None, stride: int | None = None, advance: Advance | None = None,
+) -> list[np.ndarray]:  # fmt: skip
+    """For each row the log-probability of every token but the first, or of the tokens from `firsts` on.
+
+    A row longer than the context, or than `size`, is read in windows; by default they overlap by half, so that every
+    token has at least half a context.
+    """
+    firsts = firsts or [1] * len(rows)
+    found = [np.zeros(max(0, len(row) - first)) for row, first in zip(rows, firsts, strict=True)]
+    every = [
+        window
+        for number, (row, first) in enumerate(zip(rows, firsts, strict=True))
+        for window in windows(len(row) - 1, size or engine.max_length, stride, row=number, first=first - 1)
+    ]
+    arrays = [np.asarray(row, dtype=np.int64) for row in rows]
+    for group in groups(every):
+        for window, logs in zip(group, group_log_probabilities(engine.model, arrays, group, advance), strict=True):
+            begin = window.first - (firsts[window.row] - 1)
+            found[window.row][begin : begin + len(logs)] = logs
     return found
 
 
-def windows(row: int, tokens: Sequence[int], longest: int | None) -> Iterator[Window]:
-    """The row; one that is too long in parts that overlap by half, so that every token has half a context before it."""
-    size = longest or len(tokens)
-    if len(tokens) > 1:
-        yield Window(row=row, begin=0, tokens=tokens[:size], first=1)
-    done = size
-    while done < len(tokens):
-        begin = done - size // 2
-        yield Window(row=row, begin=begin, tokens=tokens[begin : begin + size], first=done - begin)
-        done = begin + size
+def windows(
+    length: int, size: int | None, stride: int | None = None, *, row: int = 0, first: int = 0
+) -> Iterator[Window]:
+    """Windows over `length` tokens that are read, of which those from `first` on predict what is scored.
+
+    Each is `size` tokens long and ends `stride` tokens after the one before (half its size by default); the last ends
+    with the text, so that its tokens have as much context as others.
+    """
+    size = min(size or length, length)
+    stride = stride or max(1, size // 2)
+    end = size
+    while first < length:
+        while end <= first:
+            end = min(end + stride, length)
+        yield Window(row=row, begin=end - size, end=end, first=first)
+        first, end = end, min(end + stride, length)
 
 
-def groups(parts: Sequence[Window]) -> Iterator[list[Window]]:
-    """Windows of like length together."""
+def groups(every: Sequence[Window]) -> Iterator[list[Window]]:
+    """Windows of similar length together."""
     group: list[Window] = []
-    for part in sorted(parts, key=lambda part: -len(part.tokens)):
-        if group and (len(group) + 1) * len(group[0].tokens) > TOKENS_AT_ONCE:
+    for window in sorted(every, key=lambda window: window.begin - window.end):
+        if group and (len(group) + 1) * (group[0].end - group[0].begin) > TOKENS_AT_ONCE:
             yield group
             group = []
-        group.append(part)
+        group.append(window)
     if group:
         yield group
 
 
-def group_logs(author: Author, group: Sequence[Window]) -> list[np.ndarray]:
-    """All but the first token of each; a beginning that all share is read once."""
-    rows = [list(part.tokens) for part in group]
-    longest, shared = max(map(len, rows)), max(0, common(rows, min(map(len, rows)) - 1) - 1)
-    filled = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=author.writer.device)
-    cache = author.writer.model.begin(1 if shared else len(rows), longest)
-    pieces = []
-    if shared:
-        logs = stretch_logs(author, filled[:1, : shared + 1], cache)
-        pieces.append(logs.expand(len(rows), -1))
-        cache.pick(torch.zeros(len(rows), dtype=torch.long, device=author.writer.device))
-    pieces.append(stretch_logs(author, filled[:, shared:], cache))
-    found = torch.cat(pieces, 1).cpu().numpy()
-    return [line[: len(row) - 1] for line, row in zip(found, rows, strict=True)]
+def group_log_probabilities(
+    model: LanguageModel, rows: Sequence[np.ndarray], group: Sequence[Window], advance: Advance | None = None
+) -> list[np.ndarray]:
+    """For each window the log-probabilities of its scored tokens."""
+    longest = max(window.end - window.begin for window in group)
+    padded = np.zeros((len(group), longest + 1), dtype=np.int64)
+    scored = np.zeros((len(group), longest), dtype=bool)
+    for line, window in enumerate(group):
+        part = rows[window.row][window.begin : window.end + 1]
+        padded[line, : len(part)] = part
+        scored[line, window.first - window.begin : window.end - window.begin] = True
+    tokens, wanted = torch.from_numpy(padded).to(model.device), torch.from_numpy(scored).to(model.device)
+    shared = shared_inputs(padded, min(window.end - window.begin for window in group))
+    found = torch.zeros(wanted.shape, dtype=torch.double, device=model.device)
+    for begin, end, hidden in states_of(model, tokens[:, :-1], shared):
+        targets, here = tokens[: len(hidden), begin + 1 : end + 1], wanted[:, begin:end]
+        here = here.any(0, keepdim=True) if len(hidden) < len(here) else here
+        logs = torch.zeros(here.shape, dtype=torch.double, device=model.device)
+        logs[here] = log_probabilities(model, hidden[here], targets[here]).double()
+        found[:, begin:end] = logs  # one line for all rows where they share these tokens
+        if advance is not None:
+            advance(int(scored[:, begin:end].sum()))
+    values = found.cpu().numpy()
+    return [values[line][scored[line]] for line in range(len(group))]
 
 
-def stretch_logs(author: Author, tokens: torch.Tensor, cache: Cache) -> torch.Tensor:
-    """(B, n) tokens to (B, n - 1): the log-probability of each from the one before it on; the last is not read."""
-    found = []
-    for begin in range(0, tokens.shape[1] - 1, TOKENS_AT_ONCE):
-        end = min(begin + TOKENS_AT_ONCE, tokens.shape[1] - 1)
-        hidden = author.writer.model.extend(tokens[:, begin:end], cache)  # (B, n, width)
-        logs = logs_of(author, hidden.flatten(0, 1), tokens[:, begin + 1 : end + 1].flatten())
-        found.append(logs.view(len(tokens), -1))
-    return torch.cat(found, 1).double()
+def shared_inputs(padded: np.ndarray, shortest: int) -> int:
+    """The number of first tokens that all rows share, each with the token after it."""
+    if len(padded) == 1:
+        return 0
+    same = (padded[:, :shortest] == padded[:1, :shortest]).all(0)
+    return max(0, (shortest if same.all() else int(same.argmin())) - 1)
 
 
-def logs_of(author: Author, hidden: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """(N, width) and the (N,) tokens that follow to (N,) their log-probabilities, some rows at a time."""
-    step = max(1, NUMBERS_AT_ONCE // author.writer.size)
-    parts = zip(hidden.split(step), wanted.split(step), strict=True)
+def states_of(model: LanguageModel, tokens: Tensor, shared: int) -> Iterator[tuple[int, int, Tensor]]:
+    """Begin, end and the states of stretches of (B, L) tokens; what all rows share is read once, in one row."""
+    rows, length = tokens.shape
+    if model.causal and not shared:
+        yield 0, length, model.states(tokens)
+        return
+    cache = model.begin(1 if shared else rows, length)
+    begin, chunk = 0, TOKENS_AT_ONCE if model.causal else CHUNK
+    while begin < length:
+        if begin == shared > 0:
+            cache.pick(torch.zeros(rows, dtype=torch.long, device=model.device))
+        end = min(begin + chunk, shared if begin < shared else length)
+        yield begin, end, model.model.extend(tokens[: 1 if begin < shared else rows, begin:end], cache)
+        begin = end
+
+
+def log_probabilities(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
+    """(N, width) and the (N,) tokens that follow to (N,) their log-probabilities, some at a time."""
+    step = max(1, LOGITS_AT_ONCE // model.vocabulary_size)
+    parts = zip(hidden.split(step), targets.split(step), strict=True)
     return -torch.cat(
-        [F.cross_entropy(author.writer.vocabulary(some).float(), asked, reduction="none") for some, asked in parts]
+        [F.cross_entropy(model.head(some).float(), following, reduction="none") for some, following in parts]
     )

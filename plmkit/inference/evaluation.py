@@ -1,45 +1,36 @@
-"""How well a left-to-right model says a plain text: perplexity, and bits a character and a byte."""
+"""How well a causal language model predicts a plain text: perplexity, and bits per character and per byte."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from plmkit.data.batch import Batch, Side
 from plmkit.data.corpus import open_corpus
 from plmkit.data.reading.columns import Columns, Say, ignore
 from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.likelihood import logs_of
+from plmkit.generation.likelihood import Advance, token_log_probabilities
 from plmkit.inference.model import Model
 from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 
-HEADS = ("causal_lm", "permuted_lm")  # that say text from left to right
-ROWS_AT_ONCE = 8  # windows
-TOKENS_AT_ONCE = 256  # of a model that reads on
-MOST_MEMORY = 1_000_000  # steps
-
-Advance = Callable[[int], None]  # hears how many more tokens were read
+MAX_MEMORY = 1_000_000  # tokens
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
-    """A text as a model reads it: behind the end of another, and with an end behind each document."""
+class EncodedText:
+    """The tokens of a text with an end token before it and after each document."""
 
-    tokens: np.ndarray  # (T + 1,) the first is only read, not asked for
+    tokens: np.ndarray  # (T + 1,) the first is only context and not scored
     characters: int  # of the text, one for each end
     bytes: int
-    whole: bool  # do the tokens say all that stands there, but for white space?
+    lossless: bool  # whether the tokens decode to the text, white space aside
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore:
-    """What a model makes of a text; the loss is in nats a token."""
+    """The loss of a model on a text, in nats per token, and what follows from it."""
 
     tokens: int
     characters: int
@@ -49,19 +40,38 @@ class TextScore:
     perplexity: float
     bits_per_character: float
     bits_per_byte: float
-    comparable: bool  # bits with those of other tokenizers: what a tokenizer drops, its model need not say
-    reading: str  # how the model was told what came before
+    comparable: bool  # bits with those of other tokenizers: what a tokenizer drops, its model need not predict
+    reading: str  # what context each token had
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """How a long text is read: in windows of `size` tokens, or with the model's state or recurrent memory."""
+
+    size: int | None = None
+    stride: int | None = None
+    context_length: int | None = None
+    clamp: int | None = None
+    description: str
+
+    def log_probabilities(self, model: Model, tokens: np.ndarray, advance: Advance | None = None) -> np.ndarray:
+        """The log-probability of every token but the first."""
+        engine = model.engine
+        if self.size is None:
+            engine = engine.with_cache(self.context_length, self.clamp)
+        (logs,) = token_log_probabilities(engine, [tokens], size=self.size, stride=self.stride, advance=advance)
+        return logs
 
 
 def evaluate_text(
     model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, clamp: int | None = None,
     advance: Advance | None = None, columns: Columns = Columns(), say: Say = ignore,
 ) -> TextScore:  # fmt: skip
-    """Every token of the file, given those before it, as many as the model can read."""
-    score, reading = reader_of(model, stride, memory, clamp)  # refuses options before a long text is read
+    """Score every token of the file given the tokens before it, as many as the model can read."""
+    context = context_of(model, stride, memory, clamp)  # refuses options before a long text is read
     text = read_text(model.tokenizer, file, columns, say)
-    logs = score(torch.from_numpy(text.tokens).to(model.device), advance or (lambda count: None))
-    total, tokens = float(logs.double().sum()), len(logs)
+    logs = context.log_probabilities(model, text.tokens, advance)
+    total, tokens = -float(logs.sum()), len(logs)
     return TextScore(
         tokens=tokens,
         characters=text.characters,
@@ -71,19 +81,19 @@ def evaluate_text(
         perplexity=math.exp(min(700.0, total / tokens)),
         bits_per_character=total / math.log(2) / text.characters,
         bits_per_byte=total / math.log(2) / text.bytes,
-        comparable=text.whole,
-        reading=reading,
+        comparable=text.lossless,
+        reading=context.description,
     )
 
 
-def can_be_read(model: Model) -> bool:
-    """Does this model say text from left to right?"""
-    return model.kind is None and any(name in model.network.heads for name in HEADS)
+def can_evaluate_text(model: Model) -> bool:
+    """Whether it is a pretrained causal language model."""
+    return model.kind is None and model.architecture.generates != "no" and model.lm_head is not None
 
 
-def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> Text:
-    """Documents as they are trained on: sentences with a space between them, and an end behind each document."""
-    parts, characters, size, ends, whole = [np.array([tokenizer.vocabulary.end])], 0, 0, 1, True
+def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> EncodedText:
+    """Documents as in training: sentences with a space between them, and an end token after each document."""
+    parts, characters, size, ends, lossless = [np.array([tokenizer.vocabulary.end])], 0, 0, 1, True
     corpus = open_corpus([file], column=columns.text, header=columns.header)
     for note in corpus.notes:
         say(note)
@@ -93,7 +103,7 @@ def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), sa
             sentences += spaced(split_sentences(paragraph), first=not sentences)
         own = sentences if tokenizer.kind.spaced else [sentence.lstrip() for sentence in sentences]
         tokens = tokenizer.encode_many(own)[0].astype(np.int64)
-        whole = whole and solid(tokenizer.decode(tokens.tolist())) == solid("".join(sentences))
+        lossless = lossless and without_spaces(tokenizer.decode(tokens.tolist())) == without_spaces("".join(sentences))
         parts += [tokens, np.array([tokenizer.vocabulary.end])]
         ends += 1
         characters += sum(map(len, sentences)) + 1
@@ -101,112 +111,53 @@ def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), sa
     tokens = np.concatenate(parts)
     if len(tokens) == ends:
         raise InputError(f"{file} has no text to read.")
-    return Text(tokens=tokens, characters=characters, bytes=size, whole=whole)
+    return EncodedText(tokens=tokens, characters=characters, bytes=size, lossless=lossless)
 
 
-def solid(text: str) -> str:
-    """Without white space."""
+def without_spaces(text: str) -> str:
     return "".join(text.split())
 
 
-def reader_of(
-    model: Model, stride: int | None, memory: int | None, clamp: int | None
-) -> tuple[Callable[[Tensor, Advance], Tensor], str]:
-    """How the model reads a long text, as a function and in words."""
+def context_of(model: Model, stride: int | None, memory: int | None, clamp: int | None) -> Context:
+    """How the model reads a long text."""
     settings = model.architecture
     if memory is not None:
         if settings.memory_length is None:
-            raise SettingError(f"{model.folder} has no memory that --memory could set. Leave it out.")
-        if not 1 <= memory <= MOST_MEMORY:
+            raise SettingError(f"{model.folder} has no recurrent memory that --memory could set. Leave it out.")
+        if not 1 <= memory <= MAX_MEMORY:
             raise SettingError(
-                f"--memory is how many steps a Transformer-XL or an XLNet keeps, from 1 to {MOST_MEMORY:,}; "
-                f"found {memory} for {model.folder}."
+                "--memory is the length of the recurrent memory of a Transformer-XL or an XLNet, "
+                f"from 1 to {MAX_MEMORY:,} tokens; found {memory} for {model.folder}."
             )
         settings = replace(settings, memory=memory)
     if clamp is not None:
         if not settings.limits_distances:
-            raise SettingError(f"{model.folder} has no distances that --clamp could limit. Leave it out.")
+            raise SettingError(f"{model.folder} has no relative distances that --clamp could limit. Leave it out.")
         if clamp < 1:
             raise SettingError(
-                f"--clamp is the longest distance that is told apart, 1 or more; found {clamp} for {model.folder}."
+                f"--clamp is the largest relative distance, 1 or more; found {clamp} for {model.folder}."
             )
         settings = replace(settings, clamp=clamp)
     if settings.bounded or (settings.generates == "permuted" and not settings.memory_length):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
-            raise SettingError(f"--stride lies from 1 to {model.longest}, the tokens this model reads; found {stride}.")
-        told = f"windows of {model.longest} tokens, {step} further each time"
-        return lambda tokens, advance: by_windows(model, tokens, step, advance), told
+            raise SettingError(
+                f"--stride must be from 1 to {model.longest}, the context of this model; found {stride}."
+            )
+        windows = f"windows of {model.longest} tokens that advance by {step}"
+        return Context(size=model.longest, stride=step, description=windows)
     if stride is not None:
         raise SettingError(
-            f"{model.folder} remembers what it has read, so there are no windows and no --stride to set."
+            f"{model.folder} carries its state along a text, so there are no windows and no --stride to set."
         )
-    return lambda tokens, advance: reading_on(model, tokens, advance, settings), remembered(settings)
+    clamp = settings.clamp if settings.limits_distances else None
+    return Context(context_length=settings.context_length, clamp=clamp, description=described(settings, clamp))
 
 
-def clamp_of(settings: Any) -> int | None:
-    """The longest distance that is told apart, where there is one."""
-    return settings.clamp if settings.limits_distances else None
-
-
-def remembered(settings: Any) -> str:
-    """What a model that reads on knows of the text before."""
+def described(settings: Any, clamp: int | None) -> str:
+    """The context of a model that reads a text without windows."""
     if settings.memory_length is None:
         return "state of all tokens before"
     more = f" before the last {settings.longest}" if settings.context_length > settings.memory_length > 0 else ""
-    clamp = clamp_of(settings)
-    clamped = "" if clamp is None else f", distances beyond {clamp} read as {clamp}"
-    return f"memory of {settings.memory_length or settings.context_length} steps{more}{clamped}"
-
-
-@torch.inference_mode()
-def reading_on(model: Model, tokens: Tensor, advance: Advance, settings: Any = None) -> Tensor:
-    """(T,) minus the log-probability of each token but the first; each goes through the network once."""
-    network: Any = model.network.model
-    settings = settings or model.architecture
-    cache = network.begin(1, len(tokens), context_length=settings.context_length, clamp=clamp_of(settings))
-    found = []
-    for given, asked in zip(tokens[:-1].split(TOKENS_AT_ONCE), tokens[1:].split(TOKENS_AT_ONCE), strict=True):
-        found.append(-logs_of(model.author, network.extend(given[None], cache)[0], asked))
-        advance(len(asked))
-    return torch.cat(found)
-
-
-@torch.inference_mode()
-def by_windows(model: Model, tokens: Tensor, stride: int, advance: Advance) -> Tensor:
-    """The same for a model that reads so many tokens and no more: each window is read anew, and its new end asked."""
-    given, asked = tokens[:-1], tokens[1:]
-    found = []
-    for group in windows(len(given), min(model.longest, len(given)), stride):
-        rows = torch.stack([given[begin:end] for begin, end, _ in group])
-        hidden = left_to_right(model, rows)
-        new = torch.cat([row[done - begin :] for row, (begin, _, done) in zip(hidden, group, strict=True)])
-        targets = torch.cat([asked[done:end] for _, end, done in group])
-        found.append(-logs_of(model.author, new, targets))
-        advance(len(targets))
-    return torch.cat(found)
-
-
-def left_to_right(model: Model, rows: Tensor) -> Tensor:
-    """(B, L, width) what each position says of the next; of a model that has orders, in that of the text."""
-    network: Any = model.network.model
-    if model.architecture.generates == "permuted":
-        return network.extend(rows, network.begin(*rows.shape))
-    batch = Batch(
-        source=Side(tokens=rows, visible=torch.ones_like(rows, dtype=torch.bool), segments=torch.zeros_like(rows))
-    )
-    return network(batch).hidden  # nothing is kept, which is faster
-
-
-def windows(length: int, size: int, stride: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Groups of windows over a text: begin, end, and the first place that no window before has asked for."""
-    group, done = [], 0
-    while done < length:
-        end = size if not done else min(done + stride, length)
-        group.append((end - size, end, done))
-        done = end
-        if len(group) == ROWS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
+    clamped = "" if clamp is None else f", distances clamped at {clamp}"
+    return f"recurrent memory of {settings.memory_length or settings.context_length} tokens{more}{clamped}"

@@ -15,10 +15,10 @@ from plmkit.data.batch import Batch, States
 from plmkit.data.reading.cells import is_blank, listed
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
-from plmkit.generation.author import Author, author_of
+from plmkit.generation.engine import Engine, engine_for
 from plmkit.generation.likelihood import likelihood
-from plmkit.generation.row import Text as Written
-from plmkit.generation.writing import writing_of
+from plmkit.generation.options import options_from
+from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text, text_or_pair
 from plmkit.inference.given import given, given_texts
 from plmkit.interop.pooling import MEAN, Pooling
@@ -303,12 +303,12 @@ class Model:
             seed: The same seed gives the same texts, 0 by default.
 
         Returns:
-            A `Text` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of prompts,
-            a list with n for each, in order.
+            A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of
+            prompts, a list with n for each, in order.
         """
-        writing, texts = writing_of(asked), given_texts(prompts)
-        found: list[Written] = self.author.generate(texts.rows, writing)
-        return found if writing.n > 1 else texts.answer(found)
+        options, texts = options_from(asked), given_texts(prompts)
+        found: list[GeneratedText] = self.engine.generate(texts.rows, options)
+        return found if options.n > 1 else texts.answer(found)
 
     def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
         """Continue one text, in pieces as they are written.
@@ -320,26 +320,34 @@ class Model:
         Returns:
             An iterator over the pieces.
         """
-        writing = writing_of(asked)
-        if writing.n != 1:
-            raise SettingError(f"A stream is one text; found n={writing.n}. Use model.generate.")
-        pieces = self.author.told([one_text(prompt, "model.stream")], writing)
+        options = options_from(asked)
+        if options.n != 1:
+            raise SettingError(f"A stream is one text; found n={options.n}. Use model.generate.")
+        pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
 
+    @property
+    def lm_head(self) -> Any:
+        """The head that predicts tokens; None where it has none."""
+        return next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
+
     @cached_property
-    def author(self) -> Author:
-        """What goes on with texts; a model that cannot is refused with a word on what can."""
+    def engine(self) -> Engine:
+        """What generates text; a model that cannot is refused, naming what it can do."""
         if self.architecture.generates == "no":
             raise PlmError(
-                f"{self.folder} was trained to read both ways, not to go on with a text, so it cannot generate.\n"
-                f'Let it fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a model that reads '
-                "from left to right: plm pretrain gpt2-mini CORPUS --out DIR"
+                f"{self.folder} is a masked (bidirectional) language model and cannot generate text.\n"
+                f'Use it to fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a causal language '
+                "model: plm pretrain gpt2-mini CORPUS --out DIR"
             )
-        head = next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
+        head = self.lm_head
         if head is None:
             raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
-        longest = self.architecture.longest if self.architecture.bounded else None
-        return author_of(self.network.model, cast(Any, head).vocabulary, self.tokenizer, longest, self.device)
+        bounded = self.architecture.bounded
+        return engine_for(
+            cast(Any, self.network.model), head.vocabulary, self.tokenizer,
+            self.architecture.longest if bounded else None, self.device, causal=bounded,
+        )  # fmt: skip
 
     def score(self, text: Any, *, progress: bool = False) -> Any:
         """Tell how likely the model finds a text.
@@ -359,7 +367,7 @@ class Model:
         with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
             for one in texts.rows:
                 if self.architecture.generates != "no":
-                    found.append(likelihood(self.author, one))
+                    found.append(likelihood(self.engine, one))
                 else:
                     found.append(self.pseudo_score(one))
                     cut += self.cut
@@ -449,7 +457,7 @@ class Model:
         """What the network makes of rows; with `wants`, of the positions that it names."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(replace(batch, wanted=wants(batch) if wants else None)), batch
+        return self.network.model(replace(batch, needed=wants(batch) if wants else None)), batch
 
     def blanks(self, batch: Batch) -> Tensor:
         return batch.source.tokens == self.tokenizer.vocabulary.mask

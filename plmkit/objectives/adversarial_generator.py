@@ -40,7 +40,7 @@ class AdversarialGeneratorHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and states.sampled is not None
-        advantage = self.rewards(states, batch.asked)  # (N,)
+        advantage = self.rewards(states, batch.predicted)  # (N,)
         if len(advantage) > 1:
             advantage = (advantage - advantage.mean()) * (len(advantage) / (len(advantage) - 1))
         sampled = self._vocabulary[0].placed(states.sampled)
@@ -55,4 +55,4 @@ class AdversarialGeneratorHead(nn.Module):
         return F.binary_cross_entropy_with_logits(verdicts, states.replaced[asked].float(), reduction="none")
 
     def scored(self, batch: Batch) -> int:
-        return int(batch.asked.sum())
+        return int(batch.predicted.sum())

@@ -18,7 +18,7 @@ class AuxiliaryLM:
     weight: float = 1.0
     ahead: float = 0.5  # weight of the token after the next
     name: ClassVar = "causal_lm"
-    reads: ClassVar = frozenset({"hidden", "inner", "targets"})
+    reads: ClassVar = frozenset({"hidden", "layers", "targets"})
 
     def build(self, model: Any) -> "AuxiliaryLMHead":
         return AuxiliaryLMHead(model, self.ahead)
@@ -60,7 +60,7 @@ class AuxiliaryLMHead(NamingHead):
     def asked(self, states: States) -> Iterator[tuple[int, Tensor]]:
         """The inner layers that still answer, counted from 0, and what they made."""
         layers = len(self.after_next)
-        for number, hidden in enumerate(states.inner or ()):
+        for number, hidden in enumerate((states.layers or ())[1:-1]):
             if self.progress < (number + 1) / (2 * layers):
                 yield number, hidden
 

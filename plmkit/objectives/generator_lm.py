@@ -34,11 +34,11 @@ class GeneratorLMHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
-        return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.asked]))
+        return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.predicted]))
 
     def start(self, frequencies: np.ndarray) -> None:
         if self.frequency_bias:
             self._vocabulary[0].start_bias(frequencies)
 
     def scored(self, batch: Batch) -> int:
-        return int(batch.asked.sum())
+        return int(batch.predicted.sum())

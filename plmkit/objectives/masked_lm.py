@@ -34,7 +34,7 @@ class MaskedLMHead(NamingHead):
         )
 
     def wants(self, batch: Batch) -> Tensor:
-        return batch.asked
+        return batch.predicted
 
     def start_vectors(self, vectors: MakeVectors) -> None:
         """Before the first step: `vectors` makes some of a width, one for each token, from the corpus."""

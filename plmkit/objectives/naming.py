@@ -16,7 +16,7 @@ class NamingHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
-        asked = batch.asked
+        asked = batch.predicted
         if bool(asked.all()):  # as in every row of a stream but its last
             return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
         # of masked text, projecting only these saves 85% of the largest product
@@ -33,4 +33,4 @@ class NamingHead(nn.Module):
 
     def scored(self, batch: Batch) -> int:
         """How many positions the mean is over."""
-        return int(batch.asked.sum())
+        return int(batch.predicted.sum())

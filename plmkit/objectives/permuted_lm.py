@@ -16,7 +16,7 @@ class PermutedLM:
     weight: float = 1.0
     frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
     name: ClassVar = "permuted_lm"
-    reads: ClassVar = frozenset({"hidden", "targets", "reading"})
+    reads: ClassVar = frozenset({"hidden", "targets", "attention_order"})
 
     def build(self, model: Any) -> "PermutedLMHead":
         return PermutedLMHead(model.embed.tokens, self.frequency_bias)

@@ -17,10 +17,10 @@ class NextSentence:
 
     weight: float = 1.0
     name: ClassVar = "next_sentence"
-    reads: ClassVar = frozenset({"pooled", "follows"})
+    reads: ClassVar = frozenset({"pooled", "random_next"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "random_next")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +29,10 @@ class SentenceOrder:
 
     weight: float = 1.0
     name: ClassVar = "sentence_order"
-    reads: ClassVar = frozenset({"pooled", "order"})
+    reads: ClassVar = frozenset({"pooled", "swapped_order"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "swapped_order")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +41,27 @@ class RealDialogue:
 
     weight: float = 1.0
     name: ClassVar = "real_dialogue"
-    reads: ClassVar = frozenset({"pooled", "real"})
+    reads: ClassVar = frozenset({"pooled", "mixed_dialogue"})
 
     def build(self, model: Any) -> "SentencePairHead":
-        return SentencePairHead(model.settings.width)
+        return SentencePairHead(model.settings.width, "mixed_dialogue")
 
 
 class SentencePairHead(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, label: str) -> None:
         super().__init__()
+        self.label = label  # the field of the batch that holds the labels
         self.classify = nn.Linear(width, 2)
         start_weights(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.follows is not None
-        return F.cross_entropy(self.answers(states, batch), batch.follows, ignore_index=IGNORE)
+        return F.cross_entropy(self.answers(states, batch), self.labels(batch), ignore_index=IGNORE)
+
+    def labels(self, batch: Batch) -> Tensor:
+        """(B,) 0, 1, or IGNORE."""
+        labels: Tensor | None = getattr(batch, self.label)
+        assert labels is not None, f"{self.label} is missing"
+        return labels
 
     def wants(self, batch: Batch) -> Tensor:
         return torch.zeros_like(batch.source.visible)
@@ -66,4 +72,4 @@ class SentencePairHead(nn.Module):
         return self.classify(states.pooled)
 
     def scored(self, batch: Batch) -> int:
-        return len(batch.source.tokens) if batch.follows is None else int((batch.follows != IGNORE).sum())
+        return int((self.labels(batch) != IGNORE).sum())

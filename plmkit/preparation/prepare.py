@@ -12,9 +12,8 @@ from plmkit.config.machine import Settings
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.reading.whole import where
-from plmkit.data.samples import Samples, at_stage, split
+from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, let_go, load_store, open_store, store_folder, store_key
-from plmkit.data.vocabulary import ROLES
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
@@ -57,7 +56,7 @@ class Material:
         if self.valid_store is self.store:
             for document in self.valid_documents.tolist():
                 counts -= count_tokens(self.store.tokens[slice(*self.store.stretch(document))], size)
-        if "end" in getattr(self.samples.arrange, "needs", ()):  # which the arrangement puts behind every document
+        if "end" in self.samples.arrange.needs:  # which the arrangement puts after every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
 
@@ -105,7 +104,7 @@ def prepare(
     notes = tuple(note for corpus in corpora for note in corpus.notes)
     for note in notes:
         screen.say(note)
-    needed = getattr(recipe.corruption[0], "needs", ROLES)
+    needed = recipe.arrangement.needs
     ready = (
         load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     )
@@ -124,7 +123,7 @@ def prepare(
     else:
         held, parts = store, split(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    recipe.corruption[0].check(store, train_documents, first_place(corpora[0]))
+    recipe.arrangement.check(store, train_documents, first_place(corpora[0]))
     samples = Samples(store, train_documents, recipe.corruption, ready.vocabulary, seed=seed, weights=machine.weights)
     samples.check(recipe.schedule.longest)
     return Material(
@@ -222,12 +221,12 @@ class Example:
 
 def asks_next(recipe: Recipe) -> bool:
     """Is what is asked for at a place of a row the token that follows there?"""
-    return len(recipe.corruption) == 1 and "targets" in recipe.corruption[0].writes
+    return len(recipe.corruption) == 1 and "targets" in recipe.arrangement.writes
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
     """The first rows of training; where stages hide otherwise, the same rows in each of them."""
-    stages = max(getattr(step, "stages", 1) for step in recipe.corruption)
+    stages = max(step.stages for step in recipe.corruption)
     return [
         example for stage in range(stages) for example in previewed(material, recipe, stage, max(1, count // stages))
     ]
@@ -244,9 +243,7 @@ def previewed(material: Material, recipe: Recipe, stage: int, count: int) -> lis
         ]
     hidden = rows.targets != IGNORE
     whole = np.where(hidden, rows.targets, rows.tokens)
-    steps = [at_stage(step, stage) for step in recipe.corruption]
-    levels = [getattr(step, "used", (step.level,))[-1] for step in steps if hasattr(step, "level")]
-    level = levels[0] if levels else "word"
+    level = recipe.maskings[0].at(stage).levels_used[-1]
     if level == "character":
         starts = np.ones_like(hidden)
     else:

@@ -26,8 +26,7 @@ def segmenter_of(corruption: Sequence[Any]) -> ToolSegmenter | None:
     """The segmenter that the steps ask for; None where tokens tell enough."""
     chosen: dict[Any, str] = {}
     for step in corruption:
-        found = getattr(step, "segmenter", None)
-        level = getattr(step, "level", "word")
+        found, level = step.segmenter, step.level
         name = snake(type(step).__name__)
         if level not in getattr(found, "finds", ("word",)):
             have = type(found).__name__ if found else "no segmenter"

@@ -10,13 +10,13 @@ import numpy as np
 
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
+from plmkit.data.writing import beside, check_out, is_same, records_of
 from plmkit.errors import InputError, SettingError, several
 from plmkit.inference.model import Model, Prediction
 from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.asked import asked_table
 from plmkit.tasks.columns import learnt_by
 from plmkit.tasks.judging import evaluate_rows
-from plmkit.tasks.output import beside, check_out, is_same, records_of
 from plmkit.tasks.rows import Row, check_classes, lines_of, pair_of, plain_rows, read_labelled, rows_for
 from plmkit.terminal.screen import Screen
 

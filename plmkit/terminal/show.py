@@ -100,7 +100,7 @@ def bad_files(problems: dict[str, str]) -> None:
 
 def stage_of(recipe: Recipe, stage: int) -> str:
     """` in stage 2 of 3 (33–67% of the run, masking phrases)`, of a run whose stages mask different units."""
-    units = [step.at(stage).used for step in recipe.corruption if getattr(step, "stages", 1) > 1]
+    units = [step.at(stage).levels_used for step in recipe.corruption if step.stages > 1]
     if not units:
         return ""
     ends = [0.0, *(end for end, _ in recipe.schedule.lengths)]

@@ -85,8 +85,8 @@ def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, l
     assert [number for number, _ in head.asked(states)] == layers
     expected = 0.5 * loss_of(states.hidden, head.after_next[2], batch, 2)
     for number in layers:
-        expected += loss_of(states.inner[number], head.before_last[number], batch, 1)
-        expected += 0.5 * loss_of(states.inner[number], head.after_next[number], batch, 2)
+        expected += loss_of(states.layers[number + 1], head.before_last[number], batch, 1)
+        expected += 0.5 * loss_of(states.layers[number + 1], head.after_next[number], batch, 2)
     losses = made(batch)
     plain = loss_of(states.hidden, head.vocabulary, batch, 1)
     torch.testing.assert_close(losses["causal_lm"], plain, atol=1e-10, rtol=0)  # as on held-out text
@@ -116,7 +116,7 @@ def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead
 def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
     made, batch = network_of().eval(), batch_of(random_tokens(2, 6))
     states = made.model(batch)
-    assert states.inner is None
+    assert states.layers is None
     head = made.heads["causal_lm"]
     torch.testing.assert_close(made(batch)["causal_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
     assert made(batch).keys() == made.scored(batch).keys() == {"causal_lm"}

@@ -172,6 +172,6 @@ def test_settings_that_cannot_be_are_refused(change, message):
 
 def test_for_a_task_it_judges_rows():
     bare = replace(SMALL, pooler=False, sharing="attention")
-    assert bare.writes == {"hidden"}
+    assert bare.writes == {"hidden", "layers"}
     assert bare.for_task(0.2) == replace(SMALL, sharing="attention", dropout=0.2, attention_dropout=0.2)
     assert model(bare)(rows_of(4)).pooled is None

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 
 from plmkit.architectures.two_stream import TwoStream, TwoStreamModel
 from plmkit.corruption.mask.permutation import PermutedSpans
-from plmkit.data.batch import IGNORE, Batch, Side
+from plmkit.data.batch import IGNORE, Batch, Side, as_batch
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
-from plmkit.data.samples import as_batch
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.errors import SettingError
 from plmkit.objectives.permuted_lm import PermutedLM
@@ -46,7 +45,7 @@ def batch_of(tokens: list[int], order: tuple[int, ...] | None = None, asked: set
     chosen = torch.tensor([place + 1 in (asked or set(order)) for place in range(len(tokens))])
     reading = torch.stack([torch.where(chosen, rank, -1), torch.where(chosen, rank, 0)], dim=-1)
     targets = torch.where(chosen, given, IGNORE)
-    return replace(batch, reading=reading[None], targets=targets, **others)
+    return replace(batch, attention_order=reading[None], targets=targets, **others)
 
 
 def changed(tokens: list[int], position: int) -> list[int]:
@@ -186,7 +185,7 @@ def test_memory_lies_in_the_first_segment():
 def test_a_text_read_from_its_end_with_distances_turned_is_the_text():
     model = model_of()
     backward = torch.tensor([True])
-    forward, reverse = model(batch_of(TEXT)).hidden, model(batch_of(TEXT[::-1], backward=backward)).hidden
+    forward, reverse = model(batch_of(TEXT)).hidden, model(batch_of(TEXT[::-1], reversed=backward)).hidden
     torch.testing.assert_close(reverse.flip(1), forward, atol=1e-6, rtol=1e-6)
     assert (model(batch_of(TEXT[::-1])).hidden.flip(1) - forward).abs().max() > 1e-3
 
@@ -207,7 +206,7 @@ def in_every_order(text: list[int]) -> Batch:
     rows = Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool), segments=torch.zeros_like(tokens))
     )
-    return replace(rows, reading=reading, targets=targets)
+    return replace(rows, attention_order=reading, targets=targets)
 
 
 def sampled_orders(text: list[int], rows: int, epoch: int = 0) -> Batch:
@@ -230,8 +229,8 @@ def test_one_sampled_order_for_each_row_is_the_mean_over_all_orders():
         mean = float(head(model(sampled), sampled))
     assert mean == pytest.approx(sum(exact) / 24, rel=0.02)
     assert exact[0] > 1.1 * mean  # from left to right alone it would be another
-    orders = sampled.reading[:, :, 0] - 1
-    counts = (orders[:, None] == every.reading[:, :, 0]).all(-1).sum(0)  # (24,)
+    orders = sampled.attention_order[:, :, 0] - 1
+    counts = (orders[:, None] == every.attention_order[:, :, 0]).all(-1).sum(0)  # (24,)
     assert int(counts.sum()) == 2400
     assert float(((counts - 100.0) ** 2 / 100).sum()) < 49.7  # chi-square of 23 degrees of freedom: p > 0.001
 

@@ -41,7 +41,7 @@ def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, leng
         (states.hidden[wanted].square().sum() + states.pooled[:, 0].sum()).backward()
         return states, [weight.grad.clone() for weight in network.parameters()]
 
-    (whole, whole_gradients), (some, gradients) = told(given), told(replace(given, wanted=wanted))
+    (whole, whole_gradients), (some, gradients) = told(given), told(replace(given, needed=wanted))
     torch.testing.assert_close(some.hidden[wanted], whole.hidden[wanted], atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(some.pooled, whole.pooled, atol=1e-6, rtol=1e-5)
     for mine, theirs in zip(gradients, whole_gradients, strict=True):
@@ -53,7 +53,7 @@ def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, leng
 
 def test_padding_that_is_wanted_is_left_out():
     network, given = loud(ENCODERS[1]), rows_of(9, 4)
-    states = network(replace(given, wanted=torch.ones_like(given.source.visible)))
+    states = network(replace(given, needed=torch.ones_like(given.source.visible)))
     torch.testing.assert_close(states.hidden, network(given).hidden, atol=1e-6, rtol=1e-5)
 
 
@@ -94,7 +94,7 @@ def test_a_row_that_hides_nothing_costs_its_first_token():
 def test_an_objective_of_learned_weight_wants_what_it_wants_without():
     made = network_of(LearnedWeight(objective=MaskedLM()))
     (head,) = made.heads.values()
-    assert (head.wants(hidden_batch()) == hidden_batch().asked).all()
+    assert (head.wants(hidden_batch()) == hidden_batch().predicted).all()
 
 
 def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
@@ -105,7 +105,7 @@ def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
     with torch.no_grad():
         means = [
             torch.stack([network(asked).hidden[wanted] for _ in range(1500)]).mean(0)
-            for asked in (replace(given, wanted=wanted), given)
+            for asked in (replace(given, needed=wanted), given)
         ]
     torch.testing.assert_close(*means, atol=0.15, rtol=0.0)
 
@@ -160,4 +160,4 @@ def hidden_batch() -> Batch:
     for row, place, before, after in ((0, 3, 2, 5), (0, 4, 2, 5), (1, 2, 1, 3)):
         targets[row, place] = given.source.tokens[row, place]
         edges[row, place] = torch.tensor([before, after])
-    return replace(given, targets=targets, edges=edges, follows=torch.tensor([0, 1, 0]))
+    return replace(given, targets=targets, edges=edges, random_next=torch.tensor([0, 1, 0]))

@@ -10,9 +10,8 @@ from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.composing import sentence_task
 from plmkit.config.counting import parameters
 from plmkit.config.machine import settle
-from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
-from plmkit.corruption.arrange.segments import ContiguousSegments
 from plmkit.corruption.mask.token import DynamicMasking, TokenMasking
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.masked_lm import MaskedLM
@@ -173,19 +172,19 @@ def refused(plm, corpus, tmp_path):
     [
         (
             ["objectives=[MaskedLM,SentenceOrder]"],
-            "SentenceOrder reads order, but none of SentencePairs, TokenMasking, Encoder writes it.\n"
+            "SentenceOrder reads swapped_order, but none of SentencePairs, TokenMasking, Encoder writes it.\n"
             "Choose a corruption or architecture that does (OrderedPairs), or drop the objective.",
         ),
         (
             ["corruption=[SingleSegment,TokenMasking]", "objectives=[MaskedLM,SentenceOrder]"],
-            "SentenceOrder reads order, but none of SingleSegment, TokenMasking, Encoder writes it.",
+            "SentenceOrder reads swapped_order, but none of SingleSegment, TokenMasking, Encoder writes it.",
         ),
-        (["corruption.sentence_pairs=OrderedPairs"], "NextSentence reads follows, but none of OrderedPairs, "),
-        (["objectives=[MaskedLM,RealDialogue]"], "RealDialogue reads real, but none of "),
+        (["corruption.sentence_pairs=OrderedPairs"], "NextSentence reads random_next, but none of OrderedPairs, "),
+        (["objectives=[MaskedLM,RealDialogue]"], "RealDialogue reads mixed_dialogue, but none of "),
         (["corruption=[SentencePairs]"], "MaskedLM reads targets, but none of SentencePairs, Encoder writes it."),
         (["architecture.pooler=false"], "NextSentence reads pooled, but none of "),
         (["corruption=[SentencePairs,OrderedPairs,TokenMasking]"], "begins with one arrangement of documents into"),
-        (["corruption=[TokenMasking]"], "steps that hide follow; found TokenMasking.\nArrangements: SentencePairs, "),
+        (["corruption=[TokenMasking]"], "maskings follow; found TokenMasking.\nArrangements: SentencePairs, "),
         (["corruption=[TokenMasking,SentencePairs]"], "corruption begins with one arrangement of documents into rows"),
         (["corruption=[SentencePairs,TokenMasking,TokenMasking]"], "TokenMasking and TokenMasking both write targets."),
         (["objectives=[MaskedLM,MaskedLM]"], "MaskedLM is there twice. Name each objective once."),

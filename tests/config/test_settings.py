@@ -45,8 +45,8 @@ def refusal(*assignments: str) -> str:
         ("corruption.token_masking.rate=0.3", lambda s: s.recipe.corruption[1].rate, 0.3),
         ("corruption.short=0.5", lambda s: s.recipe.corruption[0].short, 0.5),
         ("corruption.sentence_pairs.short=0.5", lambda s: s.recipe.corruption[0].short, 0.5),
-        ("corruption.copies=none", lambda s: s.recipe.corruption[1].copies, None),
-        ("corruption.copies=5", lambda s: s.recipe.corruption[1].copies, 5),
+        ("corruption.static_masks=none", lambda s: s.recipe.corruption[1].static_masks, None),
+        ("corruption.static_masks=5", lambda s: s.recipe.corruption[1].static_masks, 5),
         ("objectives.next_sentence.weight=0.5", lambda s: [o.weight for o in s.recipe.objectives], [1.0, 0.5]),
         ("run.threads=none", lambda s: s.run.threads, None),
         ("run.threads=Null", lambda s: s.run.threads, None),
@@ -105,7 +105,7 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
         ("tokenizer.xyz=1", "There is no setting 'tokenizer.xyz'. There are tokenizer."),
         (
             "corruption.token_masking.xyz=1",
-            "There is no setting 'corruption.token_masking.xyz'. There are corruption.token_masking.copies, ",
+            "There is no setting 'corruption.token_masking.xyz'. There are corruption.token_masking.mask_share, ",
         ),
         ("tokenizer.xyz.abc=1", "There is no setting 'tokenizer.xyz.abc'. There are tokenizer."),
         ("shedule.rate=1", "There is no setting 'shedule.rate'. Did you mean 'schedule'? Names begin with tokenizer, "),
@@ -164,10 +164,10 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
         ("corruption.rate.x=1", "'corruption.rate.x': rate is a value, it has no 'x'."),
         ("schedule.optimizer=1", "'schedule.optimizer' is a group of settings, not a value; it has beta1, beta2, "),
         ("schedule=1", "'schedule' is a group of settings, not a value; it has batch, clip, "),
-        ("corruption=1", "'corruption' is a group of settings, not a value; it has copies, masked, "),
+        ("corruption=1", "'corruption' is a group of settings, not a value; it has mask_share, max_masked, "),
         (
             "corruption.token_masking=1",
-            "'corruption.token_masking' is a group of settings, not a value; it has copies, ",
+            "'corruption.token_masking' is a group of settings, not a value; it has mask_share, ",
         ),
         ("run=1", "'run' is a group of settings, not a value; it has checkpoint_steps, "),
         (
@@ -255,7 +255,7 @@ def test_one_tokenizer_can_be_put_in_place_of_another():
     [
         ("albert-tiny", ("architecture.width=192", "architecture.heads=3")),
         ("bert-tiny", ("architecture.heads=3", "architecture.width=192")),
-        ("bert-wwm-mini", ("corruption.masked=1", "corruption.swapped=0")),
+        ("bert-wwm-mini", ("corruption.mask_share=1", "corruption.random_share=0")),
         ("ernie-mini", ('corruption.levels=["character","phrase"]', "corruption.shares=[[1,0],[0.5,0.5],[0,1]]")),
     ],
 )

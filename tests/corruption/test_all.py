@@ -1,23 +1,22 @@
 """What holds for every way of hiding, written once."""
 
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from masking_rows import PIECES, WORDS, many, rows_of, words_in
 
-from plmkit.choices import HIDINGS
+from plmkit.choices import MASKINGS
 from plmkit.config.settings import from_json, to_json
-from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.contract import StretchArrangement
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
-from plmkit.corruption.mask.word import WordMasking
+from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
-from plmkit.data.rows import Plan, Rows
+from plmkit.data.rows import Rows, StretchPlan
 from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
@@ -50,7 +49,7 @@ def run(step, rows: Rows, seed: int = 3, epoch: int = 0):
 
 
 def test_every_way_of_hiding_is_tested_here():
-    assert {type(step) for step in WAYS} == set(HIDINGS)
+    assert {type(step) for step in WAYS} == set(MASKINGS)
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
@@ -128,7 +127,7 @@ def test_the_budget_is_never_exceeded(step, length, budget):
 
 @pytest.mark.parametrize("step", [TokenMasking(), WordMasking(), NgramMasking(), ReplacedMasking()], ids=name)
 def test_no_row_hides_more_than_the_most(step):
-    _, hidden = run(replace(step, most=4), many(200, 128))
+    _, hidden = run(replace(step, max_masked=4), many(200, 128))
     assert hidden.sum(axis=1).max() == 4
 
 
@@ -148,12 +147,12 @@ def test_fifteen_percent_are_hidden_and_treated_80_10_10(step):
 @pytest.mark.parametrize(
     ("step", "never"),
     [
-        (DynamicMasking(masked=0.0, swapped=1.0), {0, 1, 2, 3, 4}),
-        (SpanMasking(masked=0.0, swapped=1.0), {0, 1, 2, 3, 4}),
-        (UnitMasking(masked=0.0, swapped=1.0), {0}),
-        (TokenMasking(masked=0.0, swapped=1.0), set()),
-        (WordMasking(masked=0.0, swapped=1.0), set()),
-        (NgramMasking(masked=0.0, swapped=1.0), set()),
+        (DynamicMasking(mask_share=0.0, random_share=1.0), {0, 1, 2, 3, 4}),
+        (SpanMasking(mask_share=0.0, random_share=1.0), {0, 1, 2, 3, 4}),
+        (UnitMasking(mask_share=0.0, random_share=1.0), {0}),
+        (TokenMasking(mask_share=0.0, random_share=1.0), set()),
+        (WordMasking(mask_share=0.0, random_share=1.0), set()),
+        (NgramMasking(mask_share=0.0, random_share=1.0), set()),
     ],
     ids=lambda value: name(value) if hasattr(value, "rate") else "",
 )
@@ -166,14 +165,12 @@ def test_swapped_tokens_come_evenly_from_the_whole_vocabulary_or_from_all_but_th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alone:
+class Alone(StretchArrangement):
     """An arrangement without chance: every document is a row."""
 
-    writes: ClassVar = frozenset()
-
-    def plan(self, store, documents, length, rng) -> Plan:
+    def plan(self, store, documents, length, rng) -> StretchPlan:
         begins = store.sentences[store.documents]
-        return Plan(stretches=np.array([(begins[d], begins[d + 1], 0, 0) for d in documents]))
+        return StretchPlan(stretches=np.array([(begins[d], begins[d + 1], 0, 0) for d in documents]))
 
 
 def masks(step, epochs: int) -> list[list[tuple]]:
@@ -202,7 +199,9 @@ def test_masks_are_new_in_every_epoch_and_come_again_for_the_same_one(step):
     assert np.mean(different) > 7.8
 
 
-@pytest.mark.parametrize("step", [TokenMasking(copies=3), WordMasking(copies=3), NgramMasking(copies=3)], ids=name)
+@pytest.mark.parametrize(
+    "step", [TokenMasking(static_masks=3), WordMasking(static_masks=3), NgramMasking(static_masks=3)], ids=name
+)
 def test_static_masks_are_as_many_as_the_copies_and_used_in_turn(step):
     seen = masks(step, 12)
     for text in range(30):
@@ -243,14 +242,20 @@ def test_settings_survive_json(step):
 BAD = [
     ({"rate": rate}, r"corruption\.rate .* above 0 and below 1; found") for rate in (0.0, 1.0, -0.1, 1.5, float("nan"))
 ]
-BAD += [({"masked": 0.95, "swapped": 0.1}, r"corruption\.masked and corruption\.swapped .* found 0\.95 and 0\.1")]
-BAD += [({"masked": -0.1}, r"corruption\.masked"), ({"swapped": -0.1}, r"corruption\.swapped")]
-BAD += [({"most": 0}, r"corruption\.most must be 1 or more"), ({"copies": 0}, r"corruption\.copies must be 1 or more")]
+BAD += [
+    (
+        {"mask_share": 0.95, "random_share": 0.1},
+        r"corruption\.mask_share and corruption\.random_share .* found 0\.95 and 0\.1",
+    )
+]
+BAD += [({"mask_share": -0.1}, r"corruption\.mask_share"), ({"random_share": -0.1}, r"corruption\.random_share")]
+BAD += [({"max_masked": 0}, r"corruption\.max_masked must be 1 or more")]
+BAD += [({"static_masks": 0}, r"corruption\.static_masks must be 1 or more")]
 BAD += [({"longest": 0}, r"corruption\.longest is a number of words, 1 or more; found 0")]
 BAD += [({"geometric": value}, r"corruption\.geometric is a probability") for value in (0.0, 1.0)]
 
 
-@pytest.mark.parametrize("kind", HIDINGS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", MASKINGS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     ("settings", "said"), BAD, ids=lambda value: "-".join(value) if isinstance(value, dict) else ""
 )

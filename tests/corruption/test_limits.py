@@ -2,17 +2,15 @@
 
 import pytest
 
-from plmkit.corruption.arrange.alternate import DialogueAndText
-from plmkit.corruption.arrange.dialogue import Dialogue
+from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
+from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
-from plmkit.corruption.arrange.segments import ContiguousSegments
-from plmkit.corruption.mask.ngram import NgramMasking
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
-from plmkit.corruption.mask.word import WordMasking
+from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.errors import SettingError
 
 LITTLE = 1e-9
@@ -21,8 +19,8 @@ CLOSED = [(SentencePairs, "short"), (OrderedPairs, "short"), (ContiguousSegments
 OPEN = [(DialogueAndText, "share"), (ReusedText, "reuse"), (SpanMasking, "geometric"), (PermutedSpans, "rate"),
         (TokenMasking, "rate"), (WordMasking, "rate"), (UnitMasking, "rate")]  # fmt: skip
 LEAST_ONE = [(SpanMasking, "longest"), (NgramMasking, "longest"), (PermutedSpans, "longest"),
-             (PermutedSpans, "context"), (TokenMasking, "most"), (TokenMasking, "copies"), (ReplacedMasking, "most"),
-             (WordMasking, "most")]  # fmt: skip
+             (PermutedSpans, "context"), (TokenMasking, "max_masked"), (TokenMasking, "static_masks"),
+             (ReplacedMasking, "max_masked"), (WordMasking, "max_masked")]  # fmt: skip
 
 
 def taken(kind: type, name: str, value: float) -> bool:
@@ -57,20 +55,36 @@ def test_a_count_is_1_at_least(kind, name):
 @pytest.mark.parametrize("kind", [TokenMasking, DynamicMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking])
 @pytest.mark.parametrize(("masked", "swapped"), [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.0, 0.0)])
 def test_masked_and_swapped_may_be_all_or_nothing(kind, masked, swapped):
-    made = kind(masked=masked, swapped=swapped)
-    assert (made.masked, made.swapped) == (masked, swapped)
+    made = kind(mask_share=masked, random_share=swapped)
+    assert (made.mask_share, made.random_share) == (masked, swapped)
 
 
 @pytest.mark.parametrize(
     ("made", "defaults"),
     [
-        (TokenMasking(), {"rate": 0.15, "masked": 0.8, "swapped": 0.1, "most": None, "copies": None}),
-        (DynamicMasking(), {"rate": 0.15, "masked": 0.8, "swapped": 0.1}),
-        (ReplacedMasking(), {"rate": 0.15, "masked": 1.0, "most": None}),
-        (SpanMasking(), {"rate": 0.15, "geometric": 0.2, "longest": 10, "masked": 0.8, "swapped": 0.1}),
-        (WordMasking(), {"rate": 0.15, "masked": 0.8, "swapped": 0.1, "most": None, "copies": None}),
-        (NgramMasking(), {"rate": 0.15, "longest": 3, "masked": 0.8, "swapped": 0.1, "most": None, "copies": None}),
-        (UnitMasking(), {"rate": 0.15, "masked": 0.8, "swapped": 0.1}),
+        (
+            TokenMasking(),
+            {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1, "max_masked": None, "static_masks": None},
+        ),
+        (DynamicMasking(), {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1}),
+        (ReplacedMasking(), {"rate": 0.15, "mask_share": 1.0, "max_masked": None}),
+        (SpanMasking(), {"rate": 0.15, "geometric": 0.2, "longest": 10, "mask_share": 0.8, "random_share": 0.1}),
+        (
+            WordMasking(),
+            {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1, "max_masked": None, "static_masks": None},
+        ),
+        (
+            NgramMasking(),
+            {
+                "rate": 0.15,
+                "longest": 3,
+                "mask_share": 0.8,
+                "random_share": 0.1,
+                "max_masked": None,
+                "static_masks": None,
+            },
+        ),
+        (UnitMasking(), {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1}),
         (PermutedSpans(), {"rate": 1 / 6, "longest": 5, "context": 6, "reuse": 0.5}),
         (SentencePairs(), {"short": 0.1}),
         (OrderedPairs(), {"short": 0.1}),

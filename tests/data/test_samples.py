@@ -2,23 +2,21 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from plmkit.corruption.arrange.dialogue import Dialogue
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
-from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
-from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
-from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
+from plmkit.corruption.contract import StretchArrangement
 from plmkit.corruption.mask.token import TokenMasking
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.mixture import tokens_by_source
 from plmkit.data.randomness import generator
-from plmkit.data.rows import Plan
-from plmkit.data.samples import Position, Samples, Split, fill, mix, split
+from plmkit.data.rows import StretchPlan, fill
+from plmkit.data.samples import Position, Samples, Split, mix, split
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -47,15 +45,13 @@ def random_store(count: int = 60, seed: int = 0, **settings) -> TokenStore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EachDocument:
+class EachDocument(StretchArrangement):
     """An arrangement without chance: every document is a row."""
 
-    writes: ClassVar = frozenset()
-
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         starts = store.sentences[store.documents]
         rows = [(starts[d], min(starts[d + 1], starts[d] + length - 2), 0, 0) for d in documents]
-        return Plan(stretches=np.array(rows, dtype=np.int64).reshape(-1, 4))
+        return StretchPlan(stretches=np.array(rows, dtype=np.int64).reshape(-1, 4))
 
 
 def samples_of(store: TokenStore, *corruption, seed: int = 5, **settings) -> Samples:
@@ -83,7 +79,7 @@ def test_segments_are_zero_in_the_first_text_and_one_in_the_second():
     store = TokenStore(
         tokens=words, sentences=np.array([0, 6, 13]), documents=np.array([0, 2]), sources=np.zeros(1), survey=Survey()
     )
-    rows = fill(store, Plan(stretches=np.array([[0, 6, 6, 13]])), np.array([0]), VOCABULARY, length=128)
+    rows = fill(store, StretchPlan(stretches=np.array([[0, 6, 6, 13]])), np.array([0]), VOCABULARY, length=128)
     assert "".join(VOCABULARY.names(rows.tokens[0])) == "[CLS]我的狗很可爱[SEP]企鹅不擅长飞行[SEP]"
     assert rows.segments.tolist() == [[0] * 8 + [1] * 8]
     assert rows.visible.all()
@@ -91,22 +87,22 @@ def test_segments_are_zero_in_the_first_text_and_one_in_the_second():
 
 def test_rows_are_filled_up_to_a_multiple_of_eight_but_never_past_the_length():
     store = store_of([[3, 4], [6, 9]])
-    plan = Plan(stretches=np.array([[0, 3, 3, 7], [7, 13, 13, 22]]), follows=np.array([0, 1]))
+    plan = StretchPlan(stretches=np.array([[0, 3, 3, 7], [7, 13, 13, 22]]), labels={"random_next": np.array([0, 1])})
     rows = fill(store, plan, np.array([1, 0]), VOCABULARY, length=128)
     assert rows.tokens.shape == (2, 24)
     assert rows.visible.sum(axis=1).tolist() == [18, 10]
     assert (rows.tokens[~rows.visible] == VOCABULARY.pad).all()
     assert (rows.segments[~rows.visible] == 0).all()
-    assert rows.follows.tolist() == [1, 0]
+    assert rows.random_next.tolist() == [1, 0]
     assert rows.tokens[1, :5].tolist() == [VOCABULARY.cls, *store.tokens[:3], VOCABULARY.sep]
     assert fill(store, plan, np.array([1]), VOCABULARY, length=19).tokens.shape == (1, 19)
 
 
 def test_a_row_without_a_second_text_ends_after_the_first():
     store = store_of([[4]])
-    rows = fill(store, Plan(stretches=np.array([[0, 4, 0, 0]])), np.array([0]), VOCABULARY, length=32)
+    rows = fill(store, StretchPlan(stretches=np.array([[0, 4, 0, 0]])), np.array([0]), VOCABULARY, length=32)
     assert rows.tokens[0].tolist() == [VOCABULARY.cls, *store.tokens, VOCABULARY.sep, 0, 0]
-    assert rows.follows is None
+    assert rows.random_next is None
 
 
 def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_are_all_0():
@@ -129,7 +125,7 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
 
 def test_a_row_of_many_stretches_has_a_separator_behind_each():
     store = store_of([[2, 3], [4], [1]])
-    plan = Plan(
+    plan = StretchPlan(
         stretches=np.array([[0, 5], [5, 9], [9, 10], [2, 5]]), rows=np.array([0, 3, 4]), segments=np.array([0, 1, 0, 1])
     )
     rows = fill(store, plan, np.array([1, 0]), VOCABULARY, length=16)
@@ -141,15 +137,17 @@ def test_a_row_of_many_stretches_has_a_separator_behind_each():
 
 
 def test_a_plan_of_rows_of_any_kind_can_be_thinned_and_counted():
-    pairs = Plan(stretches=np.array([[0, 3, 3, 7], [7, 13, 0, 0], [1, 2, 5, 9]]), follows=np.array([0, 1, 1]))
-    ragged = Plan(
+    pairs = StretchPlan(
+        stretches=np.array([[0, 3, 3, 7], [7, 13, 0, 0], [1, 2, 5, 9]]), labels={"random_next": np.array([0, 1, 1])}
+    )
+    ragged = StretchPlan(
         stretches=np.array([[0, 3], [3, 7], [7, 13], [1, 2], [5, 9]]), rows=np.array([0, 2, 3, 5]),
-        segments=np.array([0, 1, 0, 0, 1]), follows=np.array([0, 1, 1]),
+        segments=np.array([0, 1, 0, 0, 1]), labels={"random_next": np.array([0, 1, 1])},
     )  # fmt: skip
     for plan in (pairs, ragged):
         assert (len(plan), plan.tokens()) == (3, 18)
         few = plan.only(np.array([2, 1]))
-        assert (len(few), few.tokens(), few.follows.tolist()) == (2, 11, [1, 1])
+        assert (len(few), few.tokens(), few.labels["random_next"].tolist()) == (2, 11, [1, 1])
         stretches, owners, segments = few.of(np.array([0, 1]))
         assert stretches.tolist() == [[1, 2], [5, 9], [7, 13]]
         assert (owners.tolist(), segments.tolist()) == ([0, 0, 1], [0, 1, 0])
@@ -227,7 +225,7 @@ def test_dynamic_masks_differ_from_epoch_to_epoch_and_come_again_for_the_same_ep
 
 
 def test_ten_copies_give_each_text_at_most_ten_masks_each_used_as_often():
-    samples = samples_of(random_store(count=40), EachDocument(), TokenMasking(copies=10))
+    samples = samples_of(random_store(count=40), EachDocument(), TokenMasking(static_masks=10))
     seen = [masks_by_text(samples, epoch, 64) for epoch in range(40)]
     for text in seen[0]:
         used = Counter(masks[text] for masks in seen)
@@ -237,7 +235,7 @@ def test_ten_copies_give_each_text_at_most_ten_masks_each_used_as_often():
 
 
 def test_ten_copies_stay_ten_in_batches_of_any_width():
-    samples = samples_of(random_store(count=40), EachDocument(), TokenMasking(copies=10))
+    samples = samples_of(random_store(count=40), EachDocument(), TokenMasking(static_masks=10))
     seen: dict[tuple, set] = {}
     for epoch in range(40):
         for index in range(0, 40, 4):
@@ -251,7 +249,7 @@ def test_ten_copies_stay_ten_in_batches_of_any_width():
 
 
 def test_ten_copies_come_again_in_turn_in_another_order():
-    samples = samples_of(random_store(), SentencePairs(), TokenMasking(copies=10))
+    samples = samples_of(random_store(), SentencePairs(), TokenMasking(static_masks=10))
     rows = [sorted(masks_by_text(samples, epoch, 32).values()) for epoch in range(13)]
     assert rows[0] == rows[10] and rows[2] == rows[12]
     assert len({tuple(epoch) for epoch in rows}) == 10
@@ -260,7 +258,7 @@ def test_ten_copies_come_again_in_turn_in_another_order():
 
 def test_what_hides_in_one_epoch_of_ten_is_as_in_the_first_of_dynamic_masking():
     store = random_store()
-    static = samples_of(store, SentencePairs(), TokenMasking(copies=10)).batch(3, 0, 8, 32)
+    static = samples_of(store, SentencePairs(), TokenMasking(static_masks=10)).batch(3, 0, 8, 32)
     assert equal(static, samples_of(store, SentencePairs(), TokenMasking()).batch(3, 0, 8, 32))
 
 
@@ -299,7 +297,7 @@ def test_documents_of_which_nothing_can_be_made_are_refused():
     @dataclass(frozen=True)
     class Nothing(EachDocument):
         def plan(self, store, documents, length, rng):
-            return Plan(stretches=np.zeros((0, 4), dtype=np.int64))
+            return StretchPlan(stretches=np.zeros((0, 4), dtype=np.int64))
 
     with pytest.raises(InputError, match=r"Nothing makes no example from the 3 documents\. `plm doctor` shows"):
         samples_of(store_of([[5], [6], [7]]), Nothing(), TokenMasking()).next(Position(), 4, 32)

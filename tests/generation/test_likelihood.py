@@ -5,68 +5,87 @@ import math
 import numpy as np
 import pytest
 import torch
-from toy import LINES, toy
+from toy_models import LINES, toy
 
 from plmkit.errors import InputError
 from plmkit.generation import likelihood
 from plmkit.generation.likelihood import likelihood as judge
-from plmkit.generation.likelihood import text_logs, token_logs, windows
+from plmkit.generation.likelihood import text_log_probabilities, token_log_probabilities, windows
 
 
 @torch.inference_mode()
-def by_hand(author, tokens: list[int]) -> list[float]:
+def by_hand(engine, tokens: list[int]) -> list[float]:
     """Each token from all before it, with a fresh cache every time."""
-    model, found = author.writer.model, []
+    model, found = engine.model.model, []
     for place in range(1, len(tokens)):
         hidden = model.extend(torch.tensor([tokens[:place]]), model.begin(1, place))[0, -1]
-        found.append(float(author.writer.vocabulary(hidden).log_softmax(-1)[tokens[place]]))
+        found.append(float(engine.model.head(hidden).log_softmax(-1)[tokens[place]]))
     return found
 
 
 def test_texts_side_by_side_have_the_log_probabilities_of_a_loop():
-    author = toy()
-    rows = [author.tokenizer.encode(line) for line in LINES]
-    for row, logs in zip(rows, token_logs(author, rows), strict=True):
-        assert logs == pytest.approx(by_hand(author, row), abs=1e-5)
+    engine = toy()
+    rows = [engine.tokenizer.encode(line) for line in LINES]
+    for row, logs in zip(rows, token_log_probabilities(engine, rows), strict=True):
+        assert logs == pytest.approx(by_hand(engine, row), abs=1e-5)
 
 
 def test_rows_that_begin_alike_read_their_beginning_once(monkeypatch):
-    author = toy()
-    rows = [author.tokenizer.encode(f"the cat sees a house. {word}") for word in ("moon", "bird", "bird song")]
+    engine = toy()
+    rows = [engine.tokenizer.encode(f"the cat sees a house. {word}") for word in ("moon", "bird", "bird song")]
     read = []
-    extend = author.writer.model.extend
-    monkeypatch.setattr(author.writer.model, "extend", lambda t, c: read.append(tuple(t.shape)) or extend(t, c))
-    found = token_logs(author, rows)
+    extend = engine.model.model.extend
+    monkeypatch.setattr(engine.model.model, "extend", lambda t, c: read.append(tuple(t.shape)) or extend(t, c))
+    found = token_log_probabilities(engine, rows)
     assert read[0][0] == 1 and read[0][1] > 5
     for row, logs in zip(rows, found, strict=True):
-        assert logs == pytest.approx(by_hand(author, row), abs=1e-5)
+        assert logs == pytest.approx(by_hand(engine, row), abs=1e-5)
 
 
 def test_a_long_row_is_read_in_steps_of_a_bounded_size(monkeypatch):
-    author, row = toy(), toy().tokenizer.encode(LINES[0] * 3)
-    whole = token_logs(author, [row])[0]
-    monkeypatch.setattr(likelihood, "TOKENS_AT_ONCE", 7)
-    monkeypatch.setattr(likelihood, "NUMBERS_AT_ONCE", 1000)
-    assert token_logs(author, [row])[0] == pytest.approx(whole, abs=1e-5)
+    engine, row = toy(), toy().tokenizer.encode(LINES[0] * 3)
+    whole = token_log_probabilities(engine, [row])[0]
+    monkeypatch.setattr(likelihood, "CHUNK", 7)
+    monkeypatch.setattr(likelihood, "LOGITS_AT_ONCE", 1000)
+    assert token_log_probabilities(engine, [row])[0] == pytest.approx(whole, abs=1e-5)
 
 
 def test_a_row_longer_than_the_context_is_scored_in_windows_that_overlap_by_half():
-    parts = list(windows(0, list(range(11)), 4))
-    assert [list(part.tokens) for part in parts] == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7], [6, 7, 8, 9], [8, 9, 10]]
-    assert [list(part.tokens[part.first :]) for part in parts] == [[1, 2, 3], [4, 5], [6, 7], [8, 9], [10]]
-    author = toy(longest=4)
-    tokens = author.tokenizer.encode(LINES[1])
+    parts = list(windows(10, 4))
+    assert [(part.begin, part.end) for part in parts] == [(0, 4), (2, 6), (4, 8), (6, 10)]
+    assert [part.first for part in parts] == [0, 4, 6, 8]
+    engine = toy(longest=4)
+    tokens = engine.tokenizer.encode(LINES[1])
     expected = np.zeros(len(tokens) - 1)
-    for part in windows(0, tokens, 4):
-        logs = by_hand(author, list(part.tokens))[part.first - 1 :]
-        expected[part.begin + part.first - 1 :][: len(logs)] = logs
-    assert token_logs(author, [tokens])[0] == pytest.approx(expected, abs=1e-5)
+    for part in windows(len(tokens) - 1, 4):
+        logs = by_hand(engine, tokens[part.begin : part.end + 1])[part.first - part.begin :]
+        expected[part.first : part.end] = logs
+    assert token_log_probabilities(engine, [tokens])[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_last_tokens_of_rows_are_scored_alone_as_within_the_whole_row():
+    engine = toy(longest=6)
+    rows = [engine.tokenizer.encode(line) for line in (*LINES, LINES[0][:5])]
+    whole = token_log_probabilities(engine, rows)
+    for first in (1, 2, 5):
+        firsts = [min(first, len(row) - 1) for row in rows]
+        found = token_log_probabilities(engine, rows, firsts)
+        for logs, every, start in zip(found, whole, firsts, strict=True):
+            assert len(logs) == len(every) - start + 1
+            assert logs[0] == pytest.approx(every[start - 1], abs=1e-5)
+
+
+def test_progress_counts_every_scored_token_once():
+    engine, counts = toy(longest=6), []
+    rows = [engine.tokenizer.encode(line) for line in LINES]
+    token_log_probabilities(engine, rows, advance=counts.append)
+    assert sum(counts) == sum(len(row) - 1 for row in rows)
 
 
 def test_perplexity_is_the_inverse_of_the_mean_probability():
-    author = toy()
-    found = judge(author, LINES[0])
-    (logs,) = text_logs(author, [LINES[0]])
+    engine = toy()
+    found = judge(engine, LINES[0])
+    (logs,) = text_log_probabilities(engine, [LINES[0]])
     assert found.tokens == len(logs)
     assert found.log_probability == pytest.approx(float(logs.sum()))
     assert found.perplexity == pytest.approx(math.exp(-logs.mean()))

@@ -1,4 +1,4 @@
-"""Plain text said by left-to-right models: what is asked, what it is divided by, and how they read on."""
+"""Plain text scored by causal language models: which tokens, divided by what, and with which context."""
 
 import itertools
 import math
@@ -15,7 +15,8 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import Batch, Side
 from plmkit.errors import InputError, SettingError
-from plmkit.inference.evaluation import by_windows, evaluate_text, read_text, reading_on, windows
+from plmkit.generation.likelihood import token_log_probabilities, windows
+from plmkit.inference.evaluation import evaluate_text, read_text
 from plmkit.inference.model import Model
 from plmkit.network import Network
 from plmkit.objectives.adaptive_lm import AdaptiveLM
@@ -43,6 +44,11 @@ def character_model(longest: int = 5) -> Model:
 
 def tokens_of(count: int, seed: int = 1) -> torch.Tensor:
     return torch.randint(2, len(LETTERS.vocabulary), (count,), generator=torch.Generator().manual_seed(seed))
+
+
+def losses(model: Model, tokens: torch.Tensor, **windows: int) -> torch.Tensor:
+    """(T,) minus the log-probability of each token but the first."""
+    return -torch.from_numpy(token_log_probabilities(model.engine, [tokens.numpy()], **windows)[0])
 
 
 def told(model: Model, tokens: torch.Tensor) -> torch.Tensor:
@@ -76,10 +82,10 @@ def test_a_tokenizer_that_drops_something_is_known(tmp_path):
         "Characters": Characters().train(["The dog. It is sweet."]),
         "Words": Words().train(["The dog. It is sweet."] * 2),
     }
-    assert {name: read_text(one, tmp_path / "text.txt").whole for name, one in known.items()} == dict.fromkeys(
+    assert {name: read_text(one, tmp_path / "text.txt").lossless for name, one in known.items()} == dict.fromkeys(
         known, True
     )
-    assert not read_text(Words().train(["The dog. It is"] * 2), tmp_path / "text.txt").whole
+    assert not read_text(Words().train(["The dog. It is"] * 2), tmp_path / "text.txt").lossless
 
 
 def test_bits_are_the_loss_in_other_units(tmp_path):
@@ -94,13 +100,12 @@ def test_bits_are_the_loss_in_other_units(tmp_path):
 @pytest.mark.parametrize("stride", [1, 2, 5])
 def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
     model, tokens = character_model(longest=5), tokens_of(19)
-    found = by_windows(model, tokens, stride, lambda count: None)
-    for group in windows(18, 5, stride):
-        for begin, end, done in group:
-            assert end - begin == 5
-            for place in range(done, end):
-                said = told(model, tokens[begin : place + 1])
-                assert float(found[place]) == pytest.approx(-float(said[tokens[place + 1]]), abs=1e-5)
+    found = losses(model, tokens, size=5, stride=stride)
+    for window in windows(18, 5, stride):
+        assert window.end - window.begin == 5
+        for place in range(window.first, window.end):
+            expected = told(model, tokens[window.begin : place + 1])
+            assert float(found[place]) == pytest.approx(-float(expected[tokens[place + 1]]), abs=1e-5)
 
 
 @pytest.mark.parametrize("architecture", [CharacterDecoder, Decoder, PostNormDecoder])
@@ -108,19 +113,22 @@ def test_a_score_depends_on_the_tokens_of_its_window_and_on_no_older_one(archite
     """The model knows nothing before its row: to score a text, rows slide over it."""
     objective = AuxiliaryLM() if architecture is CharacterDecoder else CausalLM()
     model, tokens = model_of(architecture(**SHAPE, longest=5), objective), tokens_of(13)
-    plain = by_windows(model, tokens, 1, lambda count: None)
+    plain = losses(model, tokens, size=5, stride=1)
     for place in range(12):
         other = tokens.clone()
         other[place] = 2 + (other[place] - 1) % (len(LETTERS.vocabulary) - 2)
-        differs = (by_windows(model, other, 1, lambda count: None) != plain).nonzero().flatten().tolist()
+        differs = (losses(model, other, size=5, stride=1) != plain).nonzero().flatten().tolist()
         scored = [place - 1] if place else []  # number n is the score of token n + 1, which reads n and four before
         assert differs == [*scored, *range(place, min(place + 5, 12))]
 
 
 def test_with_a_stride_of_one_every_token_has_a_full_window():
-    flat = [window for group in windows(12, 5, 1) for window in group]
-    assert flat == [(0, 5, 0), *((end - 5, end, end - 1) for end in range(6, 13))]
-    assert [window for group in windows(12, 5, 5) for window in group] == [(0, 5, 0), (5, 10, 5), (7, 12, 10)]
+    assert spans(windows(12, 5, 1)) == [(0, 5, 0), *((end - 5, end, end - 1) for end in range(6, 13))]
+    assert spans(windows(12, 5, 5)) == [(0, 5, 0), (5, 10, 5), (7, 12, 10)]
+
+
+def spans(found):
+    return [(window.begin, window.end, window.first) for window in found]
 
 
 def test_a_model_that_remembers_says_the_same_read_in_one_or_in_many_pieces(monkeypatch):
@@ -128,8 +136,8 @@ def test_a_model_that_remembers_says_the_same_read_in_one_or_in_many_pieces(monk
     for architecture, objective in ((XL, AdaptiveLM()), (Recurrent(layers=1, width=8, dropout=0.0), CausalLM())):
         model, found = model_of(architecture, objective), []
         for pieces in (1, 7, 100):
-            monkeypatch.setattr("plmkit.inference.evaluation.TOKENS_AT_ONCE", pieces)
-            found.append(reading_on(model, tokens, lambda count: None))
+            monkeypatch.setattr("plmkit.generation.likelihood.CHUNK", pieces)
+            found.append(losses(model, tokens))
         torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=0)
         torch.testing.assert_close(found[0], found[2], atol=1e-5, rtol=0)
 
@@ -140,7 +148,7 @@ def test_reading_with_enough_memory_is_one_pass_and_runs_each_token_once():
     model.network.model.blocks[0].feed_forward.register_forward_hook(
         lambda part, given, made: seen.append(made.shape[1])
     )
-    found = reading_on(model, tokens, lambda count: None)
+    found = losses(model, tokens)
     assert sum(seen) == 29
     for place in (0, 10, 28):
         expected = -float(told(model, tokens[: place + 1])[tokens[place + 1]])
@@ -160,7 +168,7 @@ def test_a_text_is_as_likely_as_its_tokens_one_after_another():
         total = 0.0
         for text in itertools.product(every, repeat=3):
             tokens = torch.tensor([1, *text])
-            logs = -reading_on(model, tokens, lambda count: None)
+            logs = -losses(model, tokens)
             total += math.exp(float(logs.sum()))
             if text == (ordinary[0], ordinary[1], ordinary[0]):
                 chain = sum(float(told(model, tokens[:place])[tokens[place]]) for place in (1, 2, 3))
@@ -172,20 +180,23 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
     (tmp_path / "text.txt").write_text("abc\n")
     (tmp_path / "empty.txt").write_text("\n\n")
     windowed, remembering = character_model(), model_of(XL, AdaptiveLM())
-    with pytest.raises(SettingError, match="--stride lies from 1 to 5"):
+    with pytest.raises(SettingError, match="--stride must be from 1 to 5, the context of this model; found 6"):
         evaluate_text(windowed, tmp_path / "text.txt", stride=6)
-    with pytest.raises(SettingError, match="has no memory"):
+    with pytest.raises(SettingError, match="has no recurrent memory that --memory could set"):
         evaluate_text(windowed, tmp_path / "text.txt", memory=6)
     with pytest.raises(SettingError, match="no --stride to set"):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
     for memory in (0, 10**21):
         with pytest.raises(
-            SettingError, match=rf"--memory is how many steps .*, from 1 to 1,000,000; found {memory} for"
+            SettingError,
+            match=rf"--memory is the length of the recurrent memory .*, from 1 to 1,000,000 tokens; found {memory} for",
         ):
             evaluate_text(remembering, tmp_path / "text.txt", memory=memory)
-    with pytest.raises(SettingError, match=r"^model has no distances that --clamp could limit\. Leave it out\.$"):
+    with pytest.raises(
+        SettingError, match=r"^model has no relative distances that --clamp could limit\. Leave it out\.$"
+    ):
         evaluate_text(windowed, tmp_path / "text.txt", clamp=6)
-    with pytest.raises(SettingError, match=r"^--clamp is the longest distance that is told apart, 1 or more; found 0"):
+    with pytest.raises(SettingError, match=r"^--clamp is the largest relative distance, 1 or more; found 0"):
         evaluate_text(remembering, tmp_path / "text.txt", clamp=0)
     with pytest.raises(InputError):
         evaluate_text(windowed, tmp_path / "empty.txt")
@@ -196,7 +207,7 @@ def test_a_longer_memory_can_be_asked_for(tmp_path):
     model = model_of(XL, AdaptiveLM())
     short = evaluate_text(model, tmp_path / "text.txt")
     long = evaluate_text(model, tmp_path / "text.txt", memory=20)
-    assert (short.reading, long.reading) == ("memory of 6 steps", "memory of 20 steps")
+    assert (short.reading, long.reading) == ("recurrent memory of 6 tokens", "recurrent memory of 20 tokens")
     assert short.loss != long.loss
     assert np.isfinite(long.loss)
     assert evaluate_text(model, tmp_path / "text.txt") == short  # the model is as it was
@@ -209,9 +220,9 @@ def test_distances_can_be_clamped_for_a_text(tmp_path):
     found = evaluate_text(model, tmp_path / "text.txt", clamp=3)
     assert found.loss == pytest.approx(evaluate_text(clamped, tmp_path / "text.txt").loss, abs=1e-6)
     assert abs(found.loss - plain.loss) > 1e-4
-    assert found.reading == "memory of 6 steps, distances beyond 3 read as 3"
+    assert found.reading == "recurrent memory of 6 tokens, distances clamped at 3"
     long = evaluate_text(model, tmp_path / "text.txt", memory=20, clamp=3)
-    assert long.reading == "memory of 20 steps, distances beyond 3 read as 3"
+    assert long.reading == "recurrent memory of 20 tokens, distances clamped at 3"
     assert evaluate_text(model, tmp_path / "text.txt") == plain  # the model is as it was
 
 

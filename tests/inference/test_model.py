@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
-from plmkit.generation.writing import Writing
+from plmkit.generation.options import GenerationOptions
 from plmkit.inference.model import Model
 from plmkit.tasks.framing import batch_of, frame
 
@@ -275,7 +275,7 @@ def test_every_verb_says_what_it_takes_and_gives(verb):
     told = said[said.index("Args:") : said.index("Returns:")]
     wanted = {name for name, one in takes.items() if one.kind is not one.VAR_KEYWORD} - {"self"}
     if verb == "generate":
-        wanted |= {field.name for field in fields(Writing)}
+        wanted |= {field.name for field in fields(GenerationOptions)}
     for name in wanted:
         assert f"\n            {name}: " in told
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.errors import SettingError
-from plmkit.generation.likelihood import token_logs
+from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.inference.evaluation import evaluate_text, read_text
 from plmkit.inference.loading import read_parts
 from plmkit.tasks.framing import batch_of, frame_all
@@ -139,10 +139,10 @@ def test_without_memory_a_text_is_evaluated_in_windows_and_one_window_gives_its_
     (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
     found = evaluate_text(model, tmp_path / "text.txt")
     tokens = [*tokenizer.encode(TEXTS[2]), tokenizer.vocabulary.end]
-    (logs,) = token_logs(model.author, [[tokenizer.vocabulary.end, *tokens]])
+    (logs,) = token_log_probabilities(model.engine, [[tokenizer.vocabulary.end, *tokens]])
     assert found.tokens == len(tokens)
     assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
-    assert found.reading == "windows of 512 tokens, 256 further each time"
+    assert found.reading == "windows of 512 tokens that advance by 256"
     model.longest = 4  # the same text in windows of four tokens, two further each time
     assert evaluate_text(model, tmp_path / "text.txt").loss != pytest.approx(found.loss, abs=1e-5)
 
@@ -154,11 +154,11 @@ def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(toke
     text = read_text(tokenizer, tmp_path / "text.txt")
     assert len(text.tokens) > 2 * (512 + 8)
     found = evaluate_text(model, tmp_path / "text.txt")
-    (logs,) = token_logs(model.author, [text.tokens.tolist()])
-    assert found.reading == "memory of 8 steps before the last 512"
+    (logs,) = token_log_probabilities(model.engine, [text.tokens.tolist()])
+    assert found.reading == "recurrent memory of 8 tokens before the last 512"
     assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
     longer = evaluate_text(model, tmp_path / "text.txt", memory=2000)
-    assert longer.reading == "memory of 2000 steps before the last 512"
+    assert longer.reading == "recurrent memory of 2000 tokens before the last 512"
     assert longer.loss != pytest.approx(found.loss, abs=1e-5)
     assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is as it was
     with pytest.raises(SettingError, match="no --stride to set"):
@@ -170,7 +170,7 @@ def test_a_memory_can_be_asked_of_a_model_that_has_none(tokenizer, tmp_path):
     (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
     model = plmkit.load(tmp_path / "hub", device="cpu")
     windowed, reading = (evaluate_text(model, tmp_path / "text.txt", memory=memory) for memory in (None, 8))
-    assert reading.reading == "memory of 8 steps before the last 512"
+    assert reading.reading == "recurrent memory of 8 tokens before the last 512"
     assert reading.loss == pytest.approx(windowed.loss, abs=1e-5)  # one window has room for it
 
 

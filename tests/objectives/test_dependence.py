@@ -53,7 +53,7 @@ def ordered(pairs: torch.Tensor, first: torch.Tensor, cues: torch.Tensor | None 
     read = torch.where(torch.tensor([True, True, False, False]), rank, -1)
     reading = torch.stack([read, rank], dim=-1)
     targets = torch.cat([pairs, torch.full((len(pairs), 2), IGNORE)], dim=1)
-    return Batch(**{**vars(rows_of(text(pairs, cues))), "targets": targets, "reading": reading})
+    return Batch(**{**vars(rows_of(text(pairs, cues))), "targets": targets, "attention_order": reading})
 
 
 def learn(model, head, batch: Batch) -> None:

@@ -85,7 +85,7 @@ def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus(
     counts = np.zeros(30, dtype=np.int64)
     counts[[7, 9, 14, 18, 21, 24, 26]] = 5
     made.start(counts)
-    scores = made.model.vocabulary(made.model.generator(given).hidden[given.asked])  # of all tokens
+    scores = made.model.vocabulary(made.model.generator(given).hidden[given.predicted])  # of all tokens
     few = scores[:, counts > 0].log_softmax(-1)
     states = made.model(given)
     torch.testing.assert_close(states.guesses.log_softmax(-1), few)
@@ -108,7 +108,7 @@ def test_the_right_token_may_be_kept_from_being_put_in(few):
         hits = torch.stack([states.sampled == right for states in drawn]).any()
         assert bool(hits) != disallowed
         if disallowed:
-            assert all(states.replaced[given.asked].all() for states in drawn)
+            assert all(states.replaced[given.predicted].all() for states in drawn)
             assert {token for states in drawn for token in states.sampled[:1].tolist()} >= {18, 24, 26}
             logs = drawn[0].guesses.log_softmax(-1)  # the generator itself learns all the same
             place = made.model.vocabulary.placed(right)
@@ -144,9 +144,9 @@ def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_th
     given = batch()
     states = made.model(given)
     assert states.guesses.shape == (3, 7) and states.sampled.max() > 6
-    scores = made.model.vocabulary(made.model.generator(given).hidden[given.asked])  # of all tokens
+    scores = made.model.vocabulary(made.model.generator(given).hidden[given.predicted])  # of all tokens
     logs = scores[:, counts > 0].logsumexp(-1) - scores[torch.arange(3), states.sampled]
-    rewards = made.heads["adversarial_generator"].rewards(states, given.asked)
+    rewards = made.heads["adversarial_generator"].rewards(states, given.predicted)
     others = (rewards.sum() - rewards) / 2
     found = made.heads["adversarial_generator"](states, given)
     torch.testing.assert_close(found, ((rewards - others) * logs).mean(), atol=1e-6, rtol=1e-5)

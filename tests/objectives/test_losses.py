@@ -37,7 +37,7 @@ def batch() -> Batch:
             tokens=tokens, visible=tokens != 0, segments=torch.tensor([[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]])
         ),
         targets=targets,
-        follows=torch.tensor([0, 1]),
+        random_next=torch.tensor([0, 1]),
     )
 
 
@@ -125,7 +125,7 @@ def test_the_total_is_the_plain_sum_of_both_losses():
     losses = made(given)
     assert list(losses) == ["masked_lm", "next_sentence"]
     pooled = made.model(given).pooled
-    verdict = F.cross_entropy(made.heads["next_sentence"].classify(pooled), given.follows)
+    verdict = F.cross_entropy(made.heads["next_sentence"].classify(pooled), given.random_next)
     logs = logits_by_hand(made, given).log_softmax(-1)
     masked = -(logs[0, 2, 11] + logs[0, 5, 8] + logs[1, 1, 12]) / 3
     torch.testing.assert_close(sum(losses.values()), masked + verdict, atol=1e-6, rtol=1e-6)
@@ -145,8 +145,8 @@ def test_class_zero_says_that_the_second_text_follows():
         head.classify.weight.zero_()
         head.classify.bias.copy_(torch.tensor([3.0, 0.0]))  # always says: it follows
     states = made.model(given)
-    sure = float(head(states, replace(given, follows=torch.tensor([0, 0]))))
-    wrong = float(head(states, replace(given, follows=torch.tensor([1, 1]))))
+    sure = float(head(states, replace(given, random_next=torch.tensor([0, 0]))))
+    wrong = float(head(states, replace(given, random_next=torch.tensor([1, 1]))))
     assert sure == pytest.approx(np.log(1 + np.exp(-3)), abs=1e-6)
     assert wrong == pytest.approx(np.log(1 + np.exp(3)), abs=1e-6)
 

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import IGNORE, Batch, as_batch
 from plmkit.data.randomness import generator
-from plmkit.data.rows import Plan
-from plmkit.data.samples import as_batch, fill
+from plmkit.data.rows import StretchPlan, fill
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS
@@ -105,16 +104,16 @@ def make(example: Example, tokenizer: Tokenizer) -> Batch:
     """One row: the first pair that the toss of a coin makes so, filled, with these positions hidden."""
     store = store_of(tokenizer, example.first, example.other)
     plan = next(
-        Plan(stretches=stretches[None], follows=np.array([follows]))
+        StretchPlan(stretches=stretches[None], labels={"random_next": np.array([follows])})
         for seed in range(50)
         for plan in [SentencePairs(short=0.0).plan(store, np.arange(2), 64, generator(seed))]
-        for stretches, follows in zip(plan.stretches, plan.follows, strict=True)
+        for stretches, follows in zip(plan.stretches, plan.labels["random_next"], strict=True)
         if stretches[0] == 0 and follows == example.follows
     )
     rows = fill(store, plan, np.array([0]), tokenizer.vocabulary, 64)
     rate = len(example.hidden) / rows.visible.sum()
     return as_batch(
-        TokenMasking(rate=rate, masked=1.0, swapped=0.0)(rows, tokenizer.vocabulary, Forced(example.hidden))
+        TokenMasking(rate=rate, mask_share=1.0, random_share=0.0)(rows, tokenizer.vocabulary, Forced(example.hidden))
     )
 
 
@@ -127,7 +126,7 @@ def test_the_example_has_the_tokens_targets_and_label_that_introductions_show(na
     assert " ".join(names(row.source.tokens[0, shown].tolist())) == example.seen
     asked = row.targets[0] != IGNORE
     assert tuple(names(row.targets[0, asked].tolist())) == example.answers
-    assert row.follows.tolist() == [example.follows]
+    assert row.random_next.tolist() == [example.follows]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

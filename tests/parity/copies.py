@@ -54,7 +54,8 @@ def some_batch(*, pad: int = 0, asked_share: float = 0.3) -> Batch:
     return Batch(
         source=Side(tokens=tokens, visible=visible, segments=segments),
         targets=targets,
-        follows=verdicts,
+        random_next=verdicts,
+        swapped_order=verdicts,
         labels=verdicts,
     )
 

@@ -43,7 +43,7 @@ def ours_from(theirs: AlbertForPreTraining) -> Network:
 def run_theirs(network: AlbertForPreTraining, given: Batch):
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
-        labels=given.targets, sentence_order_label=given.follows, output_hidden_states=True,
+        labels=given.targets, sentence_order_label=given.swapped_order, output_hidden_states=True,
     )  # fmt: skip
 
 

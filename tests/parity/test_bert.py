@@ -43,7 +43,7 @@ def ours_from(theirs: BertForPreTraining) -> Network:
 def run_theirs(network: BertForPreTraining, given: Batch):
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, attention_mask=given.source.visible.long(),
-        labels=given.targets, next_sentence_label=given.follows, output_hidden_states=True,
+        labels=given.targets, next_sentence_label=given.random_next, output_hidden_states=True,
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def ours_from(theirs, family) -> Network:
 def run_theirs(network, given: Batch, heads):
     asked = {
         "labels": given.targets if "masked_lm" in heads else given.labels,
-        **({"next_sentence_label": given.follows} if "next_sentence" in heads else {}),
+        **({"next_sentence_label": given.random_next} if "next_sentence" in heads else {}),
     }
     segments = given.source.segments.clamp(max=network.config.type_vocab_size - 1)
     return network(

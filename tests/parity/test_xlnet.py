@@ -58,7 +58,7 @@ def permuted_batch() -> Batch:
         given,
         source=replace(given.source, visible=torch.ones_like(asked)),
         targets=targets,
-        reading=torch.stack([read, reads], dim=-1),
+        attention_order=torch.stack([read, reads], dim=-1),
     )
 
 
@@ -68,7 +68,7 @@ def memory() -> tuple[torch.Tensor]:
 
 def run_theirs(network, given: Batch):
     mems = None if given.memory is None else list(given.memory[0].permute(1, 2, 0, 3))
-    if given.reading is None:
+    if given.attention_order is None:
         return network.transformer(
             input_ids=given.source.tokens,
             token_type_ids=given.source.segments,
@@ -82,7 +82,7 @@ def run_theirs(network, given: Batch):
             mapping[row, number, place] = 1.0
             labels[row, number] = given.source.tokens[row, place]
         mapping[row, asked.sum() :, 0] = 1.0  # a query that nobody asks for
-    hidden = given.reading[:, :, None, 1] <= given.reading[:, None, :, 0]
+    hidden = given.attention_order[:, :, None, 1] <= given.attention_order[:, None, :, 0]
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, perm_mask=hidden.float(),
         target_mapping=mapping,
@@ -157,7 +157,7 @@ def test_two_directions_in_a_batch_are_equal_to_theirs():
     given = content_batch().part(0, 2)
     ours = ours_from(theirs_with()).eval()
     their = run_theirs(theirs, given).last_hidden_state
-    states = ours.model(replace(given, backward=torch.tensor([False, True])))
+    states = ours.model(replace(given, reversed=torch.tensor([False, True])))
     torch.testing.assert_close(states.hidden[given.source.visible], their[given.source.visible], **CLOSE)
 
 

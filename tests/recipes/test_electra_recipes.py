@@ -92,7 +92,7 @@ def test_settings_are_the_papers():
         schedule = recipe.schedule
         assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
-        assert (recipe.corruption[1].rate, recipe.corruption[1].masked) == (hidden, 1.0)
+        assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
         assert schedule.shape == "linear_product"
 
@@ -173,7 +173,7 @@ def test_an_adversarial_generator_comes_nearer_to_the_text_by_fooling_the_discri
         network.load_state_dict(load_file(out / "model.safetensors"))
         with torch.no_grad():
             guesses = network.model(batch).guesses
-        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.asked])))
+        losses.append(float(F.cross_entropy(guesses, batch.targets[batch.predicted])))
     assert losses[1] < losses[0] - 0.2
 
 

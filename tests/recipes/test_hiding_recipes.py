@@ -9,7 +9,7 @@ import pytest
 
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.arrange.pairs import MixedPairs
 from plmkit.corruption.mask.span import NOWHERE, SpanMasking
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.corruption.mask.word import WordMasking
@@ -102,12 +102,12 @@ def test_spanbert_has_no_sentence_task_and_says_so_in_its_objectives():
 
 def test_the_papers_numbers_are_in_the_recipes():
     span = find("spanbert-base").corruption[1]
-    assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, masked=0.8, swapped=0.1)
+    assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, mask_share=0.8, random_share=0.1)
     word = find("bert-wwm-base").corruption[1]
-    assert word == WordMasking(rate=0.15, masked=0.8, swapped=0.1, most=80, copies=10)
+    assert word == WordMasking(rate=0.15, mask_share=0.8, random_share=0.1, max_masked=80, static_masks=10)
     assert [type(find(name).corruption[0]) for name in ("ernie-1.0", "ernie-mini")] == [MixedPairs, MixedPairs]
     unit = find("ernie-1.0").corruption[1]
-    assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, masked=0.8, swapped=0.1)
+    assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, mask_share=0.8, random_share=0.1)
     ernie = find("ernie-1.0").architecture
     assert (ernie.layers, ernie.width, ernie.heads, ernie.longest) == (12, 768, 12, 513)
     assert (ernie.activation, ernie.epsilon) == ("relu", 1e-5)
@@ -134,7 +134,7 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to hide, above 0 and below 1; found 1.5"),
+        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5"),
         ("corruption.levels=[\"sentence\"]", "there is no level 'sentence'"),
         ("schedule.lengths=[[1.0, 64]]", "UnitMasking has 3 stages, but schedule.lengths has 1"),
     ],

@@ -71,10 +71,10 @@ def test_absolute_positions_are_chosen_trained_read_on_and_know_no_distances(plm
     assert ran.code == 0, ran.err
     (tmp_path / "text.txt").write_text("the cat sees a house.\n" * 9)
     ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--memory", 20, "--json")
-    assert ran.json["reading"] == "memory of 20 steps"
+    assert ran.json["reading"] == "recurrent memory of 20 tokens"
     ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--clamp", 5)
     assert ran.code == 2
-    assert ran.err == f"plm: {tmp_path / 'run'} has no distances that --clamp could limit. Leave it out.\n"
+    assert ran.err == f"plm: {tmp_path / 'run'} has no relative distances that --clamp could limit. Leave it out.\n"
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -16,11 +16,11 @@ from plmkit import recipe as recipe_module
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import settle
 from plmkit.config.settings import to_json
+from plmkit.corruption.contract import Masking
 from plmkit.data import shards
 from plmkit.data.batch import IGNORE
 from plmkit.data.corpus import open_corpus
-from plmkit.data.rows import Plan
-from plmkit.data.samples import fill
+from plmkit.data.rows import StretchPlan, fill
 from plmkit.data.shards import FORMAT, open_store, store_key
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError, SettingError
@@ -40,7 +40,7 @@ TOKENIZER = bert_tokenizer([*SPECIAL_TOKENS, *CHARACTERS], lowercase=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordHiding:
+class WordHiding(Masking):
     """Hides every third unit of a row, all of it."""
 
     segmenter: AnySegmenter | None = None
@@ -77,7 +77,7 @@ def whole_word(monkeypatch):
         return replace(bert, name="word-test", corruption=(bert.corruption[0], WordHiding(segmenter=Jieba())))
 
     monkeypatch.setitem(CATALOGUE, "word-test", make)
-    monkeypatch.setattr(recipe_module, "HIDINGS", (*recipe_module.HIDINGS, WordHiding))
+    monkeypatch.setattr(recipe_module, "MASKINGS", (*recipe_module.MASKINGS, WordHiding))
     return make()
 
 
@@ -170,13 +170,20 @@ def test_a_file_out_of_step_leaves_nothing_behind(corpus, tmp_path):
 def test_rows_carry_the_units_of_their_tokens_and_zero_elsewhere(corpus, tmp_path):
     store = store_of(corpus, tmp_path / "cache", Jieba())
     rows = fill(
-        store, Plan(stretches=np.array([[0, 7, 7, 14], [1, 4, 0, 0]])), np.array([0, 1]), TOKENIZER.vocabulary, 20
+        store,
+        StretchPlan(stretches=np.array([[0, 7, 7, 14], [1, 4, 0, 0]])),
+        np.array([0, 1]),
+        TOKENIZER.vocabulary,
+        20,
     )
     assert rows.units is not None and rows.units.dtype == np.uint8 and rows.units.shape == rows.tokens.shape
     assert rows.units[0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0][: len(rows.units[0])]
     assert rows.units[1].tolist() == [0, 0, 1, 0] + [0] * (len(rows.units[1]) - 4)
     plain = store_of(corpus, tmp_path / "cache")
-    assert fill(plain, Plan(stretches=np.array([[0, 3, 0, 0]])), np.array([0]), TOKENIZER.vocabulary, 20).units is None
+    assert (
+        fill(plain, StretchPlan(stretches=np.array([[0, 3, 0, 0]])), np.array([0]), TOKENIZER.vocabulary, 20).units
+        is None
+    )
 
 
 # Choosing

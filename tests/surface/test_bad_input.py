@@ -283,7 +283,7 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
     [
         ("schedule.rate=-1", "schedule.rate must be above 0; found -1.0."),
         ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to hide, above 0 and below 1; found 1.5."),
+        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5."),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
         ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone are 5. Choose more: 8000 suits a "),
         ("schedule.warmup=2", "schedule.warmup is a share of the run, from 0 to below 1; found 2.0."),

@@ -97,39 +97,39 @@ def test_greedy_text_is_what_reading_everything_again_for_each_token_gives(model
     from plmkit.data.batch import Batch, Side
 
     prompt = model.tokenizer.encode("the cat")
-    row = model.author.row("the cat", prompt, plmkit_writing(tokens=20), 0, 0)
-    list(model.author.written([row], plmkit_writing(tokens=20)))
+    row = model.engine.sequence("the cat", prompt, plmkit_writing(tokens=20), 0, 0)
+    list(model.engine.decode([row], plmkit_writing(tokens=20)))
     read = list(prompt)
     with torch.inference_mode():
-        for token in row.written:
+        for token in row.tokens:
             tokens = torch.tensor([read])
             batch = Batch(
                 source=Side(tokens=tokens, visible=torch.ones_like(tokens).bool(), segments=torch.zeros_like(tokens))
             )
             hidden = model.network.model(batch).hidden[0, -1:]
-            assert int(model.author.writer.scores(hidden).argmax()) == token
+            assert int(model.engine.model.logits(hidden).argmax()) == token
             read.append(token)
 
 
 def plmkit_writing(**asked):
-    from plmkit.generation.writing import Writing
+    from plmkit.generation.options import GenerationOptions
 
-    return Writing(temperature=0, **asked)
+    return GenerationOptions(temperature=0, **asked)
 
 
 def test_a_stop_string_that_never_comes_is_told_and_nothing_is_lost(plm, decoder, model):
     ran = plm("generate", decoder, "the cat", "--tokens", 6, "--stop", "never this")
     assert ran.code == 2
     assert ran.out == model.generate("the cat", tokens=6).whole + "\n"
-    assert "No stop string came: the text ends after 6 tokens." in ran.err
+    assert "No stop string was generated: the text ends after 6 tokens." in ran.err
     assert len(ran.err.splitlines()) <= 3
 
 
 def test_a_full_context_is_no_reason_to_ask_for_more_tokens(plm, decoder):
     ran = plm("generate", decoder, "the cat", "--tokens", 500, "--top-k", 3, "--seed", 1, "--stop", "never this")
     assert ran.code == 2
-    assert "This model reads 48 tokens at most" in ran.err
-    assert "Shorten the prompt, or give another --stop" in ran.err and "--tokens" not in ran.err
+    assert "The context of this model is 48 tokens" in ran.err
+    assert "Shorten the prompt, or use another --stop" in ran.err and "--tokens" not in ran.err
 
 
 def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
@@ -142,7 +142,7 @@ def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
 
 def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decoder, model):
     texts = {seed: model.generate("the cat", tokens=500, seed=seed) for seed in range(30)}
-    told = "! This model reads 48 tokens at most, with the prompt: the text ends after {} of 500 tokens.\n"
+    told = "! The context of this model is 48 tokens, the prompt included: the text ends after {} of 500 tokens.\n"
     for ended, said in (("context", told), ("end", "")):
         seed = next(seed for seed, text in texts.items() if text.ended == ended)
         ran = plm("generate", decoder, "the cat", "--tokens", 500, "--seed", seed)
@@ -153,18 +153,21 @@ def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decod
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([""], "The prompt is empty. Give some text to go on from, or <|endoftext|> to begin a new text."),
+        ([""], "The prompt is empty. Give some text to continue, or <|endoftext|> to begin a new text."),
         ([], "There is no prompt."),
-        (["cat " * 200], "tokens, but this model reads 48 at most"),
+        (["cat " * 200], "tokens, but the context of this model is 48 tokens"),
         (["the cat", "--top-p", 0], "above 0 and at most 1; found 0"),
         (["the cat", "--top-p", 1.5], "above 0 and at most 1; found 1.5"),
-        (["the cat", "--top-k", 0], "top-k is a whole number, 1 or more"),
-        (["the cat", "--temperature", -1], "temperature is a finite number, 0 or more"),
-        (["the cat", "--tokens", 0], "tokens is a whole number, 1 or more"),
-        (["the cat", "--tokens", 10**18], "tokens is at most 1,000,000; found 1,000,000,000,000,000,000."),
-        (["the cat", "--n", 10**9], "n is at most 100,000; found 1,000,000,000."),
-        (["the cat", "--beams", 10**9], "beams is at most 1,000; found 1,000,000,000."),
-        (["the cat", "--beams", 2, "--length-penalty", 1e308], "length-penalty lies between -10 and 10; found 1e+308."),
+        (["the cat", "--top-k", 0], "top-k must be a whole number, 1 or more"),
+        (["the cat", "--temperature", -1], "temperature must be a finite number, 0 or more"),
+        (["the cat", "--tokens", 0], "tokens must be a whole number, 1 or more"),
+        (["the cat", "--tokens", 10**18], "tokens can be at most 1,000,000; found 1,000,000,000,000,000,000."),
+        (["the cat", "--n", 10**9], "n can be at most 100,000; found 1,000,000,000."),
+        (["the cat", "--beams", 10**9], "beams can be at most 1,000; found 1,000,000,000."),
+        (
+            ["the cat", "--beams", 2, "--length-penalty", 1e308],
+            "length-penalty must be between -10 and 10; found 1e+308.",
+        ),
         (["the cat", "--seed", "1e30"], "Invalid value for '--seed'"),
         (["the cat", "--stop", ""], "A stop string is empty"),
         (["the cat", "--beams", 3, "--temperature", 1], "Leave out one or the other"),
@@ -263,8 +266,8 @@ def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--tokens", 0], "tokens is a whole number, 1 or more"),
-        (["--beams", 2], "beams would change nothing"),
+        (["--tokens", 0], "tokens must be a whole number, 1 or more"),
+        (["--beams", 2], "beams would have no effect"),
         (["--labels", "7=x"], "--labels has a word for 7"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_corpus_without_a_header(plm, tmp_path, tiny_settings):
 
 def test_options_that_a_model_of_plain_text_would_ignore(plm, tmp_path, monkeypatch):
     monkeypatch.setattr("plmkit.inference.loading.load", lambda folder: object())
-    monkeypatch.setattr("plmkit.inference.evaluation.can_be_read", lambda model: True)
+    monkeypatch.setattr("plmkit.inference.evaluation.can_evaluate_text", lambda model: True)
     ran = plm("evaluate", "gpt", put(tmp_path / "a.csv", "text", "a"), "--label", "x")
     assert ran.err == (
         "plm: gpt is not fine-tuned: it is scored on plain text, and --label would be ignored. "

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from plmkit.data.reading.whole import read_table
+from plmkit.data.writing import beside
 from plmkit.inference.model import Prediction
-from plmkit.tasks.output import beside
 from plmkit.tasks.use import answer_columns
 
 

@@ -20,7 +20,7 @@ def test_a_compiled_network_gives_the_states_and_gradients_of_the_plain_one(capl
     wanted = torch.zeros_like(visible)
     wanted[:, 2:4] = True
     tokens = torch.randint(5, 30, (3, 10))
-    batch = Batch(source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)), wanted=wanted)
+    batch = Batch(source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)), needed=wanted)
     found = []
     for model in (network, torch.compile(network, backend="aot_eager")):
         network.zero_grad()

@@ -99,7 +99,7 @@ def uneven_batch() -> Batch:
             tokens=tokens.where(visible, 0), visible=visible, segments=(torch.arange(8) > 3).long().expand(5, 8)
         ),
         targets=tokens.where(asked, IGNORE),
-        follows=torch.tensor([0, 1, 1, 0, 1]),
+        random_next=torch.tensor([0, 1, 1, 0, 1]),
     )
 
 
@@ -130,7 +130,7 @@ def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_o
 
 def test_a_batch_is_cut_into_runs_of_rows():
     assert [len(part.source.tokens) for part in pieces(uneven_batch(), 2)] == [2, 2, 1]
-    assert pieces(uneven_batch(), 2)[2].follows.tolist() == [1]
+    assert pieces(uneven_batch(), 2)[2].random_next.tolist() == [1]
     assert len(pieces(uneven_batch(), 5)) == len(pieces(uneven_batch(), None)) == 1
 
 

@@ -9,8 +9,9 @@ import torch
 from stores import all_documents, store_of
 from torch import Tensor, nn
 
+from plmkit.corruption.contract import StretchArrangement
 from plmkit.data.batch import Batch, States
-from plmkit.data.rows import Plan
+from plmkit.data.rows import StretchPlan
 from plmkit.data.samples import Position, Samples, side_by_side
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -25,14 +26,13 @@ VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *(f"w{number}" for number 
 
 
 @dataclass(frozen=True, kw_only=True)
-class InOrder:
+class InOrder(StretchArrangement):
     """Each document is a row, in the order of the text, and rows go on from each other."""
 
-    writes: ClassVar = frozenset()
     continues: ClassVar = True
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
-        return Plan(stretches=np.array([store.stretch(document) for document in documents.tolist()]))
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        return StretchPlan(stretches=np.array([store.stretch(document) for document in documents.tolist()]))
 
 
 class Total(nn.Module):

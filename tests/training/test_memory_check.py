@@ -45,7 +45,9 @@ def batch(rows: int, length: int = 32) -> Batch:
     visible = torch.ones(rows, length, dtype=torch.bool)
     follows = torch.zeros(rows, dtype=torch.long)
     return Batch(
-        source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)), targets=targets, follows=follows
+        source=Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens)),
+        targets=targets,
+        random_next=follows,
     )
 
 

@@ -24,7 +24,11 @@ from plmkit.training.loop import Budget, State, train
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{n}" for n in range(25)), *(f"##p{n}" for n in range(20))))
 THIRDS = ((1 / 3, 32), (2 / 3, 32), (1.0, 32))
 STAGED = UnitMasking(
-    rate=0.3, levels=("character", "word"), shares=((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)), masked=1.0, swapped=0.0
+    rate=0.3,
+    levels=("character", "word"),
+    shares=((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)),
+    mask_share=1.0,
+    random_share=0.0,
 )
 
 

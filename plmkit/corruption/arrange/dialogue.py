@@ -1,14 +1,17 @@
-"""Turns of a dialogue, one of them perhaps from another."""
+"""Turns of a dialogue, one of them perhaps from another; and dialogues mixed with plain text."""
 
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from plmkit.data.rows import Plan
+from plmkit.corruption.arrange.packing import SingleSegment
+from plmkit.corruption.contract import StretchArrangement
+from plmkit.data.batch import IGNORE
+from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 
@@ -17,20 +20,17 @@ Utterance = tuple[int, int, int]  # begin, end, role
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialogue:
+class Dialogue(StretchArrangement):
     """Three utterances of a dialogue; in half of the rows one is from another dialogue (Sun et al., 2019, 3.3)."""
 
     fake: float = 0.5  # share of the rows with a foreign utterance
-    segments: ClassVar = 2
-    texts: ClassVar = 3
-    writes: ClassVar = frozenset({"real"})
+    segments: ClassVar[int] = 2
+    texts: ClassVar[int] = 3
+    writes: ClassVar[frozenset[str]] = frozenset({"mixed_dialogue"})
 
     def __post_init__(self) -> None:
         if not 0 <= self.fake <= 1:
             raise SettingError(f"corruption.fake is a share of the rows, from 0 to 1; found {self.fake}.")
-
-    def for_validation(self) -> Self:
-        return self
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Two dialogues to choose from, and one of two turns."""
@@ -42,7 +42,7 @@ class Dialogue:
                 "Put each turn on a line of its own, and a blank line between dialogues (run.layout=blank-lines)."
             )
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         turns = Turns(store)
         rows = DialogueRows(turns, rng)
         for document in documents.tolist():
@@ -52,10 +52,10 @@ class Dialogue:
         replace_one(stretches, np.flatnonzero(fake), np.array(rows.owners, dtype=np.int64), turns, documents, rng)
         sizes = stretches[:, :, 1] - stretches[:, :, 0]
         stretches[:, :, 1] = stretches[:, :, 0] + shortened(sizes, length - 4)  # [CLS] and three [SEP]
-        return Plan(
+        return StretchPlan(
             stretches=stretches.reshape(-1, 6),
             segments=np.array(rows.roles, dtype=np.int8).reshape(-1, 3),
-            follows=fake.astype(np.int64),
+            labels={"mixed_dialogue": fake.astype(np.int64)},
         )
 
 
@@ -162,3 +162,72 @@ def shortened(sizes: np.ndarray, room: int) -> np.ndarray:
         out[np.arange(len(sizes)), place] = taken
         left -= taken
     return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueAndText(StretchArrangement):
+    """Dialogues, some with a foreign utterance, mixed with plain text, which has no label (Sun et al., 2019, 3.3)."""
+
+    dialogues: tuple[int, ...] = (1,)  # which of the corpora hold dialogues, counted from 1 in the order given
+    share: float = 0.5  # of the rows are dialogues; of the kind that there is more of, some wait for another epoch
+    fake: float = 0.5  # share of the dialogues with a foreign utterance
+    segments: ClassVar[int] = 2
+    texts: ClassVar[int] = 3
+    writes: ClassVar[frozenset[str]] = frozenset({"mixed_dialogue"})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise SettingError(f"corruption.share is the share of dialogues, between 0 and 1; found {self.share}.")
+        if not self.dialogues or min(self.dialogues) < 1:
+            raise SettingError(
+                f"corruption.dialogues numbers corpora from 1, in the order given; found {list(self.dialogues)}."
+            )
+        self.dialogue()
+
+    def dialogue(self) -> Dialogue:
+        return Dialogue(fake=self.fake)
+
+    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
+        """Some corpora are dialogues, the others are not."""
+        talk, text = self.parted(store, documents)
+        if not len(talk) or not len(text):
+            found = "no plain text" if len(talk) else "no dialogue"
+            raise InputError(
+                f"{where}: there is {found} among the {int(store.sources.max()) + 1} corpora, for "
+                f"corruption.dialogues={list(self.dialogues)}.\nGive dialogues and plain text as separate corpora, and "
+                "name those that are dialogues: corruption.dialogues=[2] means the second."
+            )
+        self.dialogue().check(store, talk, where)
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        talk, text = self.parted(store, documents)
+        plans = [self.dialogue().plan(store, talk, length, rng)] if len(talk) else []
+        plans += [as_dialogue(SingleSegment().plan(store, text, length, rng))] if len(text) else []
+        if len(plans) == 2:  # held-out text may be of one kind alone
+            chosen = self.shared(len(plans[0]), len(plans[1]), rng)
+            plans = [plan.only(rows) for plan, rows in zip(plans, chosen, strict=True)]
+        return joined(plans)
+
+    def parted(self, store: TokenStore, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        spoken = np.isin(store.sources[documents] + 1, self.dialogues)
+        return documents[spoken], documents[~spoken]
+
+    def shared(self, talk: int, text: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Which rows of each are read in this epoch, so that dialogues have their share: all of the scarcer kind."""
+        kept = min(talk, round(text * self.share / (1 - self.share))), min(text, round(talk * (1 / self.share - 1)))
+        return [np.sort(rng.permutation(count)[: max(1, many)]) for count, many in zip((talk, text), kept, strict=True)]
+
+
+def as_dialogue(plan: StretchPlan) -> StretchPlan:
+    """Single texts as rows of three stretches, two of them empty, without a label."""
+    rows = len(plan)
+    stretches = np.zeros((rows, 6), dtype=np.int64)
+    stretches[:, :2] = plan.stretches
+    segments = np.full((rows, 3), QUESTION, dtype=np.int8)
+    return StretchPlan(stretches=stretches, segments=segments, labels={"mixed_dialogue": np.full(rows, IGNORE)})
+
+
+def joined(plans: list[StretchPlan]) -> StretchPlan:
+    parts = [(plan.stretches, plan.segments, plan.labels["mixed_dialogue"]) for plan in plans]
+    stretches, segments, mixed = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return StretchPlan(stretches=stretches, segments=segments, labels={"mixed_dialogue": mixed})

@@ -1,48 +1,38 @@
-"""Packing text into rows as full as they can be, without a second text to judge."""
+"""Packing text into full rows, without a label."""
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from plmkit.data.rows import Plan
+from plmkit.corruption.contract import StretchArrangement
+from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
+from plmkit.errors import SettingError
 
-
-class OneText:
-    """What all that follow share: rows of one text, from any corpus."""
-
-    segments: ClassVar = 1
-    texts: ClassVar = 1
-    writes: ClassVar[frozenset[str]] = frozenset()
-
-    def for_validation(self) -> Self:
-        return self
-
-    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Any text will do."""
+SHORTEST = 2  # tokens of a row of random length: one for each segment
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleSegment(OneText):
-    """Documents cut into stretches as long as a row, one stretch a row (Joshi et al., 2020, 3.3)."""
+class SingleSegment(StretchArrangement):
+    """Documents cut into stretches as long as a row, one stretch per row (Joshi et al., 2020, 3.3)."""
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         room = length - 2  # [CLS] text [SEP]
         first, last = store.sentences[store.documents[documents]], store.sentences[store.documents[documents + 1]]
         counts = -(-(last - first) // room)
         number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... in a document
         begins = np.repeat(first, counts) + room * number
-        return Plan(stretches=np.stack([begins, np.minimum(begins + room, np.repeat(last, counts))], axis=1))
+        return StretchPlan(stretches=np.stack([begins, np.minimum(begins + room, np.repeat(last, counts))], axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FullSentences(OneText):
+class FullSentences(StretchArrangement):
     """Whole sentences up to the length of a row, on into the next document (Liu et al., 2019, 4.2)."""
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         rows = PackedRows(store, length)
         for document in documents.tolist():
             rows.add(document)
@@ -50,15 +40,36 @@ class FullSentences(OneText):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocSentences(OneText):
+class DocSentences(StretchArrangement):
     """Whole sentences up to the length of a row, never into the next document (Liu et al., 2019, 4.2)."""
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         rows = PackedRows(store, length)
         for document in documents.tolist():
             rows.add(document)
             rows.close()
         return rows.plan()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContiguousSegments(StretchArrangement):
+    """Two stretches of about half a row that follow each other, sometimes one (Clark et al., 2020; released code)."""
+
+    single: float = 0.1  # share of the rows that are one stretch
+    short: float = 0.05  # share of the rows that have a random length
+    segments: ClassVar[int] = 2
+    texts: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        for name, share in (("single", self.single), ("short", self.short)):
+            if not 0 <= share <= 1:
+                raise SettingError(f"corruption.{name} is a share of the rows, from 0 to 1; found {share}.")
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        rows = SegmentRows(store, length, self, rng)
+        for document in documents.tolist():
+            rows.add(document)
+        return StretchPlan(stretches=np.frombuffer(rows.stretches, dtype=np.int64).reshape(-1, 4))
 
 
 class PackedRows:
@@ -77,10 +88,10 @@ class PackedRows:
         borders = self.borders[first : last + 1].tolist()
         begin, end = borders[0], borders[-1]
         while begin < end:
-            room = max(0, self.left - 1)  # a separator stands behind every stretch
+            room = max(0, self.left - 1)  # a separator follows every stretch
             stop = borders[bisect_right(borders, begin + room) - 1]
             if stop <= begin and self.left < self.empty:
-                self.close()  # the next sentence wants a row of its own
+                self.close()  # the next sentence needs a row of its own
                 continue
             if stop <= begin:
                 stop = begin + room  # a sentence longer than a row is cut
@@ -95,11 +106,56 @@ class PackedRows:
             self.rows.append(len(self.stretches) // 2)
             self.left = self.empty
 
-    def plan(self) -> Plan:
+    def plan(self) -> StretchPlan:
         self.close()
         stretches = np.frombuffer(self.stretches, dtype=np.int64).reshape(-1, 2)
-        return Plan(
+        return StretchPlan(
             stretches=stretches,
             rows=np.frombuffer(self.rows, dtype=np.int64),
             segments=np.zeros(len(stretches), dtype=np.int8),  # documents in a row are not told apart
         )
+
+
+class SegmentRows:
+    """Each row begins where the last one ended, so that no token is lost or seen twice."""
+
+    def __init__(
+        self, store: TokenStore, length: int, settings: ContiguousSegments, rng: np.random.Generator
+    ) -> None:  # fmt: skip
+        self.borders = np.asarray(store.sentences)
+        self.documents = np.asarray(store.documents)
+        self.length = length
+        self.settings = settings
+        self.rng = rng
+        self.numbers: list[list[float]] = []
+        self.stretches = array("q")
+
+    def draw(self) -> list[float]:
+        """Four numbers in [0, 1) for a row, drawn many at a time."""
+        if not self.numbers:
+            self.numbers = self.rng.random((512, 4)).tolist()
+        return self.numbers.pop()
+
+    def add(self, document: int) -> None:
+        first, last = int(self.documents[document]), int(self.documents[document + 1])
+        borders = self.borders[first : last + 1].tolist()
+        begin, end = borders[0], borders[-1]
+        while begin < end:
+            single, short, size, over = self.draw()
+            room = self.length - 3
+            if short < self.settings.short:
+                room = SHORTEST + int(size * (room - SHORTEST + 1))
+            if single < self.settings.single:
+                middle = stop = min(end, begin + room)
+            else:
+                stop = min(end, begin + room)
+                middle = min(self.half(borders, begin, begin + room // 2, over < 0.5), stop)
+            self.stretches.extend((begin, middle, middle, stop))
+            begin = stop
+
+    def half(self, borders: list[int], begin: int, wanted: int, over: bool) -> int:
+        """The border of a sentence before or, half of the time, after the middle; the first text is never empty."""
+        place = bisect_left(borders, wanted)
+        behind = borders[min(place, len(borders) - 1)]
+        before = borders[place - 1] if place else begin
+        return behind if over or before <= begin else before

@@ -1,31 +1,38 @@
-"""Arranging documents into rows: which stretches of text stand together."""
+"""Pairs of texts: the second follows the first, is from elsewhere, or stands before it."""
 
 from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from plmkit.data.rows import Plan, cuts
+from plmkit.corruption.contract import StretchArrangement
+from plmkit.data.rows import StretchPlan, cuts
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 
+BUFFER = 1000  # pairs whose second texts are exchanged among themselves
+
 
 @dataclass(frozen=True, kw_only=True)
-class SentencePairs:
-    """Two stretches of text, the second from another document half of the time (Devlin et al., 2018, A.2)."""
+class TextPairs(StretchArrangement):
+    """What all pairs have."""
 
     short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
-    segments: ClassVar = 2
-    texts: ClassVar = 2
-    writes: ClassVar = frozenset({"follows"})
+    segments: ClassVar[int] = 2
+    texts: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_short(self.short)
+        if not 0 <= self.short <= 1:
+            raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {self.short}.")
 
-    def for_validation(self) -> Self:
-        return self
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairs(TextPairs):
+    """Two stretches of text, the second from another document half of the time (Devlin et al., 2018, A.2)."""
+
+    writes: ClassVar[frozenset[str]] = frozenset({"random_next"})
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Pairs need two documents to choose from, and one document of two sentences."""
@@ -39,35 +46,33 @@ class SentencePairs:
             )
         check_sentences(store, documents, where, "none follows another", "take each file, if there are several,")
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
-        return plan_pairs(NextPairs(store, documents, length, rng), documents, self.short)
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        return plan_pairs(NextPairs(store, documents, length, rng), documents, self.short, "random_next")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderedPairs:
+class OrderedPairs(TextPairs):
     """Two stretches of text that follow each other, swapped half of the time (Lan et al., 2019, 3.1)."""
 
-    short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
-    segments: ClassVar = 2
-    texts: ClassVar = 2
-    writes: ClassVar = frozenset({"order"})
-
-    def __post_init__(self) -> None:
-        check_short(self.short)
-
-    def for_validation(self) -> Self:
-        return self
+    writes: ClassVar[frozenset[str]] = frozenset({"swapped_order"})
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         check_sentences(store, documents, where, "there is no order to learn", "take a whole file")
 
-    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> Plan:
-        return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short)
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short, "swapped_order")
 
 
-def check_short(short: float) -> None:
-    if not 0 <= short <= 1:
-        raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {short}.")
+@dataclass(frozen=True, kw_only=True)
+class MixedPairs(SentencePairs):
+    """Stretches that follow each other, and as often the first of a pair with the second of another.
+
+    So it is in ERNIE's released code (Sun et al., 2019; PaddlePaddle/ERNIE).
+    """
+
+    def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
+        pairs = FollowingPairs(store, documents, length, rng)
+        return with_mixed(plan_pairs(pairs, documents, self.short, "random_next"), pairs.room, rng)
 
 
 def lines_suit(store: TokenStore) -> bool:
@@ -85,14 +90,15 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
         )
 
 
-def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float) -> Plan:
+def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float, label: str) -> StretchPlan:
+    """The pairs of all documents; `label` is the field of the batch that says which were changed."""
     short = examples.rng.random(len(documents)) < share
     targets = np.where(short, examples.rng.integers(2, examples.room + 1, size=len(documents)), examples.room)
     for document, target in zip(documents.tolist(), targets.tolist(), strict=True):
         examples.add(document, target)
-    return Plan(
+    return StretchPlan(
         stretches=np.frombuffer(examples.stretches, dtype=np.int64).reshape(-1, 4),
-        follows=np.frombuffer(examples.follows, dtype=np.int8).astype(np.int64),
+        labels={label: np.frombuffer(examples.changed, dtype=np.int8).astype(np.int64)},
     )
 
 
@@ -107,7 +113,7 @@ class DocumentPairs(ABC):
         self.rng = rng
         self.numbers: list[float] = []
         self.stretches = array("q")  # four numbers an example: a tenth of the memory of a list of tuples
-        self.follows = array("b")
+        self.changed = array("b")  # 1 where the pair does not stand so in the text
 
     def random(self) -> float:
         """One number in [0, 1); drawn a thousand at a time, which is thirty times faster."""
@@ -138,7 +144,7 @@ class DocumentPairs(ABC):
 
     def pair_elsewhere(self, document: int, begin: int, end: int, target: int) -> bool:
         other = self.elsewhere(document, target - (end - begin))
-        self.keep(self.cut(begin, end, *other), follows=1)
+        self.keep(self.cut(begin, end, *other), changed=1)
         return True
 
     def elsewhere(self, document: int, wanted: int) -> tuple[int, int]:
@@ -163,9 +169,9 @@ class DocumentPairs(ABC):
         front_a, front_b = self.heads(cut_a), self.heads(cut_b)
         return begin_a + front_a, end_a - cut_a + front_a, begin_b + front_b, end_b - cut_b + front_b
 
-    def keep(self, stretches: tuple[int, int, int, int], follows: int) -> None:
+    def keep(self, stretches: tuple[int, int, int, int], changed: int) -> None:
         self.stretches.extend(stretches)
-        self.follows.append(follows)
+        self.changed.append(changed)
 
     def heads(self, tosses: int) -> int:
         """How many of the tokens to cut go from the front: one coin each."""
@@ -178,7 +184,7 @@ class NextPairs(DocumentPairs):
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
         if alone or self.random() < 0.5:
             return self.pair_elsewhere(document, begin, middle, target)
-        self.keep(self.cut(begin, middle, middle, end), follows=0)
+        self.keep(self.cut(begin, middle, middle, end), changed=0)
         return False
 
 
@@ -190,7 +196,29 @@ class SwappedPairs(DocumentPairs):
             return self.pair_elsewhere(document, begin, middle, target)
         begin_a, end_a, begin_b, end_b = self.cut(begin, middle, middle, end)
         if self.random() < 0.5:  # swapped after the cut: in both orders the tokens are the same
-            self.keep((begin_b, end_b, begin_a, end_a), follows=1)
+            self.keep((begin_b, end_b, begin_a, end_a), changed=1)
         else:
-            self.keep((begin_a, end_a, begin_b, end_b), follows=0)
+            self.keep((begin_a, end_a, begin_b, end_b), changed=0)
         return False
+
+
+class FollowingPairs(DocumentPairs):
+    """The second text always follows the first; a lone sentence makes no pair."""
+
+    def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
+        if not alone:
+            self.keep(self.cut(begin, middle, middle, end), changed=0)
+        return False
+
+
+def with_mixed(plan: StretchPlan, room: int, rng: np.random.Generator) -> StretchPlan:
+    """The pairs, and the mixed ones that fit into a row: the released code leaves out those that are too long."""
+    mixed = [
+        np.hstack([plan.stretches[mine, :2], plan.stretches[np.roll(mine, -1), 2:]])
+        for start in range(0, len(plan), BUFFER)
+        if len(mine := start + rng.permutation(min(BUFFER, len(plan) - start))) > 1
+    ]
+    wrong = np.concatenate([plan.stretches[:0], *mixed])
+    wrong = wrong[(wrong[:, 1::2] - wrong[:, ::2]).sum(axis=1) <= room]
+    changed = np.repeat([0, 1], [len(plan), len(wrong)])
+    return StretchPlan(stretches=np.concatenate([plan.stretches, wrong]), labels={"random_next": changed})

@@ -1,17 +1,16 @@
-"""Rows that begin with the text that the row before ended with, and streams that are read in both directions."""
+"""Rows that begin with the text that the row before ended with, and streams read in both directions."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 
-from plmkit.corruption.arrange.pairs import cuts
-from plmkit.data.rows import Rows
+from plmkit.corruption.arrange.stream import Joined, StreamPlan
+from plmkit.corruption.contract import Arrangement
+from plmkit.data.rows import Plan, Rows, Spans, cuts
 from plmkit.data.shards import TokenStore
-from plmkit.data.stream import Joined, StreamPlan
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 
@@ -19,30 +18,23 @@ FEWEST = 8  # tokens of a row: some of each part, and three special ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReusedText:
+class ReusedText(Arrangement["ReusedPlan"]):
     """Rows of `text first [SEP] second [SEP] [CLS]`, the second from elsewhere half of the time (Yang et al., 2019).
 
-    The next row begins behind the text, which it can remember (2.5, 3.1; released code).
+    The next row begins after the text, which it can read in its recurrent memory (2.5, 3.1; released code).
     """
 
     reuse: float = 0.5  # the first part of a row
     backward: bool = True  # half of the rows read the same text from its end
-    segments: ClassVar = 3
-    texts: ClassVar = 1  # all separators are counted here
-    needs: ClassVar = ("cls", "sep", "end")
-    in_streams: ClassVar = True
-    continues: ClassVar = True
-    writes: ClassVar[frozenset[str]] = frozenset()
+    segments: ClassVar[int] = 3
+    needs: ClassVar[tuple[str, ...]] = ("cls", "sep", "end")
+    in_streams: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
+    writes: ClassVar[frozenset[str]] = frozenset({"reversed"})
 
     def __post_init__(self) -> None:
         if not 0 < self.reuse < 1:
             raise SettingError(f"corruption.reuse is a share of the row, between 0 and 1; found {self.reuse}.")
-
-    def for_validation(self) -> Self:
-        return self
-
-    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Any text will do, however short: it is read round and round."""
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> "ReusedPlan":
         if length < FEWEST:
@@ -55,7 +47,9 @@ class ReusedText:
             joined=joined, length=length, first=first, count=count, numbers=numbers, draws=rng.random((len(numbers), 3))
         )
 
-    def fill(self, plan: "ReusedPlan", chosen: np.ndarray, vocabulary: Vocabulary) -> Rows:
+    def fill(
+        self, store: TokenStore, plan: "ReusedPlan", chosen: np.ndarray, vocabulary: Vocabulary, length: int
+    ) -> Rows:  # fmt: skip
         rows = [plan.row(number) for number in chosen.tolist()]
         tokens = np.empty((len(rows), plan.length), dtype=np.int64)
         segments = np.zeros_like(tokens)
@@ -70,7 +64,7 @@ class ReusedText:
             tokens=tokens,
             segments=segments,
             visible=np.ones(tokens.shape, dtype=bool),
-            backward=np.array([row.backward for row in rows]) if self.backward else None,
+            reversed=np.array([row.reversed for row in rows]) if self.backward else None,
         )
 
 
@@ -79,27 +73,28 @@ class Row:
     """Where a row's text stands in the stream."""
 
     places: np.ndarray  # (length - 3,)
-    size: int  # tokens of the text before the separator, behind the part that is read again
-    backward: bool
+    size: int  # tokens of the text before the separator, after the part that is read again
+    reversed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReusedPlan:
-    """One epoch's rows: row r begins at place r * first of the stream; rows behind `count` read it from its end."""
+class ReusedPlan(Plan):
+    """One epoch's rows: row r begins at place r * first of the stream; rows from `count` on read it from its end."""
 
     joined: Joined
     length: int
-    first: int  # tokens at the beginning of a row that the next row may remember
+    first: int  # tokens at the beginning of a row that the next row may read in its recurrent memory
     count: int  # rows in one direction
     numbers: np.ndarray  # (N,) of the rows that are left
     draws: np.ndarray  # (2 count, 3) for each row: does its second text follow, where does its first end, whence else
+    block: ClassVar[int] = 1 << 10
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     @property
     def directions(self) -> int:
-        """2 where the second half of the rows reads backward, and none is missing."""
+        """2 where no row of the second half, which reads from the end, is missing."""
         return len(self.numbers) // self.count if len(self.numbers) % self.count == 0 else 1
 
     @cached_property
@@ -110,12 +105,12 @@ class ReusedPlan:
 
     def row(self, chosen: int) -> Row:
         number = int(self.numbers[chosen])
-        backward, begin = number >= self.count, number % self.count * self.first
-        size, second = self.cut(begin + self.first, self.borders[backward], self.draws[number])
+        reverse, begin = number >= self.count, number % self.count * self.first
+        size, second = self.cut(begin + self.first, self.borders[reverse], self.draws[number])
         places = np.arange(begin, begin + self.length - 3)
         places[self.first + size :] = np.arange(second, second + len(places) - self.first - size)
         places %= len(self.joined)
-        return Row(places=len(self.joined) - 1 - places if backward else places, size=size, backward=backward)
+        return Row(places=len(self.joined) - 1 - places if reverse else places, size=size, reversed=reverse)
 
     def cut(self, begin: int, borders: list[int], draws: np.ndarray) -> tuple[int, int]:
         """How long the first text is, and where the second begins (released code, _split_a_and_b)."""
@@ -127,31 +122,24 @@ class ReusedPlan:
         if high > low and follows >= 0.5:
             second, last = end, stop
         else:
-            wanted = max(1, room - (end - begin))
-            second, last = self.elsewhere(int(whence * max(1, len(self.joined) - wanted)), wanted, borders)
+            needed = max(1, room - (end - begin))
+            second, last = self.elsewhere(int(whence * max(1, len(self.joined) - needed)), needed, borders)
         size = end - begin - cuts(end - begin, last - second, room)[0]
         return size, second
 
-    def elsewhere(self, place: int, wanted: int, borders: list[int]) -> tuple[int, int]:
-        """The sentences that hold `wanted` tokens from a place on."""
-        before, behind = bisect_right(borders, place) - 1, bisect_left(borders, place + wanted)
-        last = borders[behind] if behind < len(borders) else len(self.joined)
-        return borders[before] if before >= 0 else 0, max(last, place + wanted)
+    def elsewhere(self, place: int, needed: int, borders: list[int]) -> tuple[int, int]:
+        """The sentences that hold `needed` tokens from a place on."""
+        before, after = bisect_right(borders, place) - 1, bisect_left(borders, place + needed)
+        last = borders[after] if after < len(borders) else len(self.joined)
+        return borders[before] if before >= 0 else 0, max(last, place + needed)
 
-    def blocks(self, size: int = 1 << 10) -> Iterator[np.ndarray]:
-        """The numbers of all rows, some at a time."""
-        for start in range(0, len(self), size):
-            yield np.arange(start, min(start + size, len(self)))
-
-    def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The stretches of the text that each row has for itself: (M, 2) begin and end, (M,) row, (M,) segment."""
+    def of(self, chosen: np.ndarray) -> Spans:
+        """The stretches of the text that each row has for itself."""
         numbers = self.numbers[chosen] % self.count
         return StreamPlan(joined=self.joined, length=self.first).of(numbers)
 
     def tokens(self) -> int:
-        """How many tokens of text all rows have together."""
         return len(self) * (self.length - 3)
 
-    def only(self, chosen: np.ndarray) -> "ReusedPlan":
-        """The plan with these rows alone, in this order."""
+    def only(self, chosen: np.ndarray) -> Self:
         return replace(self, numbers=self.numbers[chosen])

@@ -1,59 +1,134 @@
-"""Rows of a left-to-right model: text in one stream, and at every place the token that follows."""
+"""Documents joined to one stream, and rows of a left-to-right model: at every place the token that follows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 
+from plmkit.corruption.contract import Arrangement
 from plmkit.data.batch import IGNORE
-from plmkit.data.rows import Rows
+from plmkit.data.rows import Plan, Rows, Spans
 from plmkit.data.shards import TokenStore
-from plmkit.data.stream import Joined, StreamPlan
 from plmkit.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class Joined:
+    """Documents of a store in some order, each with one more token at its end."""
+
+    store: TokenStore
+    documents: np.ndarray  # (D,) in the order of the stream
+
+    def __len__(self) -> int:
+        return int(self.borders[-1])
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """(D,) where each document's tokens begin in the store."""
+        return np.asarray(self.store.sentences[self.store.documents[self.documents]])
+
+    @cached_property
+    def borders(self) -> np.ndarray:
+        """(D + 1,) place in the stream where each document begins, and the end."""
+        sizes = self.store.document_tokens()[self.documents] + 1
+        return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+    def whereabouts(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For places in the stream: which document, which token of the store, and True at the end of a document."""
+        document = np.searchsorted(self.borders, places, side="right") - 1
+        inside = places - self.borders[document]
+        at_end = places == self.borders[document + 1] - 1
+        return document, self.begins[document] + inside - at_end, at_end
+
+    def sentence_starts(self) -> np.ndarray:
+        """(S,) the places in the stream where sentences begin."""
+        first, last = self.store.documents[self.documents], self.store.documents[self.documents + 1]
+        counts = np.asarray(last - first)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.asarray(self.store.sentences)[np.repeat(np.asarray(first), counts) + number]
+        return starts - np.repeat(self.begins - self.borders[:-1], counts)
+
+    def tokens(self, places: np.ndarray, end: int) -> np.ndarray:
+        """The tokens at places of the stream; the shape of `places`."""
+        _, place, at_end = self.whereabouts(places)
+        return np.where(at_end, end, self.store.tokens[place].astype(np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPlan(Plan):
+    """One epoch's rows: row r reads places r * length to (r + 1) * length of the stream, and predicts the next."""
+
+    joined: Joined
+    length: int
+    chosen: np.ndarray | None = None  # (N,) numbers of the rows that are left; None: all
+    block: ClassVar[int] = 1 << 10
+
+    def __len__(self) -> int:
+        return -(-(len(self.joined) - 1) // self.length) if self.chosen is None else len(self.chosen)
+
+    def places(self, chosen: np.ndarray) -> np.ndarray:
+        """(M, length + 1) where the tokens of these rows stand in the stream, and after its end the last again."""
+        numbers = chosen if self.chosen is None else self.chosen[chosen]
+        return numbers[:, None] * self.length + np.arange(self.length + 1)
+
+    def of(self, chosen: np.ndarray) -> Spans:
+        places = self.places(chosen)[:, :-1]
+        inside = places < len(self.joined)
+        document, token, at_end = self.joined.whereabouts(np.minimum(places, len(self.joined) - 1))
+        text = inside & ~at_end
+        owners = np.broadcast_to(np.arange(len(chosen))[:, None], places.shape)[text]
+        document, token = document[text], token[text]
+        begins = np.flatnonzero(np.diff(document, prepend=-1) | np.diff(owners, prepend=-1))
+        ends = np.append(begins[1:], len(token)) - 1
+        stretches = np.stack([token[begins], token[ends] + 1], axis=1)
+        return stretches, owners[begins], np.zeros(len(begins), dtype=np.int64)
+
+    def tokens(self) -> int:
+        if self.chosen is None:
+            return len(self.joined) - len(self.joined.documents)
+        return len(self) * self.length
+
+    def only(self, chosen: np.ndarray) -> Self:
+        return replace(self, chosen=chosen if self.chosen is None else self.chosen[chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream(Arrangement[StreamPlan]):
     """Documents in random order, joined by the end token and cut into rows (Radford et al., 2018, 4.1)."""
 
-    segments: ClassVar = 1
-    texts: ClassVar = 1
-    in_streams: ClassVar = True
-    needs: ClassVar = ("end",)  # special tokens of the vocabulary
-    writes: ClassVar = frozenset({"targets"})
-
-    def for_validation(self) -> Self:
-        return self
-
-    def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Any text will do."""
+    needs: ClassVar[tuple[str, ...]] = ("end",)
+    in_streams: ClassVar[bool] = True
+    writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StreamPlan:
         return StreamPlan(joined=Joined(store=store, documents=rng.permutation(documents)), length=length)
 
-    def fill(self, plan: StreamPlan, chosen: np.ndarray, vocabulary: Vocabulary) -> Rows:
-        """A row has as many tokens as it reads; what follows the last of them is asked for too."""
+    def fill(
+        self, store: TokenStore, plan: StreamPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int
+    ) -> Rows:  # fmt: skip
+        """A row has as many tokens as it reads; the one after the last of them is predicted too."""
         places = plan.places(chosen)
         inside = places < len(plan.joined)
         tokens = plan.joined.tokens(np.minimum(places, len(plan.joined) - 1), vocabulary.end)
         longest = int(inside[:, 1:].any(0).sum())  # what a short stream leaves empty is no use
-        asked = inside[:, 1 : longest + 1]
+        predicted = inside[:, 1 : longest + 1]
         return Rows(
-            tokens=np.where(asked, tokens[:, :longest], vocabulary.filler),
+            tokens=np.where(predicted, tokens[:, :longest], vocabulary.filler),
             segments=np.zeros((len(chosen), longest), dtype=np.int64),
-            visible=asked,
-            targets=np.where(asked, tokens[:, 1 : longest + 1], IGNORE),
+            visible=predicted,
+            targets=np.where(predicted, tokens[:, 1 : longest + 1], IGNORE),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelStreams(Stream):
-    """The text in its own order, as many streams as a batch has rows, each read on from row to row (Dai et al., 2019).
+    """The text in its own order, one stream per row of a batch, each continued from batch to batch (Dai et al., 2019).
 
-    Each row of a batch goes on where the same row of the batch before ended, so that a model can remember.
+    Each row of a batch begins where the same row of the batch before ended, for models with recurrent memory.
     """
 
-    continues: ClassVar = True
+    continues: ClassVar[bool] = True
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StreamPlan:
         return StreamPlan(joined=Joined(store=store, documents=documents), length=length)

@@ -1,13 +1,10 @@
-"""What the ways of hiding share: what may be hidden, the units it forms, and what is shown in its place."""
+"""What maskings share: which tokens can be masked, the units they form, and what replaces them."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from plmkit.data.batch import IGNORE
-from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -16,19 +13,27 @@ from plmkit.segmentation.starts import word_starts
 NEVER = 2.0  # a score above every draw
 
 
-def check_settings(step: Any) -> None:
-    """Rates, shares and counts that can be; the error names the setting."""
-    if not 0 < step.rate < 1:
-        raise SettingError(f"corruption.rate is the share of tokens to hide, above 0 and below 1; found {step.rate}.")
-    for name in ("most", "copies"):
-        if getattr(step, name, None) is not None and getattr(step, name) < 1:
-            raise SettingError(f"corruption.{name} must be 1 or more, or none; found {getattr(step, name)}.")
-    swapped = getattr(step, "swapped", 0.0)
-    if min(step.masked, swapped) < 0 or step.masked + swapped > 1:
+def check_rate(rate: float) -> None:
+    if not 0 < rate < 1:
+        raise SettingError(f"corruption.rate is the share of tokens to mask, above 0 and below 1; found {rate}.")
+
+
+def check_shares(mask_share: float, random_share: float) -> None:
+    if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
         raise SettingError(
-            "corruption.masked and corruption.swapped are shares of the hidden tokens, together at most 1; "
-            f"found {step.masked} and {swapped}."
+            "corruption.mask_share and corruption.random_share are shares of the masked tokens, together at most 1; "
+            f"found {mask_share} and {random_share}."
         )
+
+
+def check_count(name: str, count: int | None) -> None:
+    if count is not None and count < 1:
+        raise SettingError(f"corruption.{name} must be 1 or more, or none; found {count}.")
+
+
+def check_longest(longest: int) -> None:
+    if longest < 1:
+        raise SettingError(f"corruption.longest is a number of words, 1 or more; found {longest}.")
 
 
 def candidates(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
@@ -36,10 +41,10 @@ def candidates(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     return (tokens != vocabulary.cls) & (tokens != vocabulary.sep) & (tokens != vocabulary.pad)
 
 
-def rounded(rate: float, lengths: np.ndarray, most: int | None) -> np.ndarray:
-    """How many to hide in rows of these lengths, [CLS] and [SEP] counted, as BERT's released code does."""
-    wanted = np.maximum(1, np.rint(rate * lengths)).astype(np.int64)
-    return wanted if most is None else np.minimum(wanted, most)
+def rounded(rate: float, lengths: np.ndarray, max_masked: int | None) -> np.ndarray:
+    """How many to mask in rows of these lengths, [CLS] and [SEP] counted, as BERT's released code does."""
+    counts = np.maximum(1, np.rint(rate * lengths)).astype(np.int64)
+    return counts if max_masked is None else np.minimum(counts, max_masked)
 
 
 def lowest(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -53,39 +58,18 @@ def ordinary_token(draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     return vocabulary.ordinary[(draw * len(vocabulary.ordinary)).astype(np.int64)]
 
 
-def treat(
-    rows: Rows, hidden: np.ndarray, vocabulary: Vocabulary, *, draw: np.ndarray, other: np.ndarray,
-    masked: float, swapped: float,
+def masked_rows(
+    rows: Rows, masked: np.ndarray, vocabulary: Vocabulary, *, draw: np.ndarray, other: np.ndarray,
+    mask_share: float, random_share: float,
 ) -> Rows:  # fmt: skip
-    """Ask for the hidden tokens; a draw below `masked` shows [MASK], then `swapped` the other token, then itself."""
-    shown = np.where(draw < masked + swapped, other, rows.tokens)
-    shown = np.where(draw < masked, vocabulary.mask, shown)
+    """Predict the masked tokens: a draw below `mask_share` shows [MASK], then `random_share` the other, then itself."""
+    shown = np.where(draw < mask_share + random_share, other, rows.tokens)
+    shown = np.where(draw < mask_share, vocabulary.mask, shown)
     return replace(
         rows,
-        tokens=np.where(hidden, shown, rows.tokens),
-        targets=np.where(hidden, rows.tokens, IGNORE),
+        tokens=np.where(masked, shown, rows.tokens),
+        targets=np.where(masked, rows.tokens, IGNORE),
     )
-
-
-class Masking(ABC):
-    """Choose, draw and show; the kinds differ in what they choose, and in what a swapped token may become."""
-
-    masked: float
-    swapped: float
-
-    @abstractmethod
-    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is hidden."""
-
-    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        length = rows.tokens.shape[1]
-        hidden = self.choose(rows, vocabulary, draws)
-        draw, other = draws.uniform(length), self.other(draws.uniform(length), vocabulary)
-        return treat(rows, hidden, vocabulary, draw=draw, other=other, masked=self.masked, swapped=self.swapped)
-
-    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        """A token for each draw, special ones too, as BERT's released code has it."""
-        return (draw * len(vocabulary)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +100,11 @@ def units_of(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> Units:
     return cut(text, starts)
 
 
-def runs_of(hidden: np.ndarray) -> Units:
-    """Hidden tokens that touch are one unit."""
-    starts = ~hidden
-    starts[:, 1:] |= ~hidden[:, :-1]
-    return cut(hidden, starts)
+def runs_of(masked: np.ndarray) -> Units:
+    """Adjacent masked tokens are one unit."""
+    starts = ~masked
+    starts[:, 1:] |= ~masked[:, :-1]
+    return cut(masked, starts)
 
 
 def cut(text: np.ndarray, starts: np.ndarray) -> Units:

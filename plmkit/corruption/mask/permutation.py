@@ -1,4 +1,4 @@
-"""Asking for tokens in a random order: the text stays as it is, the order says who may read whom."""
+"""Predicting tokens in a random order: the text stays as it is, the order says which position attends to which."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -6,8 +6,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from plmkit.corruption.mask.masking import candidates
-from plmkit.corruption.mask.ngram import weights
+from plmkit.corruption.contract import Masking
+from plmkit.corruption.mask.masking import candidates, check_longest, check_rate
+from plmkit.corruption.mask.word import weights
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -17,25 +18,21 @@ from plmkit.segmentation.starts import word_starts
 
 
 @dataclass(frozen=True, kw_only=True)
-class PermutedSpans:
-    """Ask for spans of one to five pieces, each piece after those that come before it in a random order.
+class PermutedSpans(Masking):
+    """Predict spans of one to five pieces, each piece from those that come before it in a random order.
 
-    Yang et al., 2019, 2.3 and A.4; where spans lie and who reads whom is as in the released code.
+    Yang et al., 2019, 2.3 and A.4; the place of spans and the attention order are as in the released code.
     """
 
-    rate: float = 1 / 6  # share of the tokens that are asked for, rounded down
+    rate: float = 1 / 6  # share of the tokens that are predicted, rounded down
     longest: int = 5  # pieces of a span; n of them with a probability like 1/n
     context: int = 6  # pieces left alone around a span, for each piece of it
-    reuse: float = 0.5  # the first part of a row, which does not read the rest; each part has its own order
-    writes: ClassVar = frozenset({"targets", "reading"})
+    reuse: float = 0.5  # the first part of a row, which does not attend to the rest; each part has its own order
+    writes: ClassVar[frozenset[str]] = frozenset({"targets", "attention_order"})
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < 1:
-            raise SettingError(
-                f"corruption.rate is the share of tokens to hide, above 0 and below 1; found {self.rate}."
-            )
-        if self.longest < 1:
-            raise SettingError(f"corruption.longest is a number of words, 1 or more; found {self.longest}.")
+        check_rate(self.rate)
+        check_longest(self.longest)
         if self.context < 1:
             raise SettingError(f"corruption.context is a number of pieces, 1 or more; found {self.context}.")
         if not 0 <= self.reuse < 1:
@@ -49,48 +46,50 @@ class PermutedSpans:
         count, width = rows.tokens.shape
         sizes, lefts, fills, ranks = (draws.uniform(width) for _ in range(4))
         text, starts = candidates(rows.tokens, vocabulary), starts_of(rows, vocabulary)
-        asked = np.zeros_like(text)
+        predicted = np.zeros_like(text)
         order = np.zeros((count, width, 2), dtype=np.int64)
-        order[:, :, 0] = 3 * width  # padding: read by nobody
+        order[:, :, 0] = 3 * width  # padding: nothing attends to it
         for row, length in enumerate(rows.visible.sum(axis=1).tolist()):
             border = round(self.reuse * length)
             goal = max(1, int(self.rate * length))
-            step = -1 if rows.backward is not None and rows.backward[row] else 1
-            for part, wanted in ((slice(0, border), goal - goal // 2), (slice(border, length), goal // 2 or 1)):
-                wanted = goal if border == 0 else wanted
+            step = -1 if rows.reversed is not None and rows.reversed[row] else 1
+            for part, needed in ((slice(0, border), goal - goal // 2), (slice(border, length), goal // 2 or 1)):
+                needed = goal if border == 0 else needed
                 if part.start < part.stop:  # words begin where they do in the text, whichever way it is read
                     chosen = self.choose(
-                        text[row, part][::step], starts[row, part][::step], wanted,
+                        text[row, part][::step], starts[row, part][::step], needed,
                         sizes[row, part].tolist(), lefts[row, part].tolist(), fills[row, part],
                     )  # fmt: skip
-                    asked[row, part] = chosen[::step]
-            order[row, :length] = reading_order(ranks[row, :length], asked[row, :length], text[row, :length], border)
-        return replace(rows, targets=np.where(asked, rows.tokens, IGNORE), reading=order)
+                    predicted[row, part] = chosen[::step]
+            order[row, :length] = attention_order(
+                ranks[row, :length], predicted[row, :length], text[row, :length], border
+            )
+        return replace(rows, targets=np.where(predicted, rows.tokens, IGNORE), attention_order=order)
 
     def choose(
-        self, text: np.ndarray, starts: np.ndarray, wanted: int, sizes: list[float], lefts: list[float],
+        self, text: np.ndarray, starts: np.ndarray, needed: int, sizes: list[float], lefts: list[float],
         fills: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """(L,) True where a token is asked for: spans from left to right, then single tokens until enough are."""
+        """(L,) True where a token is predicted: spans from left to right, then single tokens until enough are."""
         chosen = np.zeros_like(text)
-        for begin, end in self.spans(starts.tolist(), wanted, sizes, lefts):
+        for begin, end in self.spans(starts.tolist(), needed, sizes, lefts):
             chosen[begin:end] = True
         chosen &= text
         free = np.flatnonzero(text & ~chosen)
-        missing = max(0, wanted - int(chosen.sum()))
+        missing = max(0, needed - int(chosen.sum()))
         chosen[free[np.argsort(fills[free])[:missing]]] = True
         return chosen
 
     def spans(
-        self, starts: list[bool], wanted: int, sizes: list[float], lefts: list[float]
+        self, starts: list[bool], needed: int, sizes: list[float], lefts: list[float]
     ) -> list[tuple[int, int]]:  # fmt: skip
-        """Each at the beginning of a word, as many pieces long as was drawn, be it inside another word."""
+        """Each at the beginning of a word, with the drawn number of pieces, even if it ends inside another word."""
         found: list[tuple[int, int]] = []
         place = 0
         for size, left in zip(sizes, lefts, strict=True):
-            if wanted <= 0 or place >= len(starts):
+            if needed <= 0 or place >= len(starts):
                 break
-            pieces = min(self.pieces(size), wanted)
+            pieces = min(self.pieces(size), needed)
             around = self.context * pieces
             before = int(left * around)
             begin = place + before
@@ -100,7 +99,7 @@ class PermutedSpans:
             if end >= len(starts):
                 break
             found.append((begin, end))
-            wanted -= pieces
+            needed -= pieces
             place = end + around - before
         return found
 
@@ -111,27 +110,27 @@ class PermutedSpans:
 
 
 def starts_of(rows: Rows, vocabulary: Vocabulary) -> np.ndarray:
-    """(B, L) True where a word begins, be it read from its end."""
-    if rows.backward is None:
+    """(B, L) True where a word begins, also in reversed rows."""
+    if rows.reversed is None:
         return word_starts(rows, vocabulary)
-    turned = rows.backward[:, None]
+    turned = rows.reversed[:, None]
     natural = replace(rows, tokens=np.where(turned, rows.tokens[:, ::-1], rows.tokens))
     starts = word_starts(natural, vocabulary)
     return np.where(turned, starts[:, ::-1], starts)
 
 
-def reading_order(draw: np.ndarray, asked: np.ndarray, text: np.ndarray, border: int) -> np.ndarray:
-    """(L, 2) position i reads position j if i's second number is above j's first (zihangdai/xlnet, _local_perm).
+def attention_order(draw: np.ndarray, predicted: np.ndarray, text: np.ndarray, border: int) -> np.ndarray:
+    """(L, 2) position i attends to position j if i's second number is above j's first (zihangdai/xlnet, _local_perm).
 
-    Text that is not asked for is read by all and reads none that is; [SEP] and [CLS] stand in the order, and read
-    themselves. What stands before the border reads nothing behind it, and all of it is read from there.
+    All attend to text that is not predicted, and it attends to none that is; [SEP] and [CLS] are in the order, and
+    attend to themselves. Before the border nothing attends to what is after it; after it, all attend to what is before.
     """
     length = len(draw)
     order = np.zeros((length, 2), dtype=np.int64)
     for begin, end, offset in ((0, border, 0), (border, length, border + 1)):
         part = slice(begin, end)
         rank = np.argsort(np.argsort(draw[part]))
-        read = np.where(text[part] & ~asked[part], -1, rank)
+        read = np.where(text[part] & ~predicted[part], -1, rank)
         order[part, 0] = offset + read
-        order[part, 1] = offset + np.where(asked[part], read, read + 1)
+        order[part, 1] = offset + np.where(predicted[part], read, read + 1)
     return order

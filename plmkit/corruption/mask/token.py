@@ -1,19 +1,22 @@
-"""Hiding single tokens."""
+"""Masking single tokens, and what the other maskings inherit from it."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from plmkit.corruption.contract import Masking
 from plmkit.corruption.mask.masking import (
     NEVER,
-    Masking,
     candidates,
-    check_settings,
+    check_count,
+    check_rate,
+    check_shares,
     lowest,
+    masked_rows,
     ordinary_token,
     rounded,
-    treat,
 )
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -21,53 +24,77 @@ from plmkit.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenMasking(Masking):
-    """Hide tokens: 80% become [MASK], 10% another token, 10% stay (Devlin et al., 2018, A.1)."""
+class BertMasking(Masking):
+    """Of the chosen tokens 80% become [MASK], 10% a random token, 10% stay (Devlin et al., 2018, A.1)."""
 
-    rate: float = 0.15
-    masked: float = 0.8
-    swapped: float = 0.1
-    most: int | None = None  # hide no more than this many in a row
-    copies: int | None = None  # static masking: this many fixed masks, used in turn; None: a new one each epoch
-    writes: ClassVar = frozenset({"targets"})
+    rate: float = 0.15  # share of the tokens that are masked
+    mask_share: float = 0.8  # of these, the share that becomes [MASK]
+    random_share: float = 0.1  # and the share that becomes a random token; the others stay
+    writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_rate(self.rate)
+        check_shares(self.mask_share, self.random_share)
 
-    def for_validation(self) -> "TokenMasking":
+    def for_validation(self) -> Masking:
         """The paper's way, whatever training does, so that losses on held-out text can be compared."""
         return TokenMasking()
 
+    @abstractmethod
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is hidden: exactly `count` positions of each row, all equally likely."""
-        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
-        return lowest(scores, self.count(rows.visible.sum(axis=1)))
+        """(B, L) True where a token is masked."""
 
-    def count(self, lengths: np.ndarray) -> np.ndarray:
-        return rounded(self.rate, lengths, self.most)
+    def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
+        length = rows.tokens.shape[1]
+        masked = self.choose(rows, vocabulary, draws)
+        draw, other = draws.uniform(length), self.random_tokens(draws.uniform(length), vocabulary)
+        return masked_rows(
+            rows, masked, vocabulary, draw=draw, other=other, mask_share=self.mask_share, random_share=self.random_share
+        )
+
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        """A token for each draw, special ones too, as in BERT's released code."""
+        return (draw * len(vocabulary)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamicMasking(Masking):
-    """Hide tokens anew at each feeding, in a number that is right on average (Liu et al., 2019, 4.1)."""
+class BudgetMasking(BertMasking):
+    """A fixed number of masked tokens per row, and on request the same masks again (google-research/bert)."""
 
-    rate: float = 0.15
-    masked: float = 0.8
-    swapped: float = 0.1
-    writes: ClassVar = frozenset({"targets"})
+    max_masked: int | None = None  # masked tokens in a row, at most
+    static_masks: int | None = None  # static masking: this many fixed masks, used in turn; None: a new one each epoch
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
+        check_count("max_masked", self.max_masked)
+        check_count("static_masks", self.static_masks)
 
-    def for_validation(self) -> TokenMasking:
-        return TokenMasking()
+    def mask_epoch(self, epoch: int) -> int:
+        return epoch % self.static_masks if self.static_masks else epoch
+
+    def count(self, lengths: np.ndarray) -> np.ndarray:
+        return rounded(self.rate, lengths, self.max_masked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenMasking(BudgetMasking):
+    """Mask tokens: 80% become [MASK], 10% a random token, 10% stay (Devlin et al., 2018, A.1)."""
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is hidden."""
+        """(B, L) True where a token is masked: exactly `count` positions of each row, all equally likely."""
+        scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
+        return lowest(scores, self.count(rows.visible.sum(axis=1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicMasking(BertMasking):
+    """Mask new tokens in every epoch, in a number that is right on average (Liu et al., 2019, 4.1)."""
+
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
         return lowest(scores, self.count(rows.visible.sum(axis=1), draws.uniform(1)[:, 0]))
 
-    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
         """Never a special token, as in the released code."""
         return ordinary_token(draw, vocabulary)
 
@@ -77,34 +104,38 @@ class DynamicMasking(Masking):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplacedMasking:
-    """Hide tokens for a generator to replace; a place drawn twice counts once (Clark et al., 2020, 3.1)."""
+class ReplacedMasking(Masking):
+    """Mask tokens for a generator to replace; a position drawn twice counts once (Clark et al., 2020, 3.1)."""
 
     rate: float = 0.15
-    masked: float = 1.0  # the others stay as they are; the released code has 0.85
-    most: int | None = None  # draw no more than this many in a row
-    writes: ClassVar = frozenset({"targets"})
+    mask_share: float = 1.0  # the others stay as they are; the released code has 0.85
+    max_masked: int | None = None  # positions drawn in a row, at most
+    writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_rate(self.rate)
+        check_shares(self.mask_share, 0.0)
+        check_count("max_masked", self.max_masked)
 
-    def for_validation(self) -> TokenMasking:
+    def for_validation(self) -> Masking:
         return TokenMasking()
 
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        hidden = self.choose(rows, vocabulary, draws)
+        masked = self.choose(rows, vocabulary, draws)
         draw = draws.uniform(rows.tokens.shape[1])
-        return treat(rows, hidden, vocabulary, draw=draw, other=rows.tokens, masked=self.masked, swapped=0.0)
+        return masked_rows(
+            rows, masked, vocabulary, draw=draw, other=rows.tokens, mask_share=self.mask_share, random_share=0.0
+        )
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True at places drawn with replacement, as many draws as TokenMasking has places."""
+        """(B, L) True at positions drawn with replacement, as many draws as TokenMasking has positions."""
         length = rows.tokens.shape[1]
         text = candidates(rows.tokens, vocabulary) & (rows.tokens != vocabulary.mask)
         counts = text.sum(axis=1)
         drawn = (draws.uniform(length) * counts[:, None]).astype(np.int64)  # the n-th candidate of the row
-        wanted = rounded(self.rate, rows.visible.sum(axis=1), self.most)
-        drawn[np.arange(length) >= wanted[:, None]] = length  # draws beyond what is wanted point nowhere
-        number = np.cumsum(text, axis=1) - 1  # which candidate each place is
+        needed = rounded(self.rate, rows.visible.sum(axis=1), self.max_masked)
+        drawn[np.arange(length) >= needed[:, None]] = length  # draws beyond what is needed point nowhere
+        number = np.cumsum(text, axis=1) - 1  # which candidate each position is
         times = np.zeros((len(drawn), length + 1), dtype=bool)
         np.put_along_axis(times, drawn, True, axis=1)
         return np.take_along_axis(times, np.maximum(number, 0), axis=1) & text

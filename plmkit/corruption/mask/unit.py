@@ -1,12 +1,12 @@
-"""Hiding units of knowledge: characters, words, phrases, entities."""
+"""Masking units of knowledge: characters, words, phrases, entities."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
-from plmkit.corruption.mask.masking import NEVER, Masking, check_settings, units_of
-from plmkit.corruption.mask.token import TokenMasking
+from plmkit.corruption.mask.masking import NEVER, units_of
+from plmkit.corruption.mask.token import BertMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
@@ -17,20 +17,16 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitMasking(Masking):
-    """Hide units, each for itself, first characters, then phrases, then entities (Sun et al., 2019, 3.2)."""
+class UnitMasking(BertMasking):
+    """Mask units, each drawn by itself, first characters, then phrases, then entities (Sun et al., 2019, 3.2)."""
 
-    rate: float = 0.15
-    masked: float = 0.8
-    swapped: float = 0.1
     levels: tuple[str, ...] = ("character", "phrase", "entity")
-    # for each stage, the share of rows hidden at each level; one stage of several shares is a mixture
+    # for each stage, the share of rows masked at each level; one stage of several shares is a mixture
     shares: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
-    writes: ClassVar = frozenset({"targets"})
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         for level in self.levels:
             if level not in LEVELS:
                 raise SettingError(f"corruption.levels: there is no level '{level}'; there are {', '.join(LEVELS)}.")
@@ -48,36 +44,31 @@ class UnitMasking(Masking):
         return len(self.shares)
 
     @property
-    def used(self) -> tuple[str, ...]:
-        """The levels at which any stage hides, from small to large."""
+    def levels_used(self) -> tuple[str, ...]:
         shares = zip(self.levels, zip(*self.shares, strict=True), strict=True)
         return tuple(sorted((level for level, of_stages in shares if any(of_stages)), key=LEVELS.index))
 
     @property
     def level(self) -> str:
-        """The largest units that are needed of a segmenter."""
-        return max((*self.used, "word"), key=LEVELS.index)
+        return max((*self.levels_used, "word"), key=LEVELS.index)
 
     def at(self, stage: int) -> Self:
-        """The way to hide in this stage of the run; a single stage serves them all."""
+        """A single stage serves the whole run."""
         return replace(self, shares=(self.shares[min(stage, self.stages - 1)],)) if self.stages > 1 else self
 
-    def for_validation(self) -> TokenMasking:
-        return TokenMasking()
-
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is hidden; a row in which no unit was drawn hides the one nearest to it."""
+        """(B, L) True where a token is masked; a row in which no unit was drawn masks the one nearest to it."""
         scores = draws.uniform(rows.tokens.shape[1])
         chance = draws.uniform(1)[:, 0]
         level = np.searchsorted(np.cumsum(self.shares[0])[:-1], chance, side="right")  # (B,) of each row
-        hidden = np.zeros(rows.tokens.shape, dtype=bool)
+        masked = np.zeros(rows.tokens.shape, dtype=bool)
         for number in np.unique(level):
             units = units_of(rows, vocabulary, self.levels[number])
             own = np.where(units.begins, scores, NEVER)
             chosen = own <= np.maximum(self.rate, own.min(axis=1, keepdims=True))
-            hidden = np.where((level == number)[:, None], units.whole(chosen), hidden)
-        return hidden
+            masked = np.where((level == number)[:, None], units.whole(chosen), masked)
+        return masked
 
-    def other(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
         """All but token number 0, as in the released code."""
         return 1 + (draw * (len(vocabulary) - 1)).astype(np.int64)

@@ -1,12 +1,14 @@
-"""Hiding whole words."""
+"""Masking whole words, and n-grams of them."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from itertools import accumulate
 
 import numpy as np
 
-from plmkit.corruption.mask.masking import NEVER, Masking, check_settings, rounded, units_of
-from plmkit.corruption.mask.token import TokenMasking
+from plmkit.corruption.mask.masking import NEVER, check_longest, units_of
+from plmkit.corruption.mask.token import BudgetMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
@@ -14,32 +16,20 @@ from plmkit.segmentation.choosing import AnySegmenter
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordMasking(Masking):
-    """Hide all pieces of a word or none; each piece draws its own 80/10/10 (Cui et al., 2019, 2.2)."""
+class WordMasking(BudgetMasking):
+    """Mask all pieces of a word or none; each piece draws its own 80/10/10 (Cui et al., 2019, 2.2)."""
 
-    rate: float = 0.15
-    masked: float = 0.8
-    swapped: float = 0.1
-    most: int | None = None  # hide no more than this many pieces in a row
-    copies: int | None = None  # static masking: this many fixed masks, used in turn; None: a new one each epoch
-    segmenter: AnySegmenter | None = None  # finds the words of languages that do not space them; None: `##` tells
-    writes: ClassVar = frozenset({"targets"})
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def for_validation(self) -> TokenMasking:
-        return TokenMasking()
+    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a piece is hidden: words in random order, one that breaks the budget skipped."""
+        """(B, L) True where a piece is masked: words in random order, one that breaks the budget skipped."""
         length = rows.tokens.shape[1]
         words = units_of(rows, vocabulary)
         begins = words.begins
         order = np.argsort(np.where(begins, draws.uniform(length), NEVER), axis=1)
         sizes = np.take_along_axis(words.after - words.first, order, axis=1)
         counts = begins.sum(axis=1)
-        rooms = rounded(self.rate, rows.visible.sum(axis=1), self.most)
+        rooms = self.count(rows.visible.sum(axis=1))
         chosen = np.zeros_like(begins)
         for row, (count, room) in enumerate(zip(counts.tolist(), rooms.tolist(), strict=True)):
             chosen[row, order[row, fitting(sizes[row, :count].tolist(), room)]] = True
@@ -56,3 +46,72 @@ def fitting(sizes: list[int], room: int) -> list[int]:
             if not room:
                 break
     return taken or ([sizes.index(min(sizes))] if sizes else [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramMasking(BudgetMasking):
+    """Mask one to three adjacent words, n of them with a probability like 1/n (Lan et al., 2020, 4.1)."""
+
+    longest: int = 3  # words
+    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_longest(self.longest)
+
+    def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
+        """(B, L) True where a piece is masked: n-grams from random words on, while there is room."""
+        length = rows.tokens.shape[1]
+        words = units_of(rows, vocabulary)
+        scores, sizes = draws.uniform(length), draws.uniform(length)
+        rooms = self.count(rows.visible.sum(axis=1))
+        chosen = np.zeros_like(words.text)
+        for row, begins in enumerate(words.begins):
+            starts = np.flatnonzero(begins)
+            taken = self.take(
+                starts.tolist(),
+                words.after[row, starts].tolist(),
+                np.argsort(scores[row, starts]).tolist(),
+                sizes[row, starts].tolist(),
+                int(rooms[row]),
+            )
+            chosen[row, starts[taken]] = True
+        return words.whole(chosen)
+
+    def take(self, starts: list[int], ends: list[int], order: list[int], sizes: list[float], room: int) -> list[int]:
+        """Numbers of the words to mask; a draw of `sizes` gives how many from a word on."""
+        free = [True] * len(starts)
+        for word in order:
+            if not room:
+                break
+            if not free[word]:
+                continue
+            count = self.words(sizes[word], neighbours(starts, ends, word, self.longest))
+            while count and ends[word + count - 1] - starts[word] > room:  # too long: shorter
+                count -= 1
+            if count and all(free[word : word + count]):
+                free[word : word + count] = [False] * count
+                room -= ends[word + count - 1] - starts[word]
+        taken = [word for word, is_free in enumerate(free) if not is_free]
+        if not taken and starts:  # no word fits, but every row masks something
+            taken = [min(order, key=lambda word: ends[word] - starts[word])]
+        return taken
+
+    def words(self, draw: float, available: int) -> int:
+        """How many words: n with a probability like 1/n among those available."""
+        sums = weights(self.longest)
+        return 1 + bisect_right(sums, draw * sums[available - 1], 0, available - 1)
+
+
+@cache
+def weights(longest: int) -> tuple[float, ...]:
+    """1, 1 + 1/2, 1 + 1/2 + 1/3 ..."""
+    return tuple(accumulate(1 / count for count in range(1, longest + 1)))
+
+
+def neighbours(starts: list[int], ends: list[int], word: int, longest: int) -> int:
+    """How many words stand together from this one on, at most `longest`; a special token ends them."""
+    count = 1
+    while count < longest and word + count < len(starts) and ends[word + count - 1] == starts[word + count]:
+        count += 1
+    return count

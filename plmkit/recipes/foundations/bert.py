@@ -35,7 +35,7 @@ def bert_base() -> Recipe:
         summary="Name hidden words from both sides; tell whether two texts belong together.",
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
-        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.15, most=80, copies=10)),  # A.1, A.2
+        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.15, max_masked=80, static_masks=10)),  # A.1, A.2
         architecture=Encoder(layers=12, heads=12, width=768, inner=3072),  # 3
         objectives=(MaskedLM(), NextSentence()),  # 3.1
         schedule=Schedule(  # A.2

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.encoder import Encoder
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.arrange.pairs import MixedPairs
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence

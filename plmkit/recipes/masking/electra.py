@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
-from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.corruption.mask.token import ReplacedMasking
 from plmkit.objectives.adversarial_generator import AdversarialGenerator
 from plmkit.objectives.generator_lm import GeneratorLM

@@ -35,7 +35,7 @@ def bert_wwm_base() -> Recipe:
         name="bert-wwm-base",
         paper="arXiv:1906.08101",
         summary="BERT, but all pieces of a word are hidden together.",
-        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.15, most=80, copies=10)),  # 2.2
+        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.15, max_masked=80, static_masks=10)),  # 2.2
     )
 
 
@@ -48,7 +48,7 @@ def bert_wwm_chinese() -> Recipe:
         notes="The paper starts from BERT's Chinese weights (--from), LTP's words, and ends with batches of 384.",
         corruption=(
             SentencePairs(short=0.1),
-            WordMasking(rate=0.15, most=80, copies=10, segmenter=CHINESE_WORDS),  # 2.2
+            WordMasking(rate=0.15, max_masked=80, static_masks=10, segmenter=CHINESE_WORDS),  # 2.2
         ),
         schedule=Schedule(  # 3.1: 100k steps of 128 tokens, then 100k of 512
             steps=200_000,

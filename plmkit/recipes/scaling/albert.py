@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange.pairs import OrderedPairs
-from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.mask.word import NgramMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe
@@ -36,7 +36,7 @@ def albert_base() -> Recipe:
         summary="BERT with one layer for all; tell whether two texts were swapped.",
         vocabulary=30_000,
         tokenizer=Unigram(size=30_000),
-        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.15, most=80, copies=40)),  # 4.1
+        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.15, max_masked=80, static_masks=40)),  # 4.1
         architecture=SharedEncoder(layers=12, heads=12, width=768, inner=3072),  # table 1
         objectives=(MaskedLM(), SentenceOrder()),  # 3.1
         schedule=Schedule(  # 4.1

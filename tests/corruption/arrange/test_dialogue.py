@@ -8,7 +8,7 @@ from stores import all_documents, document_of, store_of, times_seen
 
 from plmkit.corruption.arrange.dialogue import Dialogue, shortened
 from plmkit.data.randomness import generator
-from plmkit.data.samples import fill
+from plmkit.data.rows import fill
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import InputError, SettingError
 
@@ -47,7 +47,7 @@ def test_speakers_take_turns_and_a_role_never_changes_within_one():
     store = talk_store(500)
     turn = np.cumsum(store.lines)  # of each sentence
     plan = plan_of(store, fake=0.0)
-    assert not plan.follows.any()
+    assert not plan.labels["mixed_dialogue"].any()
     for stretches, roles in zip(plan.stretches.reshape(-1, 3, 2), plan.segments, strict=True):
         assert stretches[0, 1] == stretches[1, 0] and stretches[1, 1] == stretches[2, 0]  # side by side
         spoken = turn[np.searchsorted(store.sentences, stretches[:, 0])]
@@ -60,14 +60,17 @@ def test_half_of_the_rows_have_one_utterance_of_another_dialogue():
     store = talk_store()
     plan = plan_of(store)
     assert len(plan) > 9000
-    assert plan.follows.mean() == pytest.approx(0.50, abs=0.015)
+    assert plan.labels["mixed_dialogue"].mean() == pytest.approx(0.50, abs=0.015)
     document = document_of(store, plan.stretches[:, ::2])
     different = np.array([len(set(row)) for row in document.tolist()])
-    assert (different[plan.follows == 0] == 1).all()
-    assert (different[plan.follows == 1] == 2).all()
-    odd = [Counter(row).most_common() for row in document[plan.follows == 1].tolist()]
+    assert (different[plan.labels["mixed_dialogue"] == 0] == 1).all()
+    assert (different[plan.labels["mixed_dialogue"] == 1] == 2).all()
+    odd = [Counter(row).most_common() for row in document[plan.labels["mixed_dialogue"] == 1].tolist()]
     assert all(counts[0][1] == 2 and counts[1][1] == 1 for counts in odd)
-    place = [row.index(counts[1][0]) for row, counts in zip(document[plan.follows == 1].tolist(), odd, strict=True)]
+    place = [
+        row.index(counts[1][0])
+        for row, counts in zip(document[plan.labels["mixed_dialogue"] == 1].tolist(), odd, strict=True)
+    ]
     assert np.bincount(place) / len(place) == pytest.approx([1 / 3] * 3, abs=0.03)  # a question or an answer
 
 
@@ -83,7 +86,7 @@ def test_roles_are_the_segments_of_the_row():
     cls, sep = WORDS.cls, WORDS.sep
     assert rows.tokens[0, rows.visible[0]].tolist() == [cls, 0, 1, sep, 2, 3, 4, sep, 5, 6, sep]
     assert rows.segments[0, rows.visible[0]].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
-    assert rows.follows.tolist() == [0]
+    assert rows.mixed_dialogue.tolist() == [0]
 
 
 def test_a_dialogue_of_two_short_turns_is_a_row_of_two():
@@ -129,7 +132,7 @@ def test_the_same_seed_gives_the_same_rows():
     store = talk_store(100)
     first, again, other = (plan_of(store, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first.stretches, again.stretches) and np.array_equal(first.segments, again.segments)
-    assert not np.array_equal(first.follows[:50], other.follows[:50])
+    assert not np.array_equal(first.labels["mixed_dialogue"][:50], other.labels["mixed_dialogue"][:50])
 
 
 def test_a_share_is_a_share():

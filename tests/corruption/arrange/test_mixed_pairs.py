@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from stores import all_documents, random_store, store_of
 
-from plmkit.corruption.arrange import mixed_pairs
-from plmkit.corruption.arrange.mixed_pairs import MixedPairs
+from plmkit.corruption.arrange import pairs
+from plmkit.corruption.arrange.pairs import MixedPairs
 from plmkit.data.randomness import generator
-from plmkit.data.rows import Plan
+from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError
 
 
-def plan_of(store: TokenStore, length: int = 128, seed: int = 0, **settings) -> Plan:
+def plan_of(store: TokenStore, length: int = 128, seed: int = 0, **settings) -> StretchPlan:
     return MixedPairs(**settings).plan(store, all_documents(store), length, generator(seed))
 
 
-def halves(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    return plan.stretches[plan.follows == 0], plan.stretches[plan.follows == 1]
+def halves(plan: StretchPlan) -> tuple[np.ndarray, np.ndarray]:
+    return plan.stretches[plan.labels["random_next"] == 0], plan.stretches[plan.labels["random_next"] == 1]
 
 
 def test_right_pairs_stand_side_by_side_and_wrong_ones_are_their_firsts_with_the_second_of_another():
@@ -39,7 +39,7 @@ def test_wrong_pairs_that_are_longer_than_a_row_are_left_out():
 
 
 def test_second_texts_are_exchanged_among_a_thousand_pairs(monkeypatch):
-    monkeypatch.setattr(mixed_pairs, "BUFFER", 4)
+    monkeypatch.setattr(pairs, "BUFFER", 4)
     right, wrong = halves(plan_of(store_of(*([[9, 9]] * 10)), short=0.0))
     assert len(right) == len(wrong) == 10
     places = {tuple(second): number for number, second in enumerate(right[:, 2:].tolist())}
@@ -52,7 +52,7 @@ def test_second_texts_are_exchanged_among_a_thousand_pairs(monkeypatch):
 def test_a_lone_sentence_makes_no_pair_and_a_lone_pair_no_wrong_one():
     plan = plan_of(store_of([9], [5, 6], [7]), short=0.0)
     assert plan.stretches.tolist() == [[9, 14, 14, 20]]
-    assert plan.follows.tolist() == [0]
+    assert plan.labels["random_next"].tolist() == [0]
 
 
 def test_the_same_seed_gives_the_same_pairs():

@@ -6,16 +6,16 @@ from stores import all_documents, document_of, random_store, store_of
 
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs, SwappedPairs, plan_pairs
 from plmkit.data.randomness import generator
-from plmkit.data.rows import Plan
+from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 
 
-def plan_of(kind: type, store: TokenStore, length: int = 128, seed: int = 0, **settings) -> Plan:
+def plan_of(kind: type, store: TokenStore, length: int = 128, seed: int = 0, **settings) -> StretchPlan:
     return kind(**settings).plan(store, all_documents(store), length, generator(seed))
 
 
-def of_one_document(store: TokenStore, plan: Plan) -> np.ndarray:
+def of_one_document(store: TokenStore, plan: StretchPlan) -> np.ndarray:
     return document_of(store, plan.stretches[:, 0]) == document_of(store, plan.stretches[:, 2])
 
 
@@ -24,7 +24,7 @@ def test_half_of_the_pairs_are_swapped():
     plan = plan_of(OrderedPairs, store, length=64)
     pairs = of_one_document(store, plan)
     assert pairs.sum() > 50_000
-    assert plan.follows[pairs].mean() == pytest.approx(0.50, abs=0.01)
+    assert plan.labels["swapped_order"][pairs].mean() == pytest.approx(0.50, abs=0.01)
 
 
 def test_zero_is_in_order_and_one_is_swapped():
@@ -32,7 +32,7 @@ def test_zero_is_in_order_and_one_is_swapped():
     plan = plan_of(OrderedPairs, store)
     pairs = of_one_document(store, plan)
     begin_a, begin_b = plan.stretches[:, 0], plan.stretches[:, 2]
-    assert ((begin_b < begin_a) == (plan.follows == 1))[pairs].all()
+    assert ((begin_b < begin_a) == (plan.labels["swapped_order"] == 1))[pairs].all()
 
 
 def test_both_parts_of_a_pair_stand_side_by_side_in_the_text():
@@ -59,10 +59,10 @@ def test_a_pair_and_its_swap_have_the_same_tokens(monkeypatch):
     made = []
     for toss in (0.0, 0.9):
         monkeypatch.setattr(Tossed, "toss", toss)
-        plan = plan_pairs(Tossed(store, np.arange(200), 40, generator(0)), np.arange(200), 0.0)
+        plan = plan_pairs(Tossed(store, np.arange(200), 40, generator(0)), np.arange(200), 0.0, "swapped_order")
         made.append(plan.only(np.flatnonzero(of_one_document(store, plan))))
     swapped, ordered = made
-    assert swapped.follows.all() and not ordered.follows.any()
+    assert swapped.labels["swapped_order"].all() and not ordered.labels["swapped_order"].any()
     assert len(swapped) == 400
     assert np.array_equal(swapped.stretches, ordered.stretches[:, [2, 3, 0, 1]])
 
@@ -73,7 +73,7 @@ def test_a_chunk_of_one_sentence_gets_its_second_text_from_another_document():
     alone = plan.stretches[:, 0] < 70
     assert alone.sum() == 2
     assert not of_one_document(store, plan)[alone].any()
-    assert (plan.follows[alone] == 1).all()
+    assert (plan.labels["swapped_order"][alone] == 1).all()
 
 
 def test_every_sentence_of_an_ordered_pair_is_used_once():
@@ -108,8 +108,10 @@ def test_a_share_is_a_share(kind):
 def test_the_same_seed_gives_the_same_pairs():
     store = random_store(100, (2, 30), (5, 40))
     first, again, other = (plan_of(OrderedPairs, store, seed=seed) for seed in (1, 1, 2))
-    assert np.array_equal(first.stretches, again.stretches) and np.array_equal(first.follows, again.follows)
-    assert not np.array_equal(first.follows[:50], other.follows[:50])
+    assert np.array_equal(first.stretches, again.stretches) and np.array_equal(
+        first.labels["swapped_order"], again.labels["swapped_order"]
+    )
+    assert not np.array_equal(first.labels["swapped_order"][:50], other.labels["swapped_order"][:50])
 
 
 def topical_store(documents: int = 400) -> TokenStore:
@@ -147,16 +149,16 @@ def test_words_alone_tell_whether_a_text_follows_but_not_in_which_order():
     """Why ALBERT leaves next sentence prediction: most of it is to know the topic (Lan et al., 2019, 3.1)."""
     store = topical_store()
     follow = plan_of(SentencePairs, store)
-    assert accuracy(overlap(store, follow.stretches), follow.follows) > 0.85
+    assert accuracy(overlap(store, follow.stretches), follow.labels["random_next"]) > 0.85
     order = plan_of(OrderedPairs, store)
     order = order.only(np.flatnonzero(of_one_document(store, order)))
     assert len(order) > 1000
     scores = overlap(store, order.stretches)
-    assert accuracy(scores, order.follows) == pytest.approx(0.5, abs=0.06)
+    assert accuracy(scores, order.labels["swapped_order"]) == pytest.approx(0.5, abs=0.06)
     # with each pair in both orders any verdict from the overlap is right exactly once
     swapped = overlap(store, order.stretches[:, [2, 3, 0, 1]])
     assert np.array_equal(scores, swapped)
     for threshold in np.quantile(scores, [0.1, 0.5, 0.9]):
         verdicts = np.concatenate([scores, swapped]) < threshold
-        labels = np.concatenate([order.follows, 1 - order.follows])
+        labels = np.concatenate([order.labels["swapped_order"], 1 - order.labels["swapped_order"]])
         assert (verdicts == labels).mean() == 0.5

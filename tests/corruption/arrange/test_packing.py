@@ -6,8 +6,7 @@ from stores import all_documents, document_of, random_store, row_lengths, store_
 
 from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
 from plmkit.data.randomness import generator
-from plmkit.data.rows import Plan
-from plmkit.data.samples import fill
+from plmkit.data.rows import StretchPlan, fill
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -21,7 +20,7 @@ STORES = {
 }
 
 
-def plan_of(kind: type, store: TokenStore, length: int = 64, seed: int = 0) -> Plan:
+def plan_of(kind: type, store: TokenStore, length: int = 64, seed: int = 0) -> StretchPlan:
     return kind().plan(store, all_documents(store), length, generator(seed))
 
 

@@ -23,16 +23,16 @@ def test_half_of_the_seconds_are_from_another_document():
     store = big_store()
     plan = plan_of(store)
     assert len(plan) > 3000
-    assert 0.50 <= plan.follows.mean() <= 0.55
+    assert 0.50 <= plan.labels["random_next"].mean() <= 0.55
     first, second = document_of(store, plan.stretches[:, 0]), document_of(store, plan.stretches[:, 2])
-    assert (first != second)[plan.follows == 1].all()
-    assert (first == second)[plan.follows == 0].all()
+    assert (first != second)[plan.labels["random_next"] == 1].all()
+    assert (first == second)[plan.labels["random_next"] == 0].all()
 
 
 def test_a_second_that_follows_stands_right_behind_the_first_before_cutting():
     store = big_store()
     plan = plan_of(store, length=100_000)  # room for everything: nothing is cut
-    _, end_a, begin_b, _ = plan.stretches[plan.follows == 0].T
+    _, end_a, begin_b, _ = plan.stretches[plan.labels["random_next"] == 0].T
     assert (end_a == begin_b).all()
 
 
@@ -58,7 +58,7 @@ def test_every_sentence_is_used_as_first_or_as_following_text():
     store = store_of([4, 5, 6, 7, 8, 9], [3, 3], [20])
     plan = plan_of(store, length=100)
     seen = np.zeros(len(store.tokens), dtype=int)
-    for (begin_a, end_a, begin_b, end_b), follows in zip(plan.stretches, plan.follows, strict=True):
+    for (begin_a, end_a, begin_b, end_b), follows in zip(plan.stretches, plan.labels["random_next"], strict=True):
         seen[begin_a:end_a] += 1
         if not follows:
             seen[begin_b:end_b] += 1

@@ -28,7 +28,7 @@ def plan_of(step: ReusedText, store, length: int, seed: int = 0):
 
 def filled(step: ReusedText, store, length: int, seed: int = 0):
     plan, vocabulary = plan_of(step, store, length, seed), vocabulary_of(len(store.tokens))
-    return step.fill(plan, np.arange(len(plan)), vocabulary), plan, vocabulary
+    return step.fill(store, plan, np.arange(len(plan)), vocabulary, length), plan, vocabulary
 
 
 def test_a_row_is_text_first_sep_second_sep_cls_with_segments_0_0_0_1_1_2():
@@ -77,7 +77,7 @@ def test_backward_rows_read_the_same_stream_from_its_end():
     store = random_store(20, (3, 9), (3, 9))
     rows, plan, vocabulary = filled(ReusedText(), store, 32)
     half = len(plan) // 2
-    assert rows.backward.tolist() == [False] * half + [True] * half
+    assert rows.reversed.tolist() == [False] * half + [True] * half
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)[::-1]
     for number, tokens in enumerate(rows.tokens[half:]):
         assert tokens[:16].tolist() == stream[16 * number : 16 * number + 16].tolist()
@@ -91,7 +91,7 @@ def test_a_batch_goes_on_from_the_batch_before_and_half_of_it_runs_backward():
     first, position = samples.next(Position(), 4, 32)
     second, _ = samples.next(position, 4, 32)
     assert not first.continues.any() and second.continues.all()
-    assert first.backward.tolist() == second.backward.tolist() == [False, False, True, True]
+    assert first.reversed.tolist() == second.reversed.tolist() == [False, False, True, True]
     plan, _ = samples.plan(0, 32, 4)
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)
     for row in range(4):
@@ -117,7 +117,9 @@ def test_rows_that_are_left_keep_their_text():
     store = random_store(20, (3, 9), (3, 9))
     rows, plan, vocabulary = filled(ReusedText(), store, 32)
     kept = np.array([1, 4, 7])
-    assert np.array_equal(ReusedText().fill(plan.only(kept), np.arange(3), vocabulary).tokens, rows.tokens[kept])
+    assert np.array_equal(
+        ReusedText().fill(store, plan.only(kept), np.arange(3), vocabulary, 32).tokens, rows.tokens[kept]
+    )
 
 
 def test_the_tokens_of_a_plan_are_those_of_its_rows_without_separators_and_cls():

@@ -7,9 +7,8 @@ import pytest
 from stores import all_documents, store_of
 
 from plmkit.corruption.arrange.dialogue import Dialogue
-from plmkit.corruption.arrange.packing import DocSentences, FullSentences, SingleSegment
+from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
-from plmkit.corruption.arrange.segments import ContiguousSegments
 from plmkit.data.rows import Rows
 from plmkit.data.samples import Samples
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary

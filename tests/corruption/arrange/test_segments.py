@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from stores import all_documents, document_of, random_store, store_of, times_seen
 
-from plmkit.corruption.arrange.segments import ContiguousSegments
+from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.data.randomness import generator
 from plmkit.errors import SettingError
 
@@ -53,7 +53,7 @@ def test_every_token_is_seen_once_in_rows_that_fit_and_keep_to_a_document(length
     assert (end_a > begin_a).all()
     assert (end_b - begin_a).max() <= length - 3
     assert (document_of(store, begin_a) == document_of(store, end_b - 1)).all()
-    assert plan.follows is None
+    assert not plan.labels
 
 
 def test_the_same_seed_gives_the_same_rows():

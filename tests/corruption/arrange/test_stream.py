@@ -40,7 +40,7 @@ class Still:
 
 def rows_of(store: TokenStore, length: int):
     plan = InOrder().plan(store, np.arange(len(store.documents) - 1), length, None)
-    return InOrder().fill(plan, np.arange(len(plan)), WORDS)
+    return InOrder().fill(store, plan, np.arange(len(plan)), WORDS, length)
 
 
 def test_rows_are_the_stream_and_targets_the_token_that_follows():

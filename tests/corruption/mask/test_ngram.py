@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from masking_rows import PIECES, WORDS, Forced, many, rows_of, stretches, words_in
 
-from plmkit.corruption.mask.ngram import NgramMasking
+from plmkit.corruption.mask.word import NgramMasking
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws, generator
 

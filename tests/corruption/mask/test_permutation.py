@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from masking_rows import PIECES, many
 
-from plmkit.corruption.mask.permutation import PermutedSpans, reading_order
+from plmkit.corruption.mask.permutation import PermutedSpans, attention_order
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -20,7 +20,7 @@ def order_of(*positions: int, asked: tuple[int, ...] | None = None) -> np.ndarra
     """The reading order where positions, counted from 1, come one after another; all are asked for, unless told."""
     draw = np.argsort(np.array(positions) - 1).astype(float)
     chosen = np.isin(np.arange(1, len(positions) + 1), positions if asked is None else asked)
-    return reading_order(draw, chosen, np.ones(len(positions), dtype=bool), border=0)
+    return attention_order(draw, chosen, np.ones(len(positions), dtype=bool), border=0)
 
 
 def sees(order: np.ndarray, position: int) -> set[int]:
@@ -67,14 +67,14 @@ def test_what_is_not_asked_is_seen_by_all_and_sees_no_target():
 def test_separators_stand_in_the_order_and_read_themselves():
     text = np.array([True, True, False, True])  # the third is [SEP]
     draw = np.array([0.0, 0.1, 0.2, 0.3])
-    order = reading_order(draw, np.array([False, True, False, True]), text, border=0)
+    order = attention_order(draw, np.array([False, True, False, True]), text, border=0)
     assert [sees(order, position) for position in (1, 2, 3, 4)] == [{1}, {1}, {1, 2, 3}, {1, 2, 3}]
 
 
 def test_the_first_part_of_a_row_reads_nothing_of_the_second_which_reads_all_of_it():
     draw = np.array([0.3, 0.2, 0.1, 0.3, 0.2, 0.1])
     asked = np.array([True, False, True, True, False, False])
-    order = reading_order(draw, asked, np.array([True] * 5 + [False]), border=3)
+    order = attention_order(draw, asked, np.array([True] * 5 + [False]), border=3)
     assert [sees(order, position) for position in range(1, 7)] == [
         {2, 3}, {2}, {2}, {1, 2, 3, 5, 6}, {1, 2, 3, 5}, {1, 2, 3, 5, 6},
     ]  # fmt: skip
@@ -113,20 +113,20 @@ def test_an_order_is_new_in_every_epoch_and_one_for_each_row():
     text = rows.tokens >= len(SPECIAL_TOKENS)
     made = [run(step, rows, epoch) for epoch in (0, 1)]
     assert all((asked == text).all() for _, asked in made)
-    first, second = (out.reading for out, _ in made)
+    first, second = (out.attention_order for out, _ in made)
     assert first.shape == (20, 64, 2)
     for order in first[:, :, 0]:
         assert sorted(order) == list(range(1, 65))  # an order of all positions
     assert (first != second).any(axis=(1, 2)).all()
     assert len({row.tobytes() for row in first}) == 20
-    assert np.array_equal(run(step, rows)[0].reading, first)
+    assert np.array_equal(run(step, rows)[0].attention_order, first)
 
 
 @pytest.mark.parametrize(("reuse", "parts"), [(0.0, [slice(0, 32)]), (0.5, [slice(0, 16), slice(16, 32)])])
 def test_any_position_comes_at_any_time_in_the_order_of_its_part(reuse, parts):
     out, _ = run(PermutedSpans(rate=0.97, reuse=reuse), many(2000, 32))  # all text is asked for
     for part in parts:
-        numbers = out.reading[:, part, 0]
+        numbers = out.attention_order[:, part, 0]
         ranks = np.argsort(np.argsort(numbers, axis=1), axis=1)
         size = ranks.shape[1]
         near = 4 * size / np.sqrt(12 * 2000)  # four deviations of a mean of 2,000 uniform ranks
@@ -137,7 +137,7 @@ def test_no_target_ever_reads_itself_and_no_other_text_reads_a_target():
     rows = many(50, 64, pieces=0.3)
     out, asked = run(PermutedSpans(), rows)
     text = ~np.isin(rows.tokens, (PIECES.cls, PIECES.sep))
-    for order, mine, words in zip(out.reading, asked, text, strict=True):
+    for order, mine, words in zip(out.attention_order, asked, text, strict=True):
         hidden = hidden_by(order)
         assert hidden.diagonal()[mine].all()
         for half in (slice(0, 32), slice(32, 64)):
@@ -157,15 +157,15 @@ def test_spans_begin_with_words_and_leave_their_context_alone():
     step = PermutedSpans()
     starts = [place % 3 == 0 for place in range(60)]
     # n = 2 from the draws, so 12 pieces around it: 6 before, then to the next word
-    assert step.spans(starts, wanted=4, sizes=[0.5] * 60, lefts=[0.5] * 60) == [(6, 8), (21, 23)]
+    assert step.spans(starts, needed=4, sizes=[0.5] * 60, lefts=[0.5] * 60) == [(6, 8), (21, 23)]
     # what is wanted ends the last one early
-    assert step.spans(starts, wanted=3, sizes=[0.5] * 60, lefts=[0.5] * 60) == [(6, 8), (18, 19)]
+    assert step.spans(starts, needed=3, sizes=[0.5] * 60, lefts=[0.5] * 60) == [(6, 8), (18, 19)]
 
 
 def test_backward_rows_are_asked_for_the_mirror_of_what_forward_rows_are():
     rows = many(30, 64, pieces=0.4)
     turned = Rows(
-        tokens=rows.tokens[:, ::-1], segments=rows.segments, visible=rows.visible, backward=np.ones(30, dtype=bool)
+        tokens=rows.tokens[:, ::-1], segments=rows.segments, visible=rows.visible, reversed=np.ones(30, dtype=bool)
     )
     step = PermutedSpans(reuse=0.0)
     whole = PIECES.is_continuation

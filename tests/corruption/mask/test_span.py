@@ -46,7 +46,7 @@ def test_other_lengths_can_be_set(geometric, longest, mean):
 
 def test_swapped_tokens_come_as_often_as_they_occur_in_the_corpus():
     rows = replace(many(400, 64), corpus=np.repeat(np.array([7, 9, 11, 400], dtype=np.uint16), [10, 20, 30, 40]))
-    out, hidden = run(rows, masked=0.0, swapped=1.0)
+    out, hidden = run(rows, mask_share=0.0, random_share=1.0)
     found, counts = np.unique(out.tokens[hidden], return_counts=True)
     assert found.tolist() == [7, 9, 11, 400]
     assert chisquare(counts, hidden.sum() * np.array([0.1, 0.2, 0.3, 0.4])).pvalue > 0.001

@@ -51,7 +51,7 @@ def test_hairy_becomes_the_mask_an_apple_or_stays(treatment, shown):
 def test_the_number_hidden_follows_the_released_code():
     lengths = np.array([3, 8, 64, 128, 512])
     assert TokenMasking().count(lengths).tolist() == [1, 1, 10, 19, 77]
-    assert TokenMasking(most=20).count(lengths).tolist() == [1, 1, 10, 19, 20]
+    assert TokenMasking(max_masked=20).count(lengths).tolist() == [1, 1, 10, 19, 20]
 
 
 def test_every_row_hides_at_least_one_token_and_never_a_special_one():
@@ -98,7 +98,7 @@ def test_a_row_is_hidden_alike_whatever_rows_are_beside_it():
     assert (one.tokens[0] == all_of_them.tokens[3]).all()
 
 
-@pytest.mark.parametrize("settings", [{"rate": 0.0}, {"rate": 1.0}, {"masked": 0.9, "swapped": 0.2}])
+@pytest.mark.parametrize("settings", [{"rate": 0.0}, {"rate": 1.0}, {"mask_share": 0.9, "random_share": 0.2}])
 def test_shares_that_cannot_be_are_refused(settings):
     with pytest.raises(SettingError):
         TokenMasking(**settings)

@@ -54,7 +54,7 @@ def test_the_number_of_places_is_that_of_draws_with_replacement():
 
 def test_the_released_variant_leaves_fifteen_percent_as_they_are():
     rows = many(15_000, 128)
-    out = ReplacedMasking(masked=0.85)(rows, PIECES, Draws(1, 0, np.arange(15_000)))
+    out = ReplacedMasking(mask_share=0.85)(rows, PIECES, Draws(1, 0, np.arange(15_000)))
     hidden = out.targets != IGNORE
     assert hidden.sum() > 200_000
     masked = out.tokens[hidden] == PIECES.mask

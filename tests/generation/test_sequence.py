@@ -3,15 +3,15 @@
 import random
 
 import pytest
-from toy import LINES, tokenizer
+from toy_models import LINES, tokenizer
 
-from plmkit.generation.spelling import Spelling, Stops
+from plmkit.generation.sequence import StopStrings, StreamDecoder
 
 PROMPT = "the cat"
 
 
 def pieces(made, tokens, prompt=PROMPT):
-    spelling = Spelling(made, made.encode(prompt))
+    spelling = StreamDecoder(made, made.encode(prompt))
     return [*(spelling.add(token) for token in tokens), spelling.end()]
 
 
@@ -46,7 +46,7 @@ def test_any_words_in_any_order_come_as_they_are_read_together():
     for _ in range(200):
         prompt = [*rng.choices(ordinary, k=3), *made.encode("cat")]
         tokens = [*made.encode("cat"), *rng.choices([*ordinary, *marks * 20], k=25)]
-        spelling = Spelling(made, prompt)
+        spelling = StreamDecoder(made, prompt)
         said = "".join([*map(spelling.add, tokens), spelling.end()])
         assert made.decode(prompt) + said == made.decode([*prompt, *tokens])
 
@@ -59,7 +59,7 @@ def test_a_prompt_that_ends_within_a_word_is_gone_on_with():
 
 def test_the_text_ends_before_the_stop_string_wherever_it_is_cut():
     for cut in range(1, 9):
-        stops = Stops(["\n\nQ", "END"])
+        stops = StopStrings(["\n\nQ", "END"])
         text = "one\n\ntwo\n\nQ: three"
         said = stops.add(text[:cut])
         for character in text[cut:]:
@@ -69,7 +69,7 @@ def test_the_text_ends_before_the_stop_string_wherever_it_is_cut():
 
 
 def test_what_may_begin_a_stop_string_waits_and_is_said_if_it_does_not():
-    stops = Stops(["ab"])
+    stops = StopStrings(["ab"])
     assert [stops.add(piece) for piece in ("xa", "a", "c", "a")] == ["x", "a", "ac", ""]
     assert not stops.found
     assert stops.end() == "a"

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from plmkit.generation.author import Author, author_of
+from plmkit.generation.engine import Engine, engine_for
 from plmkit.layers.cache import Cache
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.counted import Characters
@@ -36,7 +36,7 @@ class Toy(nn.Module):
         self.head = nn.Linear(width, size)
         self.head.weight.data.mul_(3)
 
-    def begin(self, rows: int, longest: int) -> ToyCache:
+    def begin(self, rows: int, longest: int, **options: object) -> ToyCache:
         return ToyCache(rows, self.table.embedding_dim)
 
     def extend(self, tokens: Tensor, cache: ToyCache) -> Tensor:
@@ -52,10 +52,10 @@ def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
     return kinds[kind].train(LINES * 5)
 
 
-def toy(kind: str = "bytes", longest: int | None = None) -> Author:
+def toy(kind: str = "bytes", longest: int | None = None) -> Engine:
     made = tokenizer(kind)
     model = Toy(len(made.vocabulary)).eval()
-    return author_of(model, model.head, made, longest, torch.device("cpu"))
+    return engine_for(model, model.head, made, longest, torch.device("cpu"))
 
 
 END = "."  # in written shares: the text ends here
@@ -82,7 +82,7 @@ class Shares(nn.Module):
         super().__init__()
         self.tokenizer, self.shares = tokenizer, shares
 
-    def begin(self, rows: int, longest: int) -> SharesCache:
+    def begin(self, rows: int, longest: int, **options: object) -> SharesCache:
         return SharesCache(rows)
 
     def extend(self, tokens: Tensor, cache: SharesCache) -> Tensor:
@@ -98,22 +98,22 @@ class Shares(nn.Module):
         return self.tokenizer.vocabulary.end if character == END else self.tokenizer.encode(character)[0]
 
 
-def written_shares(shares: dict[str, dict[str, float]]) -> Author:
-    """An author that follows them; every character is a token."""
+def written_shares(shares: dict[str, dict[str, float]]) -> Engine:
+    """An engine that follows them; every character is a token."""
     made = Characters().train(["".join(shares) + "".join(c for row in shares.values() for c in row if c != END)])
-    return author_of(Shares(made, shares), nn.Identity(), made, None, torch.device("cpu"))
+    return engine_for(Shares(made, shares), nn.Identity(), made, None, torch.device("cpu"))
 
 
 @torch.inference_mode()
-def greedy_by_hand(author: Author, prompt: str, tokens: int) -> list[int]:
+def greedy_by_hand(engine: Engine, prompt: str, tokens: int) -> list[int]:
     """Without a cache: everything is read again for each token."""
-    read = author.tokenizer.encode(prompt)
+    read = engine.tokenizer.encode(prompt)
     written: list[int] = []
     for _ in range(tokens):
-        cache = author.writer.model.begin(1, 0)
-        hidden = author.writer.model.extend(torch.tensor([read + written]), cache)[:, -1]
-        token = int(author.writer.scores(hidden).argmax())
-        if token == author.tokenizer.vocabulary.end:
+        cache = engine.model.model.begin(1, 0)
+        hidden = engine.model.model.extend(torch.tensor([read + written]), cache)[:, -1]
+        token = int(engine.model.logits(hidden).argmax())
+        if token == engine.tokenizer.vocabulary.end:
             break
         written.append(token)
     return written

@@ -4,10 +4,10 @@ from itertools import product
 from math import log, prod
 
 import pytest
-from toy import END, written_shares
+from toy_models import END, written_shares
 
-from plmkit.generation.beams import PENALTY, Beam
-from plmkit.generation.writing import Writing
+from plmkit.generation.beam import LENGTH_PENALTY, Beam
+from plmkit.generation.options import GenerationOptions
 
 SHARES = {
     "q": {"a": 0.5, "b": 0.3, END: 0.2},
@@ -31,15 +31,17 @@ def every_text(penalty: float) -> list[tuple[str, float]]:
 
 
 def searched(beams: int, penalty: float | None, n: int = 1) -> list[tuple[str, float]]:
-    asked = Writing(tokens=3, beams=beams, length_penalty=penalty, n=n)
+    asked = GenerationOptions(tokens=3, beams=beams, length_penalty=penalty, n=n)
     return [(text.text, text.score) for text in written_shares(SHARES).generate(["q"], asked)]
 
 
 @pytest.mark.parametrize(("length", "divisor"), [(1, 1.0), (5, 1.358655), (10, 1.732862)])
 def test_the_penalty_of_a_length_is_that_of_the_paper(length, divisor):
-    assert PENALTY == 0.6
-    assert Beam(row=None, log_probability=-6.0, length=length).score(PENALTY) == pytest.approx(-6 / divisor, rel=1e-6)
-    assert Beam(row=None, log_probability=-6.0, length=length).score(0.0) == -6
+    assert LENGTH_PENALTY == 0.6
+    assert Beam(sequence=None, log_probability=-6.0, length=length).score(LENGTH_PENALTY) == pytest.approx(
+        -6 / divisor, rel=1e-6
+    )
+    assert Beam(sequence=None, log_probability=-6.0, length=length).score(0.0) == -6
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
@@ -70,6 +72,6 @@ def test_a_search_is_over_when_more_texts_end_at_once_than_are_wanted():
         "qaa": {END: 1.0},
         "qba": {END: 1.0},
     }
-    found = written_shares(shares).generate(["q"], Writing(tokens=9, beams=2, length_penalty=10.0, n=2))
+    found = written_shares(shares).generate(["q"], GenerationOptions(tokens=9, beams=2, length_penalty=10.0, n=2))
     assert [text.text for text in found] == ["a", "b"]
     assert log(0.4 * 0.1) / (8 / 6) ** 10 > found[0].score == pytest.approx(log(0.4 * 0.9) / (7 / 6) ** 10, abs=1e-5)

@@ -4,7 +4,7 @@ from math import exp
 
 import pytest
 
-from plmkit.generation.answers import bleu, exact, f1, in_order, plain, rouge_l, words
+from plmkit.prompting.metrics import bleu, exact, f1, longest_common_subsequence, plain, rouge_l, words
 
 
 def test_words_are_lower_case_with_signs_and_ideographs_alone():
@@ -38,8 +38,8 @@ def test_f1_is_twice_the_words_in_common_over_all_words(said, wanted, score):
     [("a b c d", "a b c d", 4), ("a b c d", "b d a c", 2), ("a a b", "a b b", 2), ("a b", "c d", 0), ("b a", "a b", 1)],
 )
 def test_words_in_order_may_have_others_between_them(first, second, length):
-    assert in_order(first.split(), second.split()) == length
-    assert in_order(second.split(), first.split()) == length
+    assert longest_common_subsequence(first.split(), second.split()) == length
+    assert longest_common_subsequence(second.split(), first.split()) == length
 
 
 def test_rouge_l_is_twice_the_words_in_order_over_all_words():

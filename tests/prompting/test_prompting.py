@@ -4,17 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from toy import toy, written_shares
+from toy_models import toy, written_shares
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.author import Author
-from plmkit.generation.kinds import KINDS
-from plmkit.generation.likelihood import token_logs
-from plmkit.generation.prompting import Prompting, ask
-from plmkit.generation.row import Text
-from plmkit.generation.shots import Template, line_end_of, prompt_of, read_labels, read_task, read_tasks
-from plmkit.generation.writing import Writing
+from plmkit.generation.engine import Engine
+from plmkit.generation.likelihood import token_log_probabilities
+from plmkit.generation.options import GenerationOptions
+from plmkit.generation.sequence import GeneratedText
+from plmkit.prompting.answering import PromptOptions, ask
+from plmkit.prompting.tasks import KINDS, read_labels, read_task, read_tasks
+from plmkit.prompting.templates import Template, line_end_of, prompt_of
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import ClosingUnigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
@@ -78,39 +78,39 @@ def test_columns_tell_the_kind(tmp_path, row, kind):
 
 
 def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
-    author = toy()
+    engine = toy()
     choices = ["the moon", "a house with a red door", "bird"]
     file = written(tmp_path / "task.jsonl", [{"question": "what?", "choices": choices, "label": 0}])
-    found = ask(author, read_task(file, None, {}), None, Prompting())
+    found = ask(engine, read_task(file, None, {}), None, PromptOptions())
     assert found.prompt == "Question: what?\nAnswer:"
-    prompt = author.tokenizer.encode_plain(found.prompt)
-    rows = [author.tokenizer.encode_plain(f"{found.prompt} {choice}") for choice in choices]
-    means = [logs[len(prompt) - 1 :].mean() for logs in token_logs(author, rows)]
-    assert found.said == [choices[int(np.argmax(means))]]
-    assert found.scores == {"accuracy": float(found.said == ["the moon"])}
+    prompt = engine.tokenizer.encode_plain(found.prompt)
+    rows = [engine.tokenizer.encode_plain(f"{found.prompt} {choice}") for choice in choices]
+    means = [logs[len(prompt) - 1 :].mean() for logs in token_log_probabilities(engine, rows)]
+    assert found.predicted == [choices[int(np.argmax(means))]]
+    assert found.scores == {"accuracy": float(found.predicted == ["the moon"])}
 
 
 def test_a_longer_answer_of_likelier_tokens_is_chosen_over_a_shorter_one_that_is_likelier_as_a_whole(tmp_path):
-    author = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
+    engine = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
     file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
-    found = ask(author, read_task(file, None, {}), None, Prompting(template="{question}{answer}"))
-    assert (found.prompt, found.said, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
+    found = ask(engine, read_task(file, None, {}), None, PromptOptions(template="{question}{answer}"))
+    assert (found.prompt, found.predicted, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
 
 
 def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
-    author = toy()
+    engine = toy()
     file = written(
         tmp_path / "task.jsonl", [{"text": f"cat {n}", "label": "good" if n % 2 else "bad"} for n in range(4)]
     )
     task = read_task(file, None, {})
-    found = ask(author, task, None, Prompting(calibrated=True))
-    for text, said in zip(task.rows, found.said, strict=True):
+    found = ask(engine, task, None, PromptOptions(calibrated=True))
+    for text, said in zip(task.rows, found.predicted, strict=True):
         weights = {}
         for label in ("bad", "good"):
             sums = []
             for prompt in (f"Text: {text['text']}\nLabel:", "Label:"):
-                first = len(author.tokenizer.encode_plain(prompt))
-                (logs,) = token_logs(author, [author.tokenizer.encode_plain(f"{prompt} {label}")])
+                first = len(engine.tokenizer.encode_plain(prompt))
+                (logs,) = token_log_probabilities(engine, [engine.tokenizer.encode_plain(f"{prompt} {label}")])
                 sums.append(logs[first - 1 :].sum())
             weights[label] = sums[0] - sums[1]
         assert said == max(weights, key=weights.__getitem__)
@@ -119,33 +119,33 @@ def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
 def test_demonstrations_are_drawn_by_the_seed_and_not_asked(tmp_path):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    found = ask(toy(), task, None, Prompting(shots=3, seed=1))
-    assert found.shots == 3 and len(found.said) == 6
+    found = ask(toy(), task, None, PromptOptions(shots=3, seed=1))
+    assert found.shots == 3 and len(found.predicted) == 6
     assert found.prompt.count("Label:") == 4
-    assert found.prompt == ask(toy(), task, None, Prompting(shots=3, seed=1)).prompt
-    assert found.prompt != ask(toy(), task, None, Prompting(shots=3, seed=2)).prompt
-    from_other = ask(toy(), task, task, Prompting(shots=3, limit=2))
-    assert len(from_other.said) == 2
+    assert found.prompt == ask(toy(), task, None, PromptOptions(shots=3, seed=1)).prompt
+    assert found.prompt != ask(toy(), task, None, PromptOptions(shots=3, seed=2)).prompt
+    from_other = ask(toy(), task, task, PromptOptions(shots=3, limit=2))
+    assert len(from_other.predicted) == 2
 
 
 def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}] * 3), None, {})
-    found = ask(toy(), task, None, Prompting(tokens=20))
-    assert all("\n" not in said for said in found.said)
+    found = ask(toy(), task, None, PromptOptions(tokens=20))
+    assert all("\n" not in said for said in found.predicted)
     assert set(found.scores) == {"exact", "f1"}
 
 
-class Scribe(Author):
+class Scribe(Engine):
     """Says what it was told to, and keeps how it was asked."""
 
-    def generate(self, prompts, writing):
-        self.asked = writing
-        return [Text(prompt=prompt, text=self.says, tokens=9, ended="length") for prompt in prompts]
+    def generate(self, prompts, options):
+        self.asked = options
+        return [GeneratedText(prompt=prompt, text=self.says, tokens=9, ended="length") for prompt in prompts]
 
 
 def scribe(says: str, longest: int | None = None) -> Scribe:
     own = toy(longest=longest)
-    made = Scribe(own.writer, own.tokenizer, own.longest)
+    made = Scribe(own.model, own.tokenizer, own.max_length)
     made.says = says
     return made
 
@@ -163,48 +163,50 @@ SUMMARY = " It rained. Mr. Li stayed at home.\nHe read a book. Then he slept. An
 def test_a_summary_is_three_sentences_of_a_hundred_tokens_drawn_from_the_two_likeliest(tmp_path, shots, stop, kept):
     """Radford et al., 2019, 3.6: no line ends it, unless demonstrations are shown, which lines part."""
     task = read_task(written(tmp_path / "task.jsonl", [{"text": "t", "summary": "s"}] * 3), None, {})
-    author = scribe(SUMMARY)
-    assert ask(author, task, None, Prompting(shots=shots, seed=5)).said == [kept] * (3 - shots)
-    assert author.asked == Writing(tokens=100, temperature=1.0, top_k=2, stop=stop, seed=5)
-    author = scribe("下雨了。他在家。他看书。他睡了。")
-    assert ask(author, task, None, Prompting(beams=4, tokens=30)).said[0] == "下雨了。他在家。他看书。"
-    assert author.asked == Writing(tokens=30, beams=4)
+    engine = scribe(SUMMARY)
+    assert ask(engine, task, None, PromptOptions(shots=shots, seed=5)).predicted == [kept] * (3 - shots)
+    assert engine.asked == GenerationOptions(tokens=100, temperature=1.0, top_k=2, stop=stop, seed=5)
+    engine = scribe("下雨了。他在家。他看书。他睡了。")
+    assert ask(engine, task, None, PromptOptions(beams=4, tokens=30)).predicted[0] == "下雨了。他在家。他看书。"
+    assert engine.asked == GenerationOptions(tokens=30, beams=4)
 
 
 def test_a_summary_is_drawn_by_the_seed(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"text": "the cat", "summary": "s"}] * 2), None, {})
-    first, again, other = (ask(toy(), task, None, Prompting(seed=seed)).said for seed in (1, 1, 2))
+    first, again, other = (ask(toy(), task, None, PromptOptions(seed=seed)).predicted for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_room_is_left_for_a_hundred_tokens_of_summary_and_fifty_of_an_answer(tmp_path):
     summary = read_task(written(tmp_path / "a.jsonl", [{"text": "t", "summary": "s"}]), None, {})
     answer = read_task(written(tmp_path / "b.jsonl", [{"question": "t", "answer": "s"}]), None, {})
-    assert ask(scribe("It rained.", longest=80), answer, None, Prompting()).said == ["It rained."]
-    with pytest.raises(InputError, match=r"a\.jsonl: a row with its answer has 1\d\d tokens, but this model reads 80"):
-        ask(scribe("It rained.", longest=80), summary, None, Prompting())
+    assert ask(scribe("It rained.", longest=80), answer, None, PromptOptions()).predicted == ["It rained."]
+    with pytest.raises(
+        InputError, match=r"a\.jsonl: a row with its answer has 1\d\d tokens, but the context of this model is 80"
+    ):
+        ask(scribe("It rained.", longest=80), summary, None, PromptOptions())
 
 
 def test_other_answers_are_the_likeliest_first_line_of_fifty_tokens(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}]), None, {})
-    author = scribe(" One. Two. Three. Four. ")
-    assert ask(author, task, None, Prompting()).said == ["One. Two. Three. Four."]
-    assert author.asked == Writing(tokens=50, temperature=0.0, stop=("\n",))
+    engine = scribe(" One. Two. Three. Four. ")
+    assert ask(engine, task, None, PromptOptions()).predicted == ["One. Two. Three. Four."]
+    assert engine.asked == GenerationOptions(tokens=50, temperature=0.0, stop=("\n",))
 
 
 def test_where_the_tokenizer_has_no_line_breaks_a_mark_parts_demonstrations_and_ends_answers(tmp_path):
     rows = [{"source": f"the cat {n}", "target": f"a bird {n}"} for n in range(3)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    author = toy("word ends")
-    assert author.tokenizer.encode("\n") == []
-    assert ask(toy("bytes"), task, None, Prompting(shots=2, tokens=5)).prompt.count("\n\n") == 2
-    found = ask(author, task, None, Prompting(shots=2, tokens=60))
+    engine = toy("word ends")
+    assert engine.tokenizer.encode("\n") == []
+    assert ask(toy("bytes"), task, None, PromptOptions(shots=2, tokens=5)).prompt.count("\n\n") == 2
+    found = ask(engine, task, None, PromptOptions(shots=2, tokens=60))
     first, second, asked = found.prompt.split(" . ")
     assert {first, second, f"{asked} a bird {asked[8]}"} == {f"the cat {n} = a bird {n}" for n in range(3)}
-    assert "." not in found.said[0]
-    stop = author.tokenizer.encode(".")[0]
-    author.writer.likeliest = lambda hidden: hidden.new_full((len(hidden),), stop).long()
-    assert ask(author, task, None, Prompting(shots=2)).said == [""]  # it ended at once
+    assert "." not in found.predicted[0]
+    stop = engine.tokenizer.encode(".")[0]
+    engine.model.argmax = lambda hidden: hidden.new_full((len(hidden),), stop).long()
+    assert ask(engine, task, None, PromptOptions(shots=2)).predicted == [""]  # it ended at once
 
 
 def test_the_mark_is_the_first_that_can_be_spelt():
@@ -213,7 +215,7 @@ def test_the_mark_is_the_first_that_can_be_spelt():
     assert line_end_of(WordEndBPE(size=100).train(lines)) == "|"
     assert line_end_of(WordEndBPE(size=100).train(lines[::3])) == "."
     assert line_end_of(ClosingUnigram(size=60).train(lines)) == "|"
-    with pytest.raises(InputError, match="can spell neither a line break nor"):
+    with pytest.raises(InputError, match="can produce neither a line break nor"):
         line_end_of(WordEndBPE(size=100).train(["the cat"] * 5))
 
 
@@ -223,20 +225,24 @@ def test_the_mark_is_the_first_that_can_be_spelt():
         (
             {"text": "t", "label": "1"},
             {"tokens": 9},
-            "classify is answered by likelihood .* tokens would change nothing",
+            "classify is answered by likelihood .* tokens would have no effect",
         ),
-        ({"text": "t", "label": "1"}, {"beams": 2}, "so beams would change nothing. Leave it out"),
-        ({"text": "t", "label": "1"}, {"tokens": 9, "beams": 2}, "so tokens and beams would change nothing"),
-        ({"text": "t", "label": "1"}, {"tokens": 0}, "tokens is a whole number, 1 or more; found 0"),
-        ({"question": "q", "answer": "x"}, {"tokens": 0}, "tokens is a whole number, 1 or more; found 0"),
-        ({"question": "q", "answer": "x"}, {"beams": 0}, "beams is a whole number, 1 or more; found 0"),
-        ({"question": "q", "answer": "x"}, {"calibrated": True}, "answer is answered by writing, .* calibrated"),
+        ({"text": "t", "label": "1"}, {"beams": 2}, "so beams would have no effect. Leave it out"),
+        ({"text": "t", "label": "1"}, {"tokens": 9, "beams": 2}, "so tokens and beams would have no effect"),
+        ({"text": "t", "label": "1"}, {"tokens": 0}, "tokens must be a whole number, 1 or more; found 0"),
+        ({"question": "q", "answer": "x"}, {"tokens": 0}, "tokens must be a whole number, 1 or more; found 0"),
+        ({"question": "q", "answer": "x"}, {"beams": 0}, "beams must be a whole number, 1 or more; found 0"),
+        (
+            {"question": "q", "answer": "x"},
+            {"calibrated": True},
+            "answer is answered by generating text, .* calibrated",
+        ),
     ],
 )
 def test_what_would_change_nothing_is_refused(tmp_path, row, asked, said):
     task = read_task(written(tmp_path / "task.jsonl", [row]), None, {})
     with pytest.raises(SettingError, match=said):
-        ask(toy(), task, None, Prompting(**asked))
+        ask(toy(), task, None, PromptOptions(**asked))
 
 
 def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
@@ -245,7 +251,7 @@ def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
     asked, shown = read_tasks(task, train, None, {"0": "bad", "1": "good"})
     assert (asked.rows[0]["label"], shown.rows[0]["label"]) == ("bad", "good")
     with pytest.raises(
-        SettingError, match=r"--labels has a word for 7, which is no label of .*a.jsonl; it has 0, 1\.$"
+        SettingError, match=r"--labels has a word for 7, which is not a label of .*a.jsonl; it has 0, 1\.$"
     ):
         read_tasks(task, train, None, {"0": "bad", "7": "x"})
     for count, some in ((10, "a, b, c, d, e, f, g, h, i, j."), (11, "a, b, c, d, e, f, g, h, i, j, ....")):
@@ -263,45 +269,47 @@ def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
 def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_is_refused(tmp_path):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    found = ask(toy(longest=70), task, None, Prompting(shots=8))
+    found = ask(toy(longest=70), task, None, PromptOptions(shots=8))
     assert 0 < found.shots < 8
-    with pytest.raises(InputError, match="tokens, but this model reads 10 at most"):
-        ask(toy(longest=10), task, None, Prompting())
+    with pytest.raises(InputError, match="tokens, but the context of this model is 10 tokens"):
+        ask(toy(longest=10), task, None, PromptOptions())
 
 
 @pytest.mark.parametrize("shots", [0, 1, 2, 3])
 def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_context(tmp_path, shots):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    prompt = ask(toy(), task, task, Prompting(shots=shots)).prompt
+    prompt = ask(toy(), task, task, PromptOptions(shots=shots)).prompt
     encode = toy().tokenizer.encode_plain
     needed = len(encode(prompt)) + max(len(encode(" odd")), len(encode(" even"))) + 1
-    assert ask(toy(longest=needed), task, task, Prompting(shots=shots)).shots == shots
+    assert ask(toy(longest=needed), task, task, PromptOptions(shots=shots)).shots == shots
     if shots:
-        assert ask(toy(longest=needed - 1), task, task, Prompting(shots=shots)).shots == shots - 1
+        assert ask(toy(longest=needed - 1), task, task, PromptOptions(shots=shots)).shots == shots - 1
     else:
         with pytest.raises(InputError, match=f"a row with its answer has {needed - 1} tokens"):
-            ask(toy(longest=needed - 1), task, task, Prompting())
+            ask(toy(longest=needed - 1), task, task, PromptOptions())
 
 
 def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
     rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    assert len(ask(toy(), task, None, Prompting(shots=3)).said) == 1
-    assert len(ask(toy(), task, task, Prompting(shots=4)).said) == 4  # shown from another file, all are asked
-    assert len(ask(toy(), task, None, Prompting(limit=1)).said) == 1
-    with pytest.raises(SettingError, match=r"4 demonstrations .* has 4 rows, of which one at least is to be asked"):
-        ask(toy(), task, None, Prompting(shots=4))
-    with pytest.raises(SettingError, match=r"5 demonstrations are asked for, but .* has 4 rows\.$"):
-        ask(toy(), task, task, Prompting(shots=5))
+    assert len(ask(toy(), task, None, PromptOptions(shots=3)).predicted) == 1
+    assert len(ask(toy(), task, task, PromptOptions(shots=4)).predicted) == 4  # shown from another file, all are asked
+    assert len(ask(toy(), task, None, PromptOptions(limit=1)).predicted) == 1
+    with pytest.raises(
+        SettingError, match=r"4 demonstrations .* has 4 rows, of which at least one must be left to answer"
+    ):
+        ask(toy(), task, None, PromptOptions(shots=4))
+    with pytest.raises(SettingError, match=r"5 demonstrations are requested, but .* has 4 rows\.$"):
+        ask(toy(), task, task, PromptOptions(shots=5))
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"shots": -1}, "shots is how many demonstrations"),
-        ({"limit": 0}, "limit is how many rows"),
-        ({"shots": 4}, "4 demonstrations are asked for, but"),
+        ({"shots": -1}, "shots is the number of demonstrations"),
+        ({"limit": 0}, "limit is the number of rows"),
+        ({"shots": 4}, "4 demonstrations are requested, but"),
         ({"template": "{label}: {text}"}, r"must end with \{label\}"),
         ({"template": "Say {txt} {label}"}, r"names \{txt\}, but the rows have text, label. Did you mean 'text'"),
     ],
@@ -310,11 +318,11 @@ def test_what_cannot_be_asked_is_refused(tmp_path, asked, said):
     rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
     with pytest.raises(SettingError, match=said):
-        ask(toy(), task, None, Prompting(**asked))
+        ask(toy(), task, None, PromptOptions(**asked))
 
 
 def test_files_that_are_no_task_are_refused(tmp_path):
-    with pytest.raises(InputError, match="which are no task"):
+    with pytest.raises(InputError, match="which do not match any task"):
         read_task(written(tmp_path / "a.jsonl", [{"a": "1", "b": "2", "c": "3"}]), None, {})
     with pytest.raises(InputError, match="has no column summary, which 'summarise' needs"):
         read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": "2"}]), "summarise", {})
@@ -329,8 +337,8 @@ def test_files_that_are_no_task_are_refused(tmp_path):
 @pytest.mark.parametrize("columns", [("sentence", "mood"), ("context", "ending"), ("English", "German")])
 def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_path, columns):
     file = written(tmp_path / "a.jsonl", [dict.fromkeys(columns, "x")])
-    known = r"\nTasks have: choose: .*; translate: source, target. Or tell"
-    with pytest.raises(InputError, match=f"has the columns {', '.join(columns)}, which are no task.{known}"):
+    known = r"\nTasks have: choose: .*; translate: source, target. Or pass --kind"
+    with pytest.raises(InputError, match=f"has the columns {', '.join(columns)}, which do not match any task.{known}"):
         read_task(file, None, {})
     assert read_task(file, "translate", {}).rows[0]["target"] == "x"  # told, it is one
 
@@ -338,31 +346,31 @@ def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_p
 def test_of_several_languages_the_template_chooses_two(tmp_path):
     rows = [{"en": f"cat {n}", "de": f"Katze {n}", "fr": f"chat {n}"} for n in range(3)]
     task = read_task(written(tmp_path / "a.jsonl", rows), "translate", {})
-    found = ask(toy(), task, None, Prompting(template="{en} = {fr}", tokens=5))
-    assert (found.prompt, found.wanted) == ("cat 0 =", ["chat 0", "chat 1", "chat 2"])
-    shown = ask(toy(), task, task, Prompting(template="{fr} > {de}", shots=1, tokens=5)).prompt
+    found = ask(toy(), task, None, PromptOptions(template="{en} = {fr}", tokens=5))
+    assert (found.prompt, found.expected) == ("cat 0 =", ["chat 0", "chat 1", "chat 2"])
+    shown = ask(toy(), task, task, PromptOptions(template="{fr} > {de}", shots=1, tokens=5)).prompt
     number = shown[5]
     assert shown == f"chat {number} > Katze {number}\n\nchat 0 >"
     with pytest.raises(SettingError, match=r"has the columns en, de, fr; .*\nChoose two .* '\{en\} = \{de\}'"):
-        ask(toy(), task, None, Prompting())
+        ask(toy(), task, None, PromptOptions())
     gap = read_task(written(tmp_path / "b.jsonl", [*rows, {"en": "dog", "de": "Hund", "fr": " "}]), "translate", {})
     fewer = read_task(written(tmp_path / "c.jsonl", [{"en": "dog", "de": "Hund"}]), "translate", {})
     for asked, shown in ((gap, None), (task, gap)):
         with pytest.raises(InputError, match=r"b.jsonl: rows without 'fr': 1. Leave them out"):
-            ask(toy(), asked, shown, Prompting(template="{en} = {fr}", shots=1))
+            ask(toy(), asked, shown, PromptOptions(template="{en} = {fr}", shots=1))
     with pytest.raises(InputError, match=r"c.jsonl has no column 'fr'; it has en, de"):
-        ask(toy(), task, fewer, Prompting(template="{en} = {fr}", shots=1))
+        ask(toy(), task, fewer, PromptOptions(template="{en} = {fr}", shots=1))
 
 
 def test_a_column_beside_two_languages_is_no_language(tmp_path):
     file = written(tmp_path / "a.jsonl", [{"number": "7", "en": "a cat", "zh-cn": "猫"}])
     task = read_task(file, "translate", {})
     assert (task.rows[0]["source"], task.rows[0]["target"]) == ("a cat", "猫")
-    assert ask(toy(), task, None, Prompting(template="{zh-cn} = {en}", tokens=3)).wanted == ["a cat"]
+    assert ask(toy(), task, None, PromptOptions(template="{zh-cn} = {en}", tokens=3)).expected == ["a cat"]
 
 
 def test_a_translation_needs_two_columns(tmp_path):
-    with pytest.raises(InputError, match="has the column en only; a translation needs two languages"):
+    with pytest.raises(InputError, match="has only the column en; a translation needs two languages"):
         read_task(written(tmp_path / "a.jsonl", [{"en": "a cat"}]), "translate", {})
 
 
@@ -396,10 +404,10 @@ def test_our_own_names_of_another_kind_come_before_usual_ones(tmp_path):
 def test_a_task_without_a_header_is_told_how_to_be_read(tmp_path):
     file = tmp_path / "a.tsv"
     file.write_text("good\ta fine film\nbad\tno\ngood\tyes\n")
-    with pytest.raises(InputError, match=r"which are no task.\n.*\n--no-header --text 2 --label 1$"):
+    with pytest.raises(InputError, match=r"which do not match any task.\n.*\n--no-header --text 2 --label 1$"):
         read_task(file, None, {})
     with pytest.raises(
-        InputError, match=r"has the columns 1, 2, which .*\nSay which is which, as in: --text 2 --label 1$"
+        InputError, match=r"has the columns 1, 2, which .*\nName the columns, for example: --text 2 --label 1$"
     ):
         read_task(file, None, {}, Columns(header=False))
     task = read_task(file, None, {}, Columns(text="2", label="1", header=False))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from plmkit.generation import choosing
-from plmkit.generation.choosing import choose
-from plmkit.generation.writing import Writing
+from plmkit.generation import sampling
+from plmkit.generation.options import GenerationOptions
+from plmkit.generation.sampling import sample
 
 SHARES = torch.tensor([0.1, 0.4, 0.2, 0.3])  # in order: 1, 3, 2, 0
 
@@ -13,7 +13,7 @@ SHARES = torch.tensor([0.1, 0.4, 0.2, 0.3])  # in order: 1, 3, 2, 0
 def chosen(count: int = 1000, **asked: float) -> list[float]:
     """The share of each token over evenly spaced draws."""
     draws = (torch.arange(count) + 0.5) / count
-    found = choose(SHARES.log().expand(count, -1), Writing(**asked), draws)
+    found = sample(SHARES.log().expand(count, -1), GenerationOptions(**asked), draws)
     return (torch.bincount(found, minlength=4) / count).tolist()
 
 
@@ -48,13 +48,13 @@ def test_top_p_counts_within_top_k():
 def test_top_p_is_the_same_where_few_candidates_do_not_suffice(monkeypatch):
     torch.manual_seed(0)
     scores, draws = torch.randn(50, 300), torch.rand(50)
-    writing = Writing(temperature=1.0, top_p=0.9)
-    whole = choose(scores, writing, draws)
-    monkeypatch.setattr(choosing, "FEW", 10)
-    assert torch.equal(choose(scores, writing, draws), whole)
+    options = GenerationOptions(temperature=1.0, top_p=0.9)
+    whole = sample(scores, options, draws)
+    monkeypatch.setattr(sampling, "CANDIDATES", 10)
+    assert torch.equal(sample(scores, options, draws), whole)
 
 
 def test_a_token_without_a_score_is_never_drawn():
     scores = torch.tensor([[0.0, -torch.inf, 0.0]]).expand(100, -1)
     for asked in ({"temperature": 1.0}, {"temperature": 2.0, "top_k": 3}, {"top_p": 1.0}, {"top_p": 0.99}):
-        assert 1 not in choose(scores, Writing(**asked), torch.linspace(0, 0.9999, 100)).tolist()
+        assert 1 not in sample(scores, GenerationOptions(**asked), torch.linspace(0, 0.9999, 100)).tolist()

@@ -1,0 +1,172 @@
+"""Prompts to texts: checked, in batches of similar length, decoded greedily, by sampling or by beam search."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.contract import GeneratingModel
+from plmkit.errors import InputError, SettingError
+from plmkit.generation.beam import beam_search
+from plmkit.generation.language_model import LanguageModel
+from plmkit.generation.lookup import decode_with_lookup
+from plmkit.generation.options import GenerationOptions
+from plmkit.generation.sampling import sample
+from plmkit.generation.sequence import GeneratedSequence, GeneratedText, can_produce
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+BATCH_SIZE = 32
+
+
+class Engine:
+    """Generates text with a language model and its tokenizer."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, max_length: int | None) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length = max_length  # tokens of prompt and text together; None: unlimited
+        self.end: int = tokenizer.vocabulary.end
+        self.uses_lookup = True  # prompt lookup decoding where one text is decoded greedily
+
+    def generate(self, prompts: Sequence[str], options: GenerationOptions) -> list[GeneratedText]:
+        """`n` texts per prompt, in order."""
+        return [text for text in self.stream(prompts, options) if isinstance(text, GeneratedText)]
+
+    def stream(self, prompts: Sequence[str], options: GenerationOptions) -> Iterator[str | GeneratedText]:
+        """Text after text in pieces, each piece as soon as it is final, and after the pieces of a text its result.
+
+        All texts are decoded in batches; beam search yields nothing before the search for a prompt is over.
+        """
+        self.check_stops(options)
+        encoded = [self.encode(prompt) for prompt in prompts]
+        if options.beams is not None:
+            for prompt, tokens in zip(prompts, encoded, strict=True):
+                for text in self.search(prompt, tokens, options):
+                    yield text.text
+                    yield text
+            return
+        sequences = [
+            self.sequence(prompt, encoded[number], options, number, sample)
+            for number, prompt in enumerate(prompts)
+            for sample in range(options.n)
+        ]
+        places = {sequence: place for place, sequence in enumerate(sequences)}
+        turn, emitted = 0, 0  # the text that is streamed, and the number of its pieces so far
+        batches = by_prompt_length(sequences, options.tokens)
+        for batch in sorted(batches, key=lambda batch: min(places[sequence] for sequence in batch)):
+            for _ in self.decode(batch, options):
+                while turn < len(sequences):
+                    yield from sequences[turn].pieces[emitted:]
+                    emitted = len(sequences[turn].pieces)
+                    if sequences[turn].ended is None:
+                        break
+                    yield sequences[turn].result()
+                    turn, emitted = turn + 1, 0
+
+    @torch.inference_mode()
+    def decode(self, batch: Sequence[GeneratedSequence], options: GenerationOptions) -> Iterator[tuple[int, str]]:
+        if options.greedy and len(batch) == 1 and self.uses_lookup:
+            yield from decode_with_lookup(self.model, batch[0])
+        else:
+            yield from decode_batch(self.model, batch, options)
+
+    @torch.inference_mode()
+    def search(self, prompt: str, tokens: list[int], options: GenerationOptions) -> list[GeneratedText]:
+        found = beam_search(self.model, self.sequence(prompt, tokens, options, 0, 0), options)
+        return [sequence.result(score) for sequence, score in found]
+
+    def encode(self, prompt: str) -> list[int]:
+        """The tokens of a prompt, if there are some and not too many."""
+        tokens = self.tokenizer.encode(prompt)
+        if not tokens:
+            new_text = f", or {self.tokenizer.vocabulary.tokens[self.end]} to begin a new text" if self.end >= 0 else ""
+            raise InputError(f"The prompt is empty. Give some text to continue{new_text}.")
+        if self.max_length is not None and len(tokens) >= self.max_length:
+            raise InputError(
+                f"The prompt has {len(tokens):,} tokens, but the context of this model is {self.max_length:,} tokens, "
+                "the new ones included. Shorten the prompt."
+            )
+        return tokens
+
+    def check_stops(self, options: GenerationOptions) -> None:
+        for stop in options.stop:
+            if not can_produce(self.tokenizer, stop):
+                decoded = self.tokenizer.decode(self.tokenizer.encode_plain(stop))
+                raise SettingError(
+                    f"The stop string {stop!r} can never be generated: this model's tokenizer "
+                    + (f"reads it as {decoded!r}. Use another." if decoded else "ignores it. Use another.")
+                )
+
+    def with_cache(self, context_length: int | None, clamp: int | None) -> "Engine":
+        """The same engine with another context length and another largest distance."""
+        return Engine(self.model.with_cache(context_length, clamp), self.tokenizer, self.max_length)
+
+    def sequence(
+        self, prompt: str, tokens: list[int], options: GenerationOptions, number: int, sample: int
+    ) -> GeneratedSequence:
+        most = options.tokens if self.max_length is None else min(options.tokens, self.max_length - len(tokens))
+        return GeneratedSequence(prompt, tokens, options, self.tokenizer, max_tokens=most, key=(number, sample))
+
+
+def by_prompt_length(sequences: Sequence[GeneratedSequence], tokens: int) -> Iterator[list[GeneratedSequence]]:
+    """Batches of prompts of similar length: a longer prompt is read in steps while shorter ones are continued."""
+    batch: list[GeneratedSequence] = []
+    for sequence in sorted(sequences, key=lambda sequence: len(sequence.prompt)):
+        if batch and (len(batch) == BATCH_SIZE or len(sequence.prompt) - len(batch[0].prompt) > tokens):
+            yield batch
+            batch = []
+        batch.append(sequence)
+    if batch:
+        yield batch
+
+
+def decode_batch(
+    model: LanguageModel, sequences: Sequence[GeneratedSequence], options: GenerationOptions
+) -> Iterator[tuple[int, str]]:
+    """Continue all sequences; yields the number of a sequence and its next text as soon as that is final.
+
+    Nothing is padded: a longer prompt is still being read while a shorter one is already continued.
+    """
+    if options.greedy:
+        model.expect(max(sequence.max_tokens for sequence in sequences))
+    length = max(len(sequence.prompt) + sequence.max_tokens for sequence in sequences)
+    cache, last = model.prefill([sequence.prompt for sequence in sequences], length)
+    in_cache = list(range(len(sequences)))  # the sequence of each row of the cache
+    while True:
+        chosen = next_tokens(model, last, options, [sequences[number] for number in in_cache], cache.length)
+        tokens = []
+        for number, token in zip(in_cache, chosen, strict=True):
+            sequence = sequences[number]
+            if len(sequence.prompt) > cache.length:
+                token = sequence.prompt[cache.length]
+            elif sequence.ended is None:
+                yield number, sequence.add(token)
+            tokens.append([token])
+        live = [number for number in in_cache if sequences[number].ended is None]
+        if not live:
+            return
+        if 2 * len(live) <= len(in_cache):
+            kept = [row for row, number in enumerate(in_cache) if number in live]
+            cache.pick(torch.tensor(kept, device=model.device))
+            in_cache, tokens = live, [tokens[row] for row in kept]
+        last = model.extend(tokens, cache)[:, -1]
+
+
+def next_tokens(
+    model: LanguageModel, last: Tensor, options: GenerationOptions, sequences: Sequence[GeneratedSequence], length: int
+) -> list[int]:
+    """A token for each sequence; one that still reads its prompt uses no random number."""
+    if options.greedy:
+        return model.argmax(last).tolist()
+    uniform = torch.tensor([one.rng.random() if len(one.prompt) <= length else 0.0 for one in sequences])
+    return sample(model.logits(last), options, uniform).tolist()
+
+
+def engine_for(
+    model: GeneratingModel[Any], head: nn.Module, tokenizer: Tokenizer, max_length: int | None, device: torch.device, *,
+    causal: bool = False,
+) -> Engine:  # fmt: skip
+    """For a model with `begin` and `extend`, and its LM head; it generates ordinary tokens and the end."""
+    vocabulary = tokenizer.vocabulary
+    banned = sorted(vocabulary.special - {vocabulary.end})
+    return Engine(LanguageModel(model, head, len(vocabulary), banned, device, causal=causal), tokenizer, max_length)

@@ -1,0 +1,98 @@
+"""A language model for generation: a network that reads in steps with a cache, and its head over the vocabulary."""
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.contract import GeneratingModel
+from plmkit.data.batch import Batch, Side
+from plmkit.generation.sampling import MIN_VOCABULARY, Shortlist
+from plmkit.layers.cache import Cache
+from plmkit.layers.vocabulary_head import TiedHead
+from plmkit.training.threads import look
+
+FEW_ROWS = 16  # for which a shortlist is faster than all logits
+MANY_TOKENS = 32  # new tokens from which on preparing a shortlist pays
+
+
+class LanguageModel:
+    """A model with `begin` and `extend`, and its LM head; some tokens are banned and never generated."""
+
+    def __init__(
+        self, model: GeneratingModel[Any], head: nn.Module, vocabulary_size: int, banned: Sequence[int],
+        device: torch.device, *, causal: bool = False,
+    ) -> None:  # fmt: skip
+        self.model, self.head, self.vocabulary_size = model, head, vocabulary_size
+        self.banned = torch.tensor(banned, dtype=torch.long, device=device)
+        self.device = device
+        self.causal = causal  # its forward pass gives the states of `extend`, faster because nothing is cached
+        self.context_length: int | None = None  # of its caches, in place of the architecture's
+        self.clamp: int | None = None
+        self.shortlist: Shortlist | None = None
+
+    def extend(self, tokens: Sequence[Sequence[int]], cache: Cache) -> Tensor:
+        """Read the same number n of tokens in each row; returns (B, n, width)."""
+        look()
+        return self.model.extend(torch.tensor(tokens, dtype=torch.long, device=self.device), cache)
+
+    def begin(self, rows: int, length: int) -> Cache:
+        """An empty cache for a number of rows of up to `length` tokens."""
+        return self.model.begin(rows, length, context_length=self.context_length, clamp=self.clamp)
+
+    def with_cache(self, context_length: int | None, clamp: int | None) -> "LanguageModel":
+        """The same model with another context length and another largest distance."""
+        other = copy(self)
+        other.context_length, other.clamp = context_length, clamp
+        return other
+
+    def states(self, tokens: Tensor) -> Tensor:
+        """(B, L) whole rows to (B, L, width) states that predict the token after each, without a cache."""
+        visible = torch.ones_like(tokens, dtype=torch.bool)
+        side = Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens))
+        return self.model(Batch(source=side)).hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(N, width) to (N, vocabulary), -inf for banned tokens."""
+        logits = self.head(hidden)[:, : self.vocabulary_size]  # an embedding may have more rows than there are tokens
+        return logits.index_fill_(1, self.banned, -torch.inf) if len(self.banned) else logits
+
+    def argmax(self, hidden: Tensor) -> Tensor:
+        """(N, width) to (N,): the most likely tokens."""
+        if self.shortlist is None or len(hidden) > FEW_ROWS:
+            return self.logits(hidden).argmax(-1)
+        return self.shortlist.argmax(hidden, self.banned)
+
+    def expect(self, tokens: int) -> None:
+        """Prepare a shortlist if this many greedy tokens are worth it, and the vocabulary is large."""
+        if tokens < MANY_TOKENS or self.shortlist is not None or self.vocabulary_size < MIN_VOCABULARY:
+            return
+        if not isinstance(self.head, TiedHead):
+            return
+        embedding = self.head.table
+        if embedding.device.type == "cpu" and embedding.dtype == torch.float32:
+            self.shortlist = Shortlist(embedding.detach()[: self.vocabulary_size])
+
+    def prefill(self, prompts: Sequence[Sequence[int]], length: int) -> tuple[Cache, Tensor]:
+        """Read all prompts up to the length of the shortest; a common prefix is read once.
+
+        Returns a cache for up to `length` tokens and the (B, width) states after the last token.
+        """
+        shortest = min(map(len, prompts))
+        shared = common_prefix(prompts, shortest)
+        rows = 1 if shared else len(prompts)
+        cache = self.begin(rows, length)
+        hidden = self.extend([prompts[0][:shared]], cache) if shared else None
+        if shared and len(prompts) > 1:
+            cache.pick(torch.zeros(len(prompts), dtype=torch.long, device=self.device))
+        if shared == shortest:
+            assert hidden is not None
+            return cache, hidden[:, -1].expand(len(prompts), -1)
+        return cache, self.extend([prompt[shared:shortest] for prompt in prompts], cache)[:, -1]
+
+
+def common_prefix(rows: Sequence[Sequence[int]], maximum: int) -> int:
+    """The number of first tokens that all rows share, up to a maximum."""
+    return next((place for place in range(maximum) if len({row[place] for row in rows}) > 1), maximum)
