@@ -150,7 +150,7 @@ def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     result = about["result"]
     many = len(result["seeds"]) > 1
     table = Table(
-        "", *([tr("mean"), tr("standard deviation"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None
+        "", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None
     )
     for part, scores in result["spread"].items():
         for name, values in scores.items():

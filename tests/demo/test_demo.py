@@ -61,7 +61,7 @@ def test_the_demo_prints_scores_beside_what_is_simpler_blanks_neighbours_and_whe
         ("TF-IDF with a linear classifier", told["linear"]),
         ("most frequent label", 12 / 18),
     ):
-        assert f"{name:<36} {score:.3f}" in ran.out
+        assert f"{name:<37} {score:.3f}" in ran.out
     assert told["margin"] == told["pretrained"] - told["scratch"]
     for other, score in (("random weights", told["scratch"]), ("TF-IDF", told["linear"])):
         margin = told["pretrained"] - score
