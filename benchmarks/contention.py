@@ -102,20 +102,20 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
     from plmkit.catalogue import find
     from plmkit.config.machine import settle
-    from plmkit.training.pretrain import Order
+    from plmkit.training.pretrain import FinetuneRequest
 
     os.environ["PLM_CACHE"] = str(options.folder / "cache")
     tiny = ["architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=32"]
     sets = ["tokenizer.size=500", *tiny] if options.quick else ["tokenizer.size=21128"]
     base = [f"run.{setting}" for setting in ("validations=1", "checkpoint_steps=1000000")]
-    return Order(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
+    return FinetuneRequest(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
 
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:
     """`plm finetune` of rows of the text, told apart by their number: what is learnt does not matter here."""
     from plmkit.config.machine import Machine
-    from plmkit.tasks.finetune import Order, finetune
-    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.finetune import FinetuneRequest, finetune
+    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import TaskSettings
     from plmkit.training.loop import Budget
     from plmkit.training.pretrain import pretrain
@@ -130,8 +130,8 @@ def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], f
     turn = iter(range(1_000_000))
 
     def one_turn() -> float:
-        asked = Order(
-            model=model, kind=find_kind("classify"), train=train, dev=None, test=None, task=settings,
+        asked = FinetuneRequest(
+            model=model, task=find_kind("classify")(), train=train, dev=None, test=None, settings=settings,
             machine=Machine(), out=options.folder / f"contention-tuned-{number}-{next(turn)}",
         )  # fmt: skip
         begun = time.perf_counter()

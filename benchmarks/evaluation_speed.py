@@ -17,8 +17,7 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.inference.model import Model
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.tokenizer import Tokenizer
 

@@ -79,14 +79,15 @@ def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.encoder import Encoder
+    from plmkit.data.mixture_source import MixtureSource
     from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
-    from plmkit.inference.loading import Task, label_head
     from plmkit.network import Network
     from plmkit.schedules.optimizers import AdamW
     from plmkit.schedules.schedule import Schedule
-    from plmkit.tasks.batches import LabelledRows
+    from plmkit.tasks.batches import LabelledExamples
+    from plmkit.tasks.contract import Example, Row
     from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed
-    from plmkit.tasks.kinds import KINDS
+    from plmkit.tasks.kinds.classify import Classify
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)
@@ -95,19 +96,27 @@ def make_ours(case: Case) -> Callable[[], Told]:
         dropout=case.dropout, attention_dropout=case.dropout,
     )  # fmt: skip
     torch.manual_seed(case.seed)
-    task = Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=case.length)
-    model, head = encoder.build(unnamed(case.vocabulary)), label_head(encoder, task, case.dropout)
+    task = Classify(classes=CLASSES, length=case.length)
+    model, head = encoder.build(unnamed(case.vocabulary)), task.head(encoder, case.dropout)
     network = Network(model, {"label": head}, {"label": 1.0})
     optimizer = AdamW().build(network.named_parameters(), RATE)
     words = [f"w{number}" for number in range(case.vocabulary - len(SPECIAL_TOKENS))]
-    rows = [Framed(tokens=row, second=len(row), cut=0) for row in rows_of(case)]
+    framed = [Framed(tokens=row, second=len(row), cut=0) for row in rows_of(case)]
+    blank = Row(text="", line=1)
+    examples = [Example(row=blank, inputs=(row,), label=number % 2) for number, row in enumerate(framed)]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *words))
-    source = LabelledRows(rows, torch.arange(len(rows)) % 2, vocabulary, length=None, seed=case.seed)
-    schedule = Schedule(steps=case.steps, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, warmup=0.0)
+    batches = MixtureSource.of_one(LabelledExamples(examples, vocabulary, seed=case.seed), case.length)
+    schedule = Schedule(steps=case.steps, batch=case.batch, rate=RATE, warmup=0.0)
 
     def one_round() -> Told:
         tokens, seconds = our_steps(
-            network, source, optimizer, schedule, case.steps, case.seed, tokens_at_once=TOKENS_AT_ONCE
+            network,
+            batches,
+            optimizer,
+            schedule,
+            case.steps,
+            case.seed,
+            tokens_at_once=TOKENS_AT_ONCE,
         )
         return {"tokens_per_second": tokens / seconds, "peak": peak(), "parameters": parameters_of(network)}
 

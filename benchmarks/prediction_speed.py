@@ -71,11 +71,10 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     import torch
 
     from plmkit.architectures.encoder import Encoder, EncoderModel
-    from plmkit.inference.loading import Task, label_head
     from plmkit.inference.model import Model
     from plmkit.interop.huggingface import write_huggingface
     from plmkit.network import Network
-    from plmkit.tasks.kinds import KINDS
+    from plmkit.tasks.kinds.classify import Classify
     from plmkit.tokenizers.tokenizer import load_tokenizer
     from plmkit.training.checkpoint import weights_of
 
@@ -89,7 +88,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     )
     torch.manual_seed(options.seed)
     model = EncoderModel(encoder, size)
-    head = label_head(encoder, Task(kind=KINDS["classify"], classes=CLASSES, pooling="first", length=encoder.longest))
+    head = Classify(classes=CLASSES, length=encoder.longest).head(encoder)
     network = Network(model, {"label": head}, {"label": 1.0})
     user = Model(network=network, architecture=encoder, tokenizer=ready, folder=folder)
     pooled = user.states(user.rows(texts[:64]))[0].pooled

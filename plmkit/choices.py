@@ -19,15 +19,11 @@ from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.corruption.mask.word import NgramMasking, WordMasking
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.adversarial_generator import AdversarialGenerator
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
+from plmkit.objectives.contract import Objective
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
@@ -49,11 +45,10 @@ ARCHITECTURES = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip
-OBJECTIVES = (
+OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
 )  # fmt: skip
-WEIGHTINGS = (LearnedWeight,)  # an objective around an objective
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,

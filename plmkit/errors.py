@@ -33,6 +33,10 @@ class CheckpointError(PlmError):
     """A checkpoint or weights file that is damaged, or of another model."""
 
 
+class LoadWarning(UserWarning):
+    """A model was loaded otherwise than its folder suggests: from a checkpoint, or without one of its heads."""
+
+
 class TruncationWarning(UserWarning):
     """Texts were longer than the model reads, and lost their tail."""
 

@@ -1,8 +1,9 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Protocol, cast
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -10,77 +11,93 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, Memory, States
 from plmkit.layers.vocabulary_head import MakeVectors, TableHead
+from plmkit.objectives.contract import Head
 
 
-class Head(Protocol):
-    """The part of a network that turns states into one loss.
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a network makes of a batch; a loss whose head has nothing to predict in it is left out."""
 
-    It may have a method `wants(batch)`, (B, L), True at the states it uses besides the pooled one, and a method
-    `weigh(loss, beside=...)` where it learns the weight of its losses.
-    """
-
-    def __call__(self, states: States, batch: Batch) -> Tensor: ...
-    def scored(self, batch: Batch) -> int: ...
+    losses: dict[str, Tensor]  # without their weights: what is compared between runs
+    weighted: dict[str, Tensor]  # as they are minimised
+    scored: dict[str, int]  # the number of predictions that each is the mean of
+    memory: Memory | None  # for the next rows of the same streams
 
 
 class Network(nn.Module):
-    """Its losses by objective, each already multiplied by its weight."""
+    """A model and its heads; the weights of losses in `learned` begin at those given, and are trained."""
 
-    def __init__(self, model: nn.Module, heads: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        heads: Mapping[str, nn.Module],
+        weights: Mapping[str, float],
+        learned: Collection[str] = (),
+    ) -> None:
         super().__init__()
         self.model = model
         self.heads = nn.ModuleDict(heads)
-        self.weights = dict(weights)
+        self.weights = {name: 1.0 if name in learned else weight for name, weight in weights.items()}
+        # a loss is multiplied by exp(-log_variance), which would sink to 0 if log_variance were not added
+        started = {name: torch.tensor(-math.log(weights[name])) for name in learned}
+        self.log_variances = nn.ParameterDict({name: nn.Parameter(value) for name, value in started.items()})
+        for head in self.all_heads().values():
+            head.connect(self.all_heads())
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        return self.weighted(self.losses(batch))
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Each as it is, without its weight: what is compared between runs."""
-        return self.judge(batch)[0]
-
-    def judge(self, batch: Batch) -> tuple[dict[str, Tensor], Memory | None]:
-        """Losses without their weights, and what the model remembers for the next rows of the same streams."""
-        states = self.states(batch)
-        losses = {name: head(states, batch) for name, head in self.named_heads()}
-        more = {head.also: head.beside(states, batch) for _, head in self.learning_more()}
-        return losses | more, states.memory
+    def forward(self, batch: Batch) -> Outcome:
+        heads, states = self.heads_for(batch), self.states(batch)
+        scored = {name: count for name, count in self.scored(batch).items() if count}
+        losses = {name: head(states, batch) for name, head in heads.items() if name in scored}
+        weighted = {name: self.weighted(name, loss) for name, loss in losses.items()}
+        for owner, name in self.auxiliaries(list(losses)):
+            losses[name] = heads[owner].auxiliary_loss(states, batch)
+            weighted[name] = self.factor(owner) * losses[name]
+        return Outcome(losses=losses, weighted=weighted, scored=scored, memory=states.memory)
 
     def states(self, batch: Batch) -> States:
-        """Those that the heads use: a network may leave out the others."""
-        wanted = [wants(batch) if (wants := getattr(head, "wants", None)) else None for head in self.heads.values()]
-        places = [some for some in wanted if some is not None]
-        joint = torch.stack(places).any(0) if places and len(places) == len(wanted) else None
-        return self.model(replace(batch, needed=joint))
-
-    def weighted(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Each as it is minimised."""
-        owners = {name: name for name in self.heads} | {head.also: name for name, head in self.learning_more()}
-        return {name: self.weigh(owners[name], loss, beside=owners[name] != name) for name, loss in losses.items()}
-
-    def weigh(self, owner: str, loss: Tensor, beside: bool) -> Tensor:
-        """A loss of this head times its weight, which the head may learn."""
-        learnt = getattr(self.heads[owner], "weigh", None)
-        return self.weights[owner] * (loss if learnt is None else learnt(loss, beside=beside))
-
-    def advance(self, progress: float) -> None:
-        """Tell heads that change in the course of a run how much of it is done."""
-        for head in self.heads.values():
-            advance = getattr(head, "advance", None)
-            if advance is not None:
-                advance(progress)
+        """Run the model, computing only the positions that some head needs."""
+        heads = self.heads_for(batch).values()
+        needed = [head.needed(batch) for head in heads]
+        places = [some for some in needed if some is not None]
+        joint = torch.stack(places).any(0) if places and len(places) == len(needed) else None
+        all_layers = batch.all_layers or (self.training and any(head.uses_layers for head in heads))
+        return self.model(replace(batch, needed=joint, all_layers=all_layers))
 
     def scored(self, batch: Batch) -> dict[str, int]:
-        """How many answers each loss is the mean of."""
-        more = {head.also: head.scored(batch) for _, head in self.learning_more()}
-        return {name: head.scored(batch) for name, head in self.named_heads()} | more
+        """The number of predictions that each loss is the mean of."""
+        found = {name: head.scored(batch) for name, head in self.heads_for(batch).items()}
+        return found | {name: found[owner] for owner, name in self.auxiliaries(found)}
 
-    def named_heads(self) -> Iterator[tuple[str, Head]]:
-        return ((name, cast(Head, head)) for name, head in self.heads.items())
+    def heads_for(self, batch: Batch) -> dict[str, Head]:
+        """Those that the batch is for."""
+        return {name: head for name, head in self.all_heads().items() if batch.heads is None or name in batch.heads}
 
-    def learning_more(self) -> Iterator[tuple[str, Any]]:
-        """Heads that have a second loss in training, `beside` the first and under a name of its own, `also`."""
-        return ((name, head) for name, head in self.heads.items() if self.training and getattr(head, "also", None))
+    def all_heads(self) -> dict[str, Head]:
+        return cast(dict[str, Head], dict(self.heads.items()))
+
+    @property
+    def head_that_generates(self) -> Head | None:
+        """A head that predicts each token from those before it."""
+        return next((head for head in self.all_heads().values() if head.generates), None)
+
+    def auxiliaries(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Heads that have a second loss, which is computed in training only, and its name."""
+        heads = self.all_heads()
+        return ((name, heads[name].auxiliary or "") for name in owners if self.training and heads[name].auxiliary)
+
+    def weighted(self, name: str, loss: Tensor) -> Tensor:
+        """A head's own loss as it is minimised (Kendall et al., 2018, where its weight is learned)."""
+        learned = name in self.log_variances
+        return self.factor(name) * loss + self.log_variances[name] if learned else self.factor(name) * loss
+
+    def factor(self, name: str) -> Tensor | float:
+        """What a head's losses are multiplied by; a learned one comes to rest at one over the loss."""
+        return torch.exp(-self.log_variances[name]) if name in self.log_variances else self.weights[name]
+
+    def advance(self, progress: float) -> None:
+        """The share of the run that is done, for heads that change in the course of it."""
+        for head in self.all_heads().values():
+            head.advance(progress)
 
     def start(self, frequencies: np.ndarray) -> None:
         """Let heads that can begin from how often each token occurs."""

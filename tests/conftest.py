@@ -53,7 +53,7 @@ def corpus(tmp_path: Path) -> Path:
 # What follows is for tests that start from a trained model: made once in each worker, and only read from then on.
 
 TINY = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "tokenizer.size=300", "run.threads=1",
 )  # fmt: skip
 CHINESE = ("潮水退了，就知道谁没穿裤子。", "我的狗很可爱。", "企鹅不擅长飞行。", "醒醒吧，你没有妹妹。")
@@ -155,14 +155,14 @@ def rows_file(made: Path) -> Path:
 def finetuned(made: Path, pretrained: Path, rows_file: Path) -> Path:
     """A run folder of that BERT, fine-tuned to tell good sentences from bad ones."""
     from plmkit.config.machine import Machine
-    from plmkit.tasks.finetune import Order, finetune
-    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.finetune import FinetuneRequest, finetune
+    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import TaskSettings
     from plmkit.terminal.screen import Screen
 
-    order = Order(
-        model=pretrained, kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,
-        out=made / "finetuned", task=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None,
+        out=made / "finetuned", settings=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out

@@ -16,8 +16,8 @@ from tools import messages
 # rooms whose messages are still written as plain strings
 PENDING = {
     "architectures", "choices.py", "catalogue.py", "config", "corruption", "data", "demo", "generation", "inference",
-    "initialisation", "interop", "kernels", "layers", "network.py", "objectives", "preparation", "prompting", "recipe.py",
-    "recipes", "schedules", "segmentation", "storage", "tasks", "tokenizers", "training",
+    "initialisation", "interop", "kernels", "layers", "network.py", "objectives", "preparation", "prompting",
+    "recipe.py", "recipes", "schedules", "segmentation", "storage", "tasks", "tokenizers", "training",
 }  # fmt: skip
 CATALOGUE = dict(language.read_po((LOCALE / "zh.po").read_text(encoding="utf-8"))[1:])
 

@@ -48,14 +48,13 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         packing = Packing(batch.source.visible)
         hidden = self.dropout(self.embed(packing.pack(batch.source.tokens)))  # (T, width) packed
         places = packing.positions()
-        layers_wanted = batch.all_layers or self.training  # auxiliary losses read them
         inputs = []
         for block, positions in zip(self.blocks, self.positions, strict=True):
-            if layers_wanted:
+            if batch.all_layers:
                 inputs.append(packing.unpack(hidden))
             hidden = block(hidden + positions[places], packing)
         last = packing.unpack(hidden)
-        layers = (*inputs, last) if layers_wanted else None
+        layers = (*inputs, last) if batch.all_layers else None
         return States(hidden=last, pooled=hidden[packing.last], layers=layers)
 
     @property

@@ -11,6 +11,7 @@ from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.cache import Cache
 
 Generates = Literal["no", "causal", "permuted"]
@@ -123,8 +124,23 @@ class Model(nn.Module, ABC):
 
     @property
     def token_embedding(self) -> nn.Embedding | None:
-        """What a head that predicts tokens ties its output to; None: the model has no such embedding."""
+        """One vector per token, to which a head can tie its output; None: the model has no such embedding."""
         return None
+
+    @property
+    def adaptive_embedding(self) -> AdaptiveEmbedding | None:
+        """The same in clusters by frequency, for an adaptive softmax."""
+        return None
+
+    @property
+    def tied_embedding(self) -> nn.Embedding:
+        """The token embedding, for a head that needs one."""
+        if self.token_embedding is None:
+            raise SettingError(
+                f"{type(self.settings).__name__} has no single token embedding to which an objective could tie its "
+                "output. Choose an objective with weights of its own, such as AdaptiveLM, or architecture.shrink=1."
+            )
+        return self.token_embedding
 
 
 class GeneratingModel(Model, Generic[SomeCache]):

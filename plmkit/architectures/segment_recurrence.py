@@ -242,6 +242,10 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     def token_embedding(self) -> nn.Embedding | None:
         return self.embed.tokens
 
+    @property
+    def adaptive_embedding(self) -> AdaptiveEmbedding:
+        return self.embed
+
     def begin(
         self,
         rows: int,

@@ -11,7 +11,7 @@ import typer
 from plmkit import __version__
 from plmkit.errors import PlmError, is_out_of_memory
 from plmkit.language import language, tr
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk or a device

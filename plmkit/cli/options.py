@@ -122,10 +122,10 @@ def screen(quiet: bool) -> "Screen":
 
 def opened(model: Path, quiet: bool) -> "Model":
     """The model in the folder, computing with as many threads as there are free cores."""
-    from plmkit.inference.loading import load
+    from plmkit.inference.loading import model_of, read_parts
     from plmkit.training.threads import Threads
 
-    loaded = load(model)
+    loaded = model_of(read_parts(model, screen(quiet).say))
     Threads(None, screen(quiet).say)
     return loaded
 

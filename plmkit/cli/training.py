@@ -31,7 +31,7 @@ from plmkit.cli.options import (
 )
 from plmkit.errors import SettingError
 from plmkit.language import tr
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 
 if TYPE_CHECKING:
     from plmkit.training.loop import Budget
@@ -182,23 +182,23 @@ def finetune(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.tasks.finetune import Order
+    from plmkit.tasks.finetune import FinetuneRequest
     from plmkit.tasks.finetune import finetune as train_task
-    from plmkit.tasks.kinds import find_kind
+    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import settle_task
     from plmkit.terminal import show
 
     settings, machine = settle_task(sets or [], epochs)
-    order = Order(
-        model=model, kind=find_kind(task), train=train, dev=dev, test=test, out=out,
-        task=settings, machine=machine, seed=seed, seeds=seeds,
+    request = FinetuneRequest(
+        model=model, task=find_kind(task)(), train=train, dev=dev, test=test, out=out,
+        settings=settings, machine=machine, seed=seed, seeds=seeds,
         columns=columns_of(text, text_a, text_b, label, no_header),
     )  # fmt: skip
-    about = train_task(order, screen(quiet))
+    about = train_task(request, screen(quiet))
     if as_json:
-        print_json({"out": str(order.out), **about["result"]})
+        print_json({"out": str(request.out), **about["result"]})
     else:
-        show.finetuned(order.out, about, hints=not quiet)
+        show.finetuned(request.out, about, hints=not quiet)
 
 
 @app.command(

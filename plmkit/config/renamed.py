@@ -1,11 +1,23 @@
-"""Names that settings had in older versions: `--set` and the settings of old runs may still use them."""
+"""What settings, objectives and saved weights were called by earlier versions, which are still read."""
 
-RENAMED = {  # old → new
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+RENAMED = {  # settings: old → new
     "corruption.masked": "corruption.mask_share",
     "corruption.swapped": "corruption.random_share",
     "corruption.most": "corruption.max_masked",
     "corruption.copies": "corruption.static_masks",
+    "schedule.lengths": "stages",
 }
+HEADS = {"causal_lm": ("adaptive_lm", "auxiliary_lm")}  # heads: old → objectives that shared the name
+Some = TypeVar("Some")
+
+
+def set_name(path: str) -> str:
+    """The name by which `--set` reaches the setting at a path of a recipe's JSON: steps are those of a corruption."""
+    return re.sub(r"\bstreams\.(arrangement|maskings)\.", "corruption.", path)
 
 
 def current(name: str) -> str:
@@ -14,3 +26,29 @@ def current(name: str) -> str:
     if name not in RENAMED and len(path) == 2 and f"{axis}.{path[1]}" in RENAMED:
         return f"{axis}.{path[0]}.{RENAMED[f'{axis}.{path[1]}'].removeprefix(f'{axis}.')}"
     return RENAMED.get(name, name)
+
+
+def current_recipe(data: Any) -> Any:
+    """A recipe's JSON with the choices of today."""
+    if isinstance(data, list):
+        return [current_recipe(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if data.get("kind") == "LearnedWeight":  # an objective around an objective, now a setting of it
+        return {**current_recipe(data["objective"]), "learned_weight": True}
+    return {name: current_recipe(item) for name, item in data.items()}
+
+
+def current_weights(tensors: Mapping[str, Some], heads: Collection[str]) -> dict[str, Some]:
+    """Weights, or an optimizer's state of them, by the names that a network with these heads has for them."""
+    return {current_weight(name, heads): tensor for name, tensor in tensors.items()}
+
+
+def current_weight(name: str, heads: Collection[str]) -> str:
+    name = re.sub(r"^heads\.(\w+)\.log_variance\b", r"log_variances.\1", name)
+    name = re.sub(r"^heads\.(\w+)\.inner\.", r"heads.\1.", name)
+    root, _, rest = name.partition(".")
+    head, dot, rest = rest.partition(".")
+    if root != "heads" or head in heads:
+        return name
+    return f"heads.{next((new for new in HEADS.get(head, ()) if new in heads), head)}{dot}{rest}"

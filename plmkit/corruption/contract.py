@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,19 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import ROLES, Vocabulary
 from plmkit.segmentation.choosing import AnySegmenter
 
+if TYPE_CHECKING:
+    from scipy import sparse  # a twentieth of a second, which only counting needs
+
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What a step may need to know of the text that is trained on; None where no step does. V tokens are known."""
+
+    tokens: np.ndarray | None = None  # (T,) all of them: the token at a random place comes as often as it occurs
+    frequencies: np.ndarray | None = None  # (V,) how often each occurs
+    cooccurrence: "sparse.csr_array | None" = None  # (V, V) how often each stands near each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +33,16 @@ class Step:
     """A step of a corruption: a pure function of (tokens, seed, epoch, index)."""
 
     writes: ClassVar[frozenset[str]] = frozenset()  # fields of Batch that it fills, besides the source side
+    needs_counts: ClassVar[frozenset[str]] = frozenset()  # fields of Counts that `prepared` reads
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         check_fields(cls, "writes", cls.writes, Batch)
+        check_fields(cls, "needs_counts", cls.needs_counts, Counts)
+
+    def prepared(self, counts: Counts) -> "Step":
+        """The step with what it needs of the counts; called once, before any row is made."""
+        return self
 
     def for_validation(self) -> "Step":
         """The step to use on held-out text."""
@@ -42,17 +60,8 @@ class Step:
 
     @property
     def levels_used(self) -> tuple[str, ...]:
-        """The units that are masked in any stage, from small to large."""
+        """The units that are masked, from small to large."""
         return (self.level,)
-
-    @property
-    def stages(self) -> int:
-        """Number of stages of a run that it tells apart."""
-        return 1
-
-    def at(self, stage: int) -> Self:
-        """The step as it is in this stage of a run."""
-        return self
 
     @property
     def reuse(self) -> float | None:

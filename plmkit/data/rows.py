@@ -118,7 +118,6 @@ class Rows:
     random_next: np.ndarray | None = None  # (B,)
     swapped_order: np.ndarray | None = None  # (B,)
     mixed_dialogue: np.ndarray | None = None  # (B,)
-    corpus: np.ndarray | None = None  # (T,) all tokens of the text, to draw some as often as they occur
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2)
@@ -156,7 +155,6 @@ def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: V
         at = stop + 1
     return Rows(
         tokens=tokens,
-        corpus=store.tokens,
         units=units,
         segments=segments,
         visible=np.arange(longest) < lengths[:, None],

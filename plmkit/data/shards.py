@@ -18,7 +18,7 @@ from plmkit.data.sentences import split_sentences
 from plmkit.data.survey import Survey, survey_of
 from plmkit.errors import InputError
 from plmkit.segmentation.choosing import ToolSegmenter, fingerprint
-from plmkit.segmentation.spans import Segmenter, token_units
+from plmkit.segmentation.units import Finder, token_units
 from plmkit.storage.files import new_folder, read_json, write_json
 from plmkit.storage.manifest import is_whole, seal
 from plmkit.tokenizers.pieces import groups
@@ -119,7 +119,7 @@ class Maker:
 
     def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None) -> None:
         self.tokenizer, self.settings = tokenizer, settings
-        self.segmenter: Segmenter | None = settings.build() if settings else None
+        self.segmenter: Finder | None = settings.build() if settings else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Maker, (self.tokenizer, self.settings)

@@ -18,10 +18,10 @@ from plmkit.errors import FolderError
 from plmkit.inference.loading import Parts, model_of, network_of, read_parts
 from plmkit.inference.model import Model
 from plmkit.storage.files import cache_folder, write_json
-from plmkit.tasks.finetune import Order as TaskOrder
-from plmkit.tasks.finetune import finetune
-from plmkit.tasks.kinds import find_kind
-from plmkit.tasks.rows import Row, read_rows
+from plmkit.tasks.contract import Row
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.rows import read_rows
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import weights_of
@@ -31,7 +31,7 @@ from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import claim, read_run
 
 RECIPE = "bert-tiny"
-SETTINGS = ("tokenizer.size=6000", "schedule.lengths=[[1.0, 64]]")  # so that two minutes go further
+SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # so that two minutes go further
 RESULTS = "demo.json"
 TOKENS = 1_200_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
 TASK = TaskSettings(epochs=8, length=64, pooling="mean")
@@ -72,9 +72,9 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
     for number, (name, scratch) in enumerate((("pretrained", False), ("scratch", True)), start=2):
         kind = "the pretrained model" if not scratch else "the same network from random weights, as contrast"
         screen.say(f"{number}. Fine-tuning {kind}.")
-        task = TaskOrder(
-            model=out / "pretrained", kind=find_kind("classify"), train=train, dev=None, test=test,
-            out=out / f"task-{name}", task=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
+        task = FinetuneRequest(
+            model=out / "pretrained", task=Classify(), train=train, dev=None, test=test,
+            out=out / f"task-{name}", settings=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
         )  # fmt: skip
         earlier = read_run(task.out)
         done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)

@@ -88,7 +88,7 @@ def evaluate_text(
 
 def can_evaluate_text(model: Model) -> bool:
     """Whether it is a pretrained causal language model."""
-    return model.kind is None and model.architecture.generates != "no" and model.lm_head is not None
+    return not model.tasks and model.network.head_that_generates is not None
 
 
 def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> EncodedText:

@@ -1,7 +1,7 @@
 """What a model is asked from Python: one text or many, in a list, an array, a Series or a DataFrame."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ from plmkit.data.reading.columns import Search, ignore
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
-from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import pair_of, plain_rows, rows_for
+from plmkit.tasks.contract import Task
+from plmkit.tasks.rows import plain_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +24,11 @@ class Given:
         return answers[0] if self.alone else answers
 
 
-def given(values: Any, kind: Kind | None = None) -> Given:
+def given(values: Any) -> Given:
     """Rows as texts, pairs or rows of a table: one, or any number of them; of a DataFrame, its text columns."""
     if is_frame(values):
-        table, search = table_of(values), Search()
-        rows = rows_for(table, kind, search, ignore, labelled=False)[0] if kind else plain_rows(table, search, ignore)
-        return Given(rows=[pair_of(row) for row in rows])
+        rows = plain_rows(table_of(values), Search(), ignore)
+        return Given(rows=[row.text if row.other is None else (row.text, row.other) for row in rows])
     if hasattr(values, "tolist"):  # an array of numpy, a Series of pandas
         values = values.tolist()
     if isinstance(values, str | Mapping):
@@ -37,6 +36,14 @@ def given(values: Any, kind: Kind | None = None) -> Given:
     if isinstance(values, bytes) or not isinstance(values, Iterable):
         raise InputError(f"Give a text or a list of texts; found {kind_of(values)}.")
     return Given(rows=list(values))
+
+
+def given_rows(values: Any, task: Task, model: Path) -> Given:
+    """Rows as a task reads them."""
+    if is_frame(values):
+        return Given(rows=task.read(table_of(values), Search(), ignore, labelled=False)[0])
+    found = given(values)
+    return replace(found, rows=[task.asked(row, number, model) for number, row in enumerate(found.rows, start=1)])
 
 
 def given_texts(values: Any) -> Given:

@@ -1,6 +1,6 @@
 """From a folder to a model: a run folder, or a Hugging Face folder."""
 
-import re
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from plmkit.architectures.electra_parts import discriminator_alone, generator_al
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import ARCHITECTURES, OBJECTIVES, OPTIMIZERS
+from plmkit.config.renamed import current_weights
 from plmkit.config.settings import from_json
+from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.errors import CheckpointError, FolderError, InputError, SettingError, not_there
+from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
 from plmkit.inference import arguments
 from plmkit.inference.model import Model
 from plmkit.interop.families import ernie
@@ -25,23 +27,15 @@ from plmkit.network import Network
 from plmkit.recipe import Architecture, recipe_from_json
 from plmkit.schedules.tuning import Tuning
 from plmkit.storage.manifest import check
-from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import KINDS, Kind
-from plmkit.terminal.screen import Screen
+from plmkit.storage.tensors import checksum, load_tensors
+from plmkit.tasks.contract import Task
+from plmkit.tasks.kinds.classify import ClassifyAny
+from plmkit.tasks.kinds.regress import Regress
+from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import CHECKPOINTS, checksum, load_tensors, newest_whole, put_weights
+from plmkit.training.checkpoint import CHECKPOINTS, newest_whole, put_weights
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import FINETUNE, RUN_FILE, WEIGHTS, read_run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What a fine-tuned model answers."""
-
-    kind: Kind
-    classes: tuple[str, ...]  # none where the answer is a number
-    pooling: str
-    length: int  # tokens in a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +47,7 @@ class Parts:
     tokenizer: Tokenizer
     weights: dict[str, Tensor]  # under our names
     tuning: Tuning = Tuning()  # how its paper fine-tunes
-    task: Task | None = None
+    tasks: tuple[Task, ...] = ()  # that it was fine-tuned on
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
     step: int | None = None  # of the checkpoint, where the run is not finished
@@ -91,15 +85,13 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         return model
     network = network_of(parts)
     put_weights(network, whole(parts.weights, network), parts.folder / WEIGHTS)
-    task = parts.task
     return Model(
         network=network,
         architecture=parts.architecture,
         tokenizer=parts.tokenizer,
         folder=parts.folder,
-        kind=task.kind if task else None,
-        classes=task.classes if task else (),
-        longest=task.length if task else parts.longest,
+        tasks=parts.tasks,
+        longest=parts.longest,
         pooling=parts.pooling,
         device=choose_device(device),
     )
@@ -112,7 +104,13 @@ def without_generator(parts: Parts) -> Parts:
     return replace(parts, **vars(discriminator_alone(parts.architecture, parts.weights)))
 
 
-def read_parts(folder: str | Path) -> Parts:
+def warned(text: str) -> None:
+    """What a caller from Python hears about a folder."""
+    warnings.warn(text.removeprefix("! "), LoadWarning, stacklevel=2)
+
+
+def read_parts(folder: str | Path, say: Say = warned) -> Parts:
+    """What a folder holds; what is unusual about it is said."""
     folder = find_model(arguments.folder(folder))
     if folder.is_file():
         raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
@@ -122,11 +120,11 @@ def read_parts(folder: str | Path) -> Parts:
     about = read_run(folder)
     if about is not None:
         try:
-            parts = from_run(folder, about)
+            parts = from_run(folder, about, say)
         except (KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"{folder / RUN_FILE} is damaged ({error}). Copy the folder again.") from error
     elif is_huggingface(folder):
-        parts = from_hub(folder)
+        parts = foreign_parts(folder, read_safetensors(folder), say)
     else:
         raise FolderError(no_model(folder))
     check_whole(parts)
@@ -153,28 +151,25 @@ def advice(folder: Path) -> str:
     return "Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese."
 
 
-def from_run(folder: Path, about: dict[str, Any]) -> Parts:
+def from_run(folder: Path, about: dict[str, Any], say: Say) -> Parts:
     finished = about["state"] == "finished" or "checksum" in about  # there is one in a run that is being extended
-    step, weights = (None, finished_weights(folder, about)) if finished else newest_weights(folder)
-    tokenizer, weights = load_tokenizer(folder), plain_heads(weights)
+    step, weights = (None, finished_weights(folder, about)) if finished else newest_weights(folder, say)
+    tokenizer = load_tokenizer(folder)
     if about["kind"] != FINETUNE:
         recipe = recipe_from_json(about["recipe"])
+        weights = current_weights(weights, [objective.name for objective in recipe.objectives])
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("log_variances.")}
         return Parts(
             folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
-            tuning=recipe.tuning,
-            objectives=tuple(getattr(own, "objective", own) for own in recipe.objectives),  # as `plain_heads`
+            tuning=recipe.tuning, objectives=recipe.objectives,
             pooling=own_pooling(recipe.architecture, weights),
         )  # fmt: skip
-    task = Task(
-        kind=KINDS[about["task_kind"]],
-        classes=tuple(about["classes"]),
-        pooling=about["task"]["pooling"],
-        length=about["length"],
-    )
+    tasks = stored_tasks(about)
     kinds = {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)}
     return Parts(
-        folder=folder, architecture=from_json(about["architecture"], kinds), tokenizer=tokenizer, weights=weights,
-        tuning=from_json(about.get("tuning"), kinds) or Tuning(), task=task,
+        folder=folder, architecture=from_json(about["architecture"], kinds), tokenizer=tokenizer, tasks=tasks,
+        tuning=from_json(about.get("tuning"), kinds) or Tuning(), longest=min(task.length for task in tasks),
+        weights=with_named_head(weights, LABEL, tasks[0].name),
     )  # fmt: skip
 
 
@@ -200,30 +195,19 @@ def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
     return load_tensors(folder / WEIGHTS)
 
 
-def newest_weights(folder: Path) -> tuple[int, dict[str, Tensor]]:
+def newest_weights(folder: Path, say: Say) -> tuple[int, dict[str, Tensor]]:
     """Of a run that was stopped or is still under way: its newest checkpoint, and the step that it was made at."""
-    say = Screen().say
     if (content := newest_whole(folder / CHECKPOINTS, say)) is None:
         raise FolderError(
             f"The run in {folder} is not finished, and has no checkpoint that could be used instead.\n"
-            "Give its command again to go on with it."
+            "Run its command again to continue it."
         )
     state, weights, _ = content
     say(f"{folder} is not finished: its checkpoint at step {state.step:,} is used.")
     return state.step, weights
 
 
-def plain_heads(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Heads as they are without a learnt weight around them."""
-    kept = {name: tensor for name, tensor in weights.items() if not name.endswith(".log_variance")}
-    return {re.sub(r"^heads\.(\w+)\.inner\.", r"heads.\1.", name): tensor for name, tensor in kept.items()}
-
-
-def from_hub(folder: Path) -> Parts:
-    return foreign_parts(folder, read_safetensors(folder))
-
-
-def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
+def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
     """A Hugging Face folder whose weights have been read; a head that nothing here uses is named and left out."""
     config, family = read_config(folder, theirs)
     try:
@@ -234,13 +218,15 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor]) -> Parts:
         raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
     weights = our_weights(theirs, folder, family, architecture)
     if head := unused_head(theirs, config, family, architecture):
-        Screen().say(f"! {folder}: its head ({head}) is not used here, only the network below it.")
+        say(f"! {folder}: its head ({head}) is not used here, only the network below it.")
     if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
         weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
+    task = foreign_task(folder, config, weights, architecture)
     return Parts(
-        folder=folder, architecture=architecture, weights=weights, model_type=family.MODEL_TYPE,
+        folder=folder, architecture=architecture, model_type=family.MODEL_TYPE,
+        weights=with_named_head(weights, LABEL, task.name) if task else weights,
         tokenizer=load_tokenizer(folder, architecture.needs),
-        task=foreign_task(folder, config, weights, architecture), tuning=find(family.RECIPE).tuning,
+        tasks=(task,) if task else (), tuning=find(family.RECIPE).tuning,
         longest=length_in(folder, architecture.longest), pooling=read_pooling(folder, architecture.width) or MEAN,
     )  # fmt: skip
 
@@ -256,10 +242,10 @@ def foreign_task(
     outputs = len(weights["heads.label.classify.weight"])
     labels = config.get("id2label") or {}
     numeric = outputs == 1 or config.get("problem_type") == "regression"
-    kind = replace(KINDS["regress" if numeric else "classify"], paired=None)
-    classes = () if numeric else tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
     length = length_in(folder, architecture.longest) or architecture.longest
-    return Task(kind=kind, classes=classes, pooling="first", length=length)
+    if numeric:
+        return Regress(length=length)
+    return ClassifyAny(classes=tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs)), length=length)
 
 
 def network_of(parts: Parts) -> Network:
@@ -272,23 +258,8 @@ def network_of(parts: Parts) -> Network:
         if any(name.startswith(f"heads.{objective.name}.") for name in parts.weights)
         or objective.name in parts.architecture.tied_heads
     }
-    if parts.task:
-        heads["label"] = label_head(parts.architecture, parts.task)
+    heads |= {task.name: task.head(parts.architecture) for task in parts.tasks}
     return Network(model, heads, dict.fromkeys(heads, 1.0))
-
-
-def label_head(architecture: Architecture, task: Task, dropout: float = 0.1) -> LabelHead:
-    return LabelHead(
-        width=architecture.width,
-        bias=architecture.head_bias,
-        outputs=1 if task.kind.numeric or task.kind.readings == "each" else len(task.classes),
-        readings=task.kind.readings,
-        numeric=task.kind.numeric,
-        pooling=task.pooling,
-        dropout=dropout,
-        length=task.length,
-        start=architecture.initial_weights,
-    )
 
 
 def whole(weights: dict[str, Tensor], network: Network) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch, States
-from plmkit.data.reading.cells import is_blank, listed
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
 from plmkit.generation.engine import Engine, engine_for
@@ -20,11 +19,12 @@ from plmkit.generation.likelihood import likelihood
 from plmkit.generation.options import options_from
 from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text, text_or_pair
-from plmkit.inference.given import given, given_texts
+from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.interop.pooling import MEAN, Pooling
 from plmkit.network import Network
-from plmkit.tasks.framing import Framed, Reading, batch_of, by_length, frame, frame_readings, readings_of
-from plmkit.tasks.kinds import Kind
+from plmkit.tasks.contract import Prediction, Row, Task
+from plmkit.tasks.evaluation import predictions_of
+from plmkit.tasks.framing import Framed, Padded, Texts, batch_of, by_length, frame, frame_all
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.threads import look
@@ -42,12 +42,23 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """A class with its probability and those of all classes, or a number; of a blank text, nothing."""
+class Cut:
+    """How many of some texts are longer than the model reads."""
 
-    label: str | float | None
-    probability: float | None = None
-    probabilities: dict[str, float] | None = None
+    cut: int
+    texts: int
+    length: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cut:,} of {self.texts:,} texts are longer than {self.length} tokens and lost their tail "
+            "(of a pair, the longer text first)."
+        )
+
+    def warn(self) -> None:
+        """For callers from Python; the command line shows it as a line of its own."""
+        if self.cut:
+            warnings.warn(str(self), TruncationWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +75,13 @@ class Model:
 
     `fill`, `embed`, `predict`, `score` and `generate` take one text and give one answer, or take a list of texts (an
     array, a Series, or a DataFrame with a text column) and give a list of answers in its order. Texts that are longer
-    than the model reads lose their tail, with a `TruncationWarning`; `cut` says how many did in the latest call.
+    than the model reads lose their tail, with a `TruncationWarning` that says how many did.
 
     Attributes:
         folder: Where it was loaded from.
         architecture: The settings of the network, such as `layers` and `width`.
         tokenizer: Text to tokens and back.
+        tasks: What `predict` predicts, by name; empty where it was not fine-tuned.
         classes: What `predict` chooses from; empty where it predicts numbers, or nothing.
         longest: How many tokens of a text it reads, special ones included.
         device: Where it computes.
@@ -77,24 +89,20 @@ class Model:
 
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
-        kind: Kind | None = None, classes: tuple[str, ...] = (), device: torch.device | None = None,
+        tasks: Sequence[Task] = (), device: torch.device | None = None,
         longest: int | None = None, pooling: Pooling = MEAN,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
-        self.kind, self.classes, self.pooling = kind, classes, pooling
+        self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
         self.longest = longest or architecture.longest  # tokens in a row
         self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
-        self.cut, self.cut_at = 0, self.longest  # texts of the latest call that were longer, and than what
 
     def __repr__(self) -> str:
         size = sum(parameter.numel() for parameter in self.network.parameters())
         shape = f"{self.architecture.layers} layers of width {self.architecture.width}"
-        task = "pretrained"
-        if self.kind:
-            answers = listed(self.classes) if self.classes else "a number" if self.kind.numeric else "its choices"
-            task = f"{self.kind.name}: {answers}"
+        task = "; ".join(f"{name}: {task.answers}" for name, task in self.tasks.items()) or "pretrained"
         return (
             f"<Model {self.folder}: {type(self.architecture).__name__}, {shape}, {size:,} parameters, "
             f"{len(self.tokenizer.vocabulary):,} tokens in the vocabulary, {task}>"
@@ -125,7 +133,7 @@ class Model:
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
             raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
-        states, _ = self.states([row], wants=self.blanks)
+        states, _ = self.states([row], needed=self.blanks)
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
         logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
         logits[:, list(vocabulary.special)] = -torch.inf
@@ -167,15 +175,15 @@ class Model:
         if level not in ("sentence", "token"):
             raise SettingError(f"level is 'sentence' or 'token'; found '{level}'.")
         asked = given(texts)
-        vectors = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
-        self.warn_cut(len(vectors))
+        vectors, cut = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
+        cut.warn()
         if level == "sentence" and not asked.alone:
             return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
         return asked.answer(vectors)
 
     def vectors(
         self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
-    ) -> list[np.ndarray]:
+    ) -> tuple[list[np.ndarray], Cut]:
         """For each text its vector, or those of its tokens."""
         by_token, longest = level == "token", self.longest
         if not by_token:
@@ -183,14 +191,14 @@ class Model:
             longest = min(longest, self.pooling.longest or longest)
         pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
         prompt = "" if by_token else self.pooling.prompt
-        rows = self.framed([[(prompt + text, other)] for text, other in pairs], longest)
+        rows, cut = self.framed([(prompt + text, other) for text, other in pairs], longest)
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in self.batches(rows, batch_size, screen, "embedding"):
             states, batch = self.states([rows[number] for number in numbers])
             found = self.by_token(states, batch) if by_token else self.by_row(states, batch)
             for number, vector in zip(numbers.tolist(), found, strict=True):
                 vectors[number] = vector.cpu().numpy()
-        return vectors
+        return vectors, cut
 
     @torch.inference_mode()
     def by_row(self, states: States, batch: Batch) -> Tensor:
@@ -219,12 +227,15 @@ class Model:
                 "here.\nEmbed with sentence-transformers, or take vectors of tokens: --level token."
             )
 
-    def predict(self, texts: Any, *, batch_size: int | None = None, progress: bool = False) -> Any:
+    def predict(
+        self, texts: Any, task: str | None = None, *, batch_size: int | None = None, progress: bool = False
+    ) -> Any:
         """Predict the class of texts with probabilities, or a number.
 
         Args:
             texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`), or a list
                 of these and of pairs of texts; or a DataFrame that has such columns.
+            task: Name of the task, where the model was fine-tuned on several.
             batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
             progress: Show a bar on stderr.
 
@@ -232,60 +243,44 @@ class Model:
             A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; of a blank text, one whose
             label is None.
         """
-        self.needs("label", "predict")
-        asked = given(texts, self.kind)
-        found = self.predictions(asked.rows, batch_size, Screen() if progress else None)
-        self.warn_cut(len(found))
+        chosen = self.task_named(task, "predict")
+        asked = given_rows(texts, chosen, self.folder)
+        found, cut = self.predictions(asked.rows, chosen, batch_size, Screen() if progress else None)
+        cut.warn()
         return asked.answer(found)
 
     def predictions(
-        self, rows: Sequence[Text], batch_size: int | None = None, screen: Screen | None = None
-    ) -> list[Prediction]:
-        """A class with probabilities, or a number, for each row; nothing for one without text."""
-        head = self.needs("label", "predict")
-        assert self.kind is not None
-        asked = [self.asked(row, number) for number, row in enumerate(rows, start=1)]
-        filled = [
-            number for number, row in enumerate(asked) if not any(is_blank(part) for part in row[0] if part is not None)
-        ]
-        framed = self.framed([asked[number] for number in filled], choosing=self.kind.readings == "each")
-        predictions = [Prediction(label=None)] * len(asked)
-        length = self.longest if head.pooling == "concat" else None
-        for numbers in self.batches(framed, batch_size, screen, "predicting"):
-            states, batch = self.states([framed[number] for number in numbers], length, head.wants)
-            with torch.inference_mode():
-                found = head.answers(states, batch).float()
-                found = found if self.kind.numeric else found.softmax(-1)
-            for place, answer in zip(numbers.tolist(), found.tolist(), strict=True):
-                number = filled[place]
-                predictions[number] = self.prediction(asked[number], answer)
-        return predictions
+        self, rows: Sequence[Row], task: Task, batch_size: int | None = None, screen: Screen | None = None
+    ) -> tuple[list[Prediction], Cut]:
+        """What the task predicts for each row; nothing for one without text."""
+        filled = [number for number, row in enumerate(rows) if not row.blank]
+        examples = task.frame([rows[number] for number in filled], self.tokenizer, task.length)
+        groups = self.batches(examples, batch_size, screen, "predicting")
+        found = predictions_of(self.network, task, examples, self.tokenizer.vocabulary, self.device, groups)
+        predictions = [Prediction(label=None)] * len(rows)
+        for number, prediction in zip(filled, found, strict=True):
+            predictions[number] = prediction
+        cut = sum(example.cut > 0 for example in examples)
+        return predictions, Cut(cut=cut, texts=len(rows), length=task.length)
 
-    def asked(self, row: Text, number: int) -> list[Reading]:
-        """How the model's task reads a row."""
-        assert self.kind is not None
-        choices = row.get("choices") if isinstance(row, Mapping) else None
-        if (self.kind.readings == "each") != isinstance(choices, list | tuple):
-            raise InputError(
-                f"{self.folder} chooses: row {number} needs `text` and `choices`, a list."
-                if self.kind.readings == "each"
-                else f"{self.folder} does not choose, but row {number} has choices."
+    def task_named(self, name: str | None, verb: str) -> Task:
+        """The task of that name, or the only one."""
+        if not self.tasks:
+            raise PlmError(
+                f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
+                f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
             )
-        text, other = text_or_pair(row, number)
-        if not choices and self.kind.paired not in (None, other is not None):
-            wanted, found = ("two texts", "one") if self.kind.paired else ("one text", "two")
-            raise InputError(f"{self.folder} reads {wanted} a row; row {number} has {found}.")
-        return readings_of(text, other, tuple(choices or ()), self.kind)
+        if name is None and len(self.tasks) == 1:
+            return next(iter(self.tasks.values()))
+        if name is None or name not in self.tasks:
+            found = f"There is no task '{name}' in {self.folder}" if name else f"{self.folder} has several tasks"
+            raise SettingError(f"{found}. Name one of them: {', '.join(self.tasks)}.")
+        return self.tasks[name]
 
-    def prediction(self, row: Sequence[Reading], answer: list[float]) -> Prediction:
-        assert self.kind is not None
-        if self.kind.readings == "each":
-            return chosen([str(choice) for _, choice in row], answer)
-        if self.kind.numeric:
-            return Prediction(label=answer[0])
-        probabilities = dict(zip(self.classes, answer, strict=True))
-        best = max(probabilities, key=probabilities.__getitem__)
-        return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What `predict` chooses from, where there is one task and it has classes."""
+        return next(iter(self.tasks.values())).classes if len(self.tasks) == 1 else ()
 
     def generate(self, prompts: Any, **asked: Any) -> Any:
         """Continue texts.
@@ -326,11 +321,6 @@ class Model:
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
 
-    @property
-    def lm_head(self) -> Any:
-        """The head that predicts tokens; None where it has none."""
-        return next((head for head in self.network.heads.values() if hasattr(head, "vocabulary")), None)
-
     @cached_property
     def engine(self) -> Engine:
         """What generates text; a model that cannot is refused, naming what it can do."""
@@ -340,12 +330,12 @@ class Model:
                 f'Use it to fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a causal language '
                 "model: plm pretrain gpt2-mini CORPUS --out DIR"
             )
-        head = self.lm_head
+        head = self.network.head_that_generates
         if head is None:
             raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
         bounded = self.architecture.bounded
         return engine_for(
-            cast(Any, self.network.model), head.vocabulary, self.tokenizer,
+            cast(Any, self.network.model), head.output, self.tokenizer,
             self.architecture.longest if bounded else None, self.device, causal=bounded,
         )  # fmt: skip
 
@@ -363,26 +353,24 @@ class Model:
         """
         texts = given_texts(text)
         found: list[Any] = []
-        cut = self.cut = 0
+        cut = 0
         with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
             for one in texts.rows:
                 if self.architecture.generates != "no":
                     found.append(likelihood(self.engine, one))
                 else:
-                    found.append(self.pseudo_score(one))
-                    cut += self.cut
+                    score, was_cut = self.pseudo_score(one)
+                    found.append(score)
+                    cut += was_cut
                 advance(1)
-        self.cut = cut
-        self.warn_cut(len(found))
+        Cut(cut=cut, texts=len(found), length=self.longest).warn()
         return texts.answer(found)
 
     @torch.inference_mode()
-    def pseudo_score(self, text: str) -> Score:
-        """Hide each token in turn and ask for it (Salazar et al., 2020)."""
+    def pseudo_score(self, text: str) -> tuple[Score, bool]:
+        """Mask and predict each token in turn (Salazar et al., 2020); and whether the text was cut."""
         if self.generator is not None:
-            found = self.generator.pseudo_score(text)
-            self.cut = self.generator.cut
-            return found
+            return self.generator.pseudo_score(text)
         head = self.needs("masked_lm", "score a text")
         row = self.rows([text])[0]
         places = np.arange(1, len(row.tokens) - 1)
@@ -394,53 +382,43 @@ class Model:
             tokens = np.tile(row.tokens, (len(some), 1))
             tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
             hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
-            states, _ = self.states(hidden, wants=self.blanks)
+            states, _ = self.states(hidden, needed=self.blanks)
             chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
             logs = head.vocabulary(chosen).float().log_softmax(-1)
             total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
-        return Score(
+        score = Score(
             tokens=len(places),
             pseudo_log_probability=total,
             pseudo_perplexity=float(np.exp(-total / len(places))),
         )
+        return score, row.cut > 0
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
-        """Texts as rows; how many did not fit is kept in `cut`."""
-        return self.framed([[text_or_pair(row, number)] for number, row in enumerate(texts, start=1)])
+        """Texts as token ids."""
+        return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.longest)[0]
 
-    def framed(
-        self, asked: Sequence[Sequence[Reading]], longest: int | None = None, choosing: bool = False
-    ) -> list[Framed]:
-        self.cut_at = longest or self.longest
-        framed = frame_readings(asked, self.tokenizer, self.cut_at, choosing)
-        self.cut = sum(row.cut > 0 for row in framed)
-        return framed
+    def framed(self, texts: Sequence[Texts], longest: int) -> tuple[list[Framed], Cut]:
+        """Texts as token ids, and how many of them did not fit."""
+        framed = frame_all(texts, self.tokenizer, longest)
+        return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=longest)
 
     def batches(
-        self, rows: Sequence[Framed], batch_size: int | None, screen: Screen | None, what: str
+        self, rows: Sequence[Padded], batch_size: int | None, screen: Screen | None, what: str
     ) -> Iterator[np.ndarray]:
         """Numbers of rows to compute at once; the screen shows how far this is."""
         if batch_size is not None:
             count(batch_size, "batch_size", "how many texts to compute at once")
         groups = by_length(rows, batch_size)
         if screen is None:
-            yield from groups
+            for numbers in groups:
+                look()
+                yield numbers
             return
         with screen.counting(what, len(rows)) as advance:
             for numbers in groups:
+                look()
                 yield numbers
                 advance(len(numbers))
-
-    def warn_cut(self, texts: int) -> None:
-        """For callers from Python; the command line says it in a line of its own."""
-        if self.cut:
-            warnings.warn(self.told_cut(texts), TruncationWarning, stacklevel=3)
-
-    def told_cut(self, texts: int) -> str:
-        return (
-            f"{self.cut:,} of {texts:,} texts are longer than {self.cut_at} tokens and lost their tail "
-            "(of a pair, the longer text first)."
-        )
 
     def whole_row(self, text: str) -> Framed:
         """A text that may name special tokens, and must fit."""
@@ -452,12 +430,12 @@ class Model:
 
     @torch.inference_mode()
     def states(
-        self, rows: Sequence[Framed], length: int | None = None, wants: Callable[[Batch], Tensor | None] | None = None
+        self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None
     ) -> tuple[States, Batch]:
-        """What the network makes of rows; with `wants`, of the positions that it names."""
+        """What the network makes of rows; with `needed`, of the positions that it names."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(replace(batch, needed=wants(batch) if wants else None)), batch
+        return self.network.model(replace(batch, needed=needed(batch) if needed else None)), batch
 
     def blanks(self, batch: Batch) -> Tensor:
         return batch.source.tokens == self.tokenizer.vocabulary.mask
@@ -466,11 +444,6 @@ class Model:
         """The head of that name."""
         if name in self.network.heads:
             return self.network.heads[name]
-        if name == "label":
-            raise PlmError(
-                f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
-                f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
-            )
         if self.architecture.generates != "no":
             raise PlmError(
                 f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
@@ -479,10 +452,3 @@ class Model:
         raise PlmError(
             f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
         )
-
-
-def chosen(choices: Sequence[str], answer: Sequence[float]) -> Prediction:
-    """One of the row's own choices."""
-    probabilities = dict(zip(choices, answer, strict=False))  # a row may have fewer than the batch
-    best = max(probabilities, key=probabilities.__getitem__)
-    return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)

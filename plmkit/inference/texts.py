@@ -17,9 +17,10 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import text_log_probabilities
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
-from plmkit.inference.model import Model
+from plmkit.inference.model import Cut, Model
 from plmkit.tasks.asked import asked_table
-from plmkit.tasks.rows import Row, plain_rows
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import plain_rows
 from plmkit.tasks.use import search_of, tell_cut, with_text
 from plmkit.terminal.screen import Screen
 
@@ -106,7 +107,7 @@ def score_file(
     with_text(rows, table, "score", "which have no score", screen)
     texts = texts_of(rows)
     causal = model.architecture.generates != "no"
-    found = log_probabilities(model, texts) if causal else pseudo_log_likelihoods(model, texts)
+    found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:
         raise InputError(f"{table.path} has no text to score.")
@@ -126,7 +127,7 @@ def score_file(
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
     kind = "perplexity" if causal else "pseudo-perplexity (each token masked in turn)"
-    tell_cut(model, len(texts), screen)
+    tell_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
     screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
 
 
@@ -139,12 +140,15 @@ def log_probabilities(model: Model, texts: Sequence[str]) -> list[tuple[int, flo
     return [(len(logs), float(np.sum(logs))) for logs in text_log_probabilities(model.engine, texts)]
 
 
-def pseudo_log_likelihoods(model: Model, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The number of truncated texts is kept in `model.cut`."""
-    found, cut = [], 0
+def pseudo_log_likelihoods(model: Model, texts: Sequence[str]) -> tuple[list[tuple[int, float]], int]:
+    """For each text its number of tokens and its score; and how many texts were cut."""
+    found: list[tuple[int, float]] = []
+    cut = 0
     for text in texts:
-        score = model.pseudo_score(text) if text.strip() else None
-        found.append((score.tokens, score.pseudo_log_probability) if score else (0, 0.0))
-        cut += model.cut if score else 0
-    model.cut = cut
-    return found
+        if not text.strip():
+            found.append((0, 0.0))
+            continue
+        score, was_cut = model.pseudo_score(text)
+        found.append((score.tokens, score.pseudo_log_probability))
+        cut += was_cut
+    return found, cut

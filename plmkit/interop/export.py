@@ -27,7 +27,9 @@ from plmkit.interop.huggingface import (
 )
 from plmkit.storage.files import explained, held, unfinished
 from plmkit.storage.manifest import seal
+from plmkit.tasks.contract import Task
 from plmkit.tasks.framing import by_length
+from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.terminal.screen import Screen
 
 FORMATS = ("huggingface",)
@@ -52,18 +54,10 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         raise SettingError(
             f"There is no export format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
         )
-    parts = read_parts(model)
-    if parts.task and parts.task.pooling != "first":
-        raise PlmError(
-            f"{model} pools by '{parts.task.pooling}', which Hugging Face's classifiers cannot do. "
-            "Fine-tune with task.pooling=first to export."
-        )
-    if parts.task and parts.task.kind.readings != "once":
-        raise PlmError(
-            f"{model} reads each row several times ({parts.task.kind.name}), which Hugging Face's classifiers cannot. "
-            "Export the pretrained model, or a classifier."
-        )
-    task, family = parts.task, family_of(parts.architecture, parts.model_type)
+    parts = read_parts(model, screen.say)
+    task, family = exported_task(parts), family_of(parts.architecture, parts.model_type)
+    if task:
+        parts = replace(parts, weights=with_named_head(parts.weights, parts.tasks[0].name, LABEL), tasks=(task,))
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
     for net in nets:
         for head in sorted(heads_of(behind(net.weights, family))):
@@ -77,8 +71,8 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         write_huggingface(
             draft, parts.weights, parts.architecture, parts.tokenizer,
             vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
-            classes=task.classes if task else None, numeric=bool(task and task.kind.numeric),
-            longest=task.length if task else parts.longest, pooling=parts.pooling,
+            classes=task.classes if task else None, numeric=bool(task and task.problem == "regression"),
+            longest=parts.longest, pooling=parts.pooling,
         )  # fmt: skip
         with held(draft):
             difference = compared(parts, nets, draft, folder) if transformers_installed() else None
@@ -90,6 +84,26 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         return told
     screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
     return {**told, "largest_difference": difference}
+
+
+def exported_task(parts: Parts) -> Task | None:
+    """The task that a folder of Hugging Face's can hold, under the name that its families know; others are refused."""
+    if not parts.tasks:
+        return None
+    if len(parts.tasks) > 1:
+        raise PlmError(f"{parts.folder} has several tasks, and a Hugging Face folder has one. Export a model with one.")
+    (task,) = parts.tasks
+    if task.pooling != "first":
+        raise PlmError(
+            f"{parts.folder} pools by '{task.pooling}', which Hugging Face's classifiers cannot do. "
+            "Fine-tune with task.pooling=first to export."
+        )
+    if task.problem is None:
+        raise PlmError(
+            f"{parts.folder} reads each row several times ({task.kind}), which Hugging Face's classifiers cannot. "
+            "Export the pretrained model, or a classifier."
+        )
+    return replace(task, name=LABEL)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from plmkit.interop.weights import (
     read_parts_of,
 )
 from plmkit.storage.files import new_folder
+from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
-from plmkit.training.checkpoint import save_tensors
 
 FORMATS = ("huggingface", "openai-gpt")
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader names of a pickle that is more than tensors
@@ -69,7 +69,7 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
         "it takes tensors and refuses everything else."
     )
     weights = read_parts_of(source, PICKLED, load_pickled)
-    parts = foreign_parts(source, in_single_precision(weights))
+    parts = foreign_parts(source, in_single_precision(weights), screen.say)
     check_whole(parts)
     with new_folder(out) as partial:
         for path in {path for pattern in MODEL_FILES for path in source.glob(pattern)}:

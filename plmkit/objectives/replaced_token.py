@@ -1,30 +1,68 @@
-"""Telling tokens that were replaced from those that were there."""
+"""A generator that fills masked tokens and a discriminator that finds what it replaced."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+import numpy as np
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.initialisation.weights import start_weights
 from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.objectives.contract import Head, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplacedToken:
-    """Is each token the one that stood there? 0 it is, 1 it is not (Clark et al., 2020, 2)."""
+class GeneratorLM(Objective):
+    """The generator predicts the masked tokens (Clark et al., 2020, 2)."""
+
+    frequency_bias: bool = False  # as in MaskedLM
+    name: ClassVar = "generator_lm"
+    label: ClassVar = "generator"
+    reads: ClassVar = frozenset({"guesses", "targets"})
+
+    def build(self, model: Any) -> "GeneratorLMHead":
+        return GeneratorLMHead(model.vocabulary, self.frequency_bias)
+
+
+class GeneratorLMHead(Head):
+    """Without weights: the network computes the logits itself, since it samples from them."""
+
+    def __init__(self, vocabulary: VocabularyHead, frequency_bias: bool) -> None:
+        super().__init__()
+        self.frequency_bias = frequency_bias
+        self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert states.guesses is not None and batch.targets is not None
+        return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.predicted]))
+
+    def start(self, frequencies: np.ndarray) -> None:
+        if self.frequency_bias:
+            self._vocabulary[0].start_bias(frequencies)
+
+    def scored(self, batch: Batch) -> int:
+        return int(batch.predicted.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedToken(Objective):
+    """Was each token replaced? 0 it is the original, 1 it is not (Clark et al., 2020, 2)."""
 
     weight: float = 50.0
     name: ClassVar = "replaced_token"
+    label: ClassVar = "replaced"
     reads: ClassVar = frozenset({"hidden", "replaced"})
-    writes: ClassVar = frozenset({"verdicts"})
 
     def build(self, model: Any) -> "ReplacedTokenHead":
         return ReplacedTokenHead(model.settings.width, model.settings.activation)
 
 
-class ReplacedTokenHead(nn.Module):
+class ReplacedTokenHead(Head):
     def __init__(self, width: int, activation: str) -> None:
         super().__init__()
         self.transform = nn.Linear(width, width)
@@ -38,7 +76,7 @@ class ReplacedTokenHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.replaced is not None
-        real = batch.source.visible  # every token counts, hidden or not, [CLS] and [SEP] among them
+        real = batch.source.visible  # every token counts, masked or not, [CLS] and [SEP] among them
         return F.binary_cross_entropy_with_logits(
             self.verdicts(states.hidden[real]).float(), states.replaced[real].float()
         )
@@ -49,3 +87,48 @@ class ReplacedTokenHead(nn.Module):
 
     def scored(self, batch: Batch) -> int:
         return int(batch.source.visible.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdversarialGenerator(Objective):
+    """In place of GeneratorLM: reward samples that mislead the discriminator (Clark et al., 2020, F)."""
+
+    name: ClassVar = "adversarial_generator"
+    label: ClassVar = "reward"
+    reads: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced", "targets"})
+    needs_objectives: ClassVar = (ReplacedToken.name,)
+
+    def build(self, model: Any) -> "AdversarialGeneratorHead":
+        return AdversarialGeneratorHead(model.vocabulary, model.settings.temperature)
+
+
+class AdversarialGeneratorHead(Head):
+    """REINFORCE; a sample's baseline is the mean reward of all the others, where the paper learns one."""
+
+    def __init__(self, vocabulary: VocabularyHead, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
+        self._discriminator: tuple[ReplacedTokenHead, ...] = ()
+
+    def connect(self, heads: Mapping[str, Head]) -> None:
+        self._discriminator = (cast(ReplacedTokenHead, heads[ReplacedToken.name]),)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert states.guesses is not None and states.sampled is not None
+        advantage = self.rewards(states, batch.predicted)  # (N,)
+        if len(advantage) > 1:
+            advantage = (advantage - advantage.mean()) * (len(advantage) / (len(advantage) - 1))
+        sampled = self._vocabulary[0].placed(states.sampled)
+        surprise = F.cross_entropy(states.guesses / self.temperature, sampled, reduction="none")
+        return (advantage * surprise).mean()
+
+    @torch.no_grad()
+    def rewards(self, states: States, predicted: Tensor) -> Tensor:
+        """(N,) the discriminator's loss on each sample."""
+        assert states.replaced is not None
+        verdicts = self._discriminator[0].verdicts(states.hidden[predicted]).float()
+        return F.binary_cross_entropy_with_logits(verdicts, states.replaced[predicted].float(), reduction="none")
+
+    def scored(self, batch: Batch) -> int:
+        return int(batch.predicted.sum())

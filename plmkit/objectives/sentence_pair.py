@@ -1,4 +1,4 @@
-"""Judging the texts of a row together."""
+"""Classifying the texts of a row together."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.initialisation.weights import start_weights
+from plmkit.objectives.contract import Head, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
-class NextSentence:
+class NextSentence(Objective):
     """Does the second text follow the first? 0 it does, 1 it does not (Devlin et al., 2018, 3.1)."""
 
-    weight: float = 1.0
     name: ClassVar = "next_sentence"
+    label: ClassVar = "next"
     reads: ClassVar = frozenset({"pooled", "random_next"})
 
     def build(self, model: Any) -> "SentencePairHead":
@@ -24,10 +25,9 @@ class NextSentence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceOrder:
-    """Do the two texts stand in their order? 0 they do, 1 they are swapped (Lan et al., 2019, 3.1)."""
+class SentenceOrder(Objective):
+    """Are the two texts in their order? 0 they are, 1 they are swapped (Lan et al., 2019, 3.1)."""
 
-    weight: float = 1.0
     name: ClassVar = "sentence_order"
     reads: ClassVar = frozenset({"pooled", "swapped_order"})
 
@@ -36,10 +36,9 @@ class SentenceOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealDialogue:
+class RealDialogue(Objective):
     """Was all of it said in one dialogue? 0 it was, 1 an utterance is from another (Sun et al., 2019, 3.3)."""
 
-    weight: float = 1.0
     name: ClassVar = "real_dialogue"
     reads: ClassVar = frozenset({"pooled", "mixed_dialogue"})
 
@@ -47,7 +46,7 @@ class RealDialogue:
         return SentencePairHead(model.settings.width, "mixed_dialogue")
 
 
-class SentencePairHead(nn.Module):
+class SentencePairHead(Head):
     def __init__(self, width: int, label: str) -> None:
         super().__init__()
         self.label = label  # the field of the batch that holds the labels
@@ -63,7 +62,7 @@ class SentencePairHead(nn.Module):
         assert labels is not None, f"{self.label} is missing"
         return labels
 
-    def wants(self, batch: Batch) -> Tensor:
+    def needed(self, batch: Batch) -> Tensor:
         return torch.zeros_like(batch.source.visible)
 
     def answers(self, states: States, batch: Batch) -> Tensor:

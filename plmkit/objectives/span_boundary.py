@@ -1,4 +1,4 @@
-"""Naming a hidden token from the edges of its span."""
+"""Predicting a masked token from the boundaries of its span."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,22 +12,23 @@ from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_weights
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.objectives.contract import Head, Objective
 
 ACTIVATION = "gelu"  # whatever the network's own is
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanBoundary:
-    """Name each hidden token from the states just outside its span and its place in it (Joshi et al., 2020, 3.2)."""
+class SpanBoundary(Objective):
+    """Predict each masked token from the states around its span and its position in it (Joshi et al., 2020, 3.2)."""
 
-    weight: float = 1.0
-    positions: int = 15  # tokens further into a span are not asked for
+    positions: int = 15  # tokens further into a span are not predicted
     position_width: int = 200
     frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
     name: ClassVar = "span_boundary"
     reads: ClassVar = frozenset({"hidden", "targets", "edges"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("positions", "position_width"):
             if getattr(self, name) < 1:
                 raise SettingError(f"objectives.{name} must be 1 or more; found {getattr(self, name)}.")
@@ -36,7 +37,7 @@ class SpanBoundary:
         return SpanBoundaryHead(model, self)
 
 
-class SpanBoundaryHead(nn.Module):
+class SpanBoundaryHead(Head):
     def __init__(self, model: Any, objective: SpanBoundary) -> None:
         super().__init__()
         width, epsilon = model.settings.width, model.settings.epsilon
@@ -45,27 +46,27 @@ class SpanBoundaryHead(nn.Module):
         self.join = nn.Linear(2 * width + objective.position_width, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
         start_weights(self)
-        # the second of the two layers, and the token table as the decoder with a bias of its own
-        self.vocabulary = VocabularyHead(model.embed.tokens, width=width, activation=ACTIVATION, epsilon=epsilon)
+        # the second of the two layers, and the token embeddings as the decoder with a bias of its own
+        self.vocabulary = VocabularyHead(model.tied_embedding, width=width, activation=ACTIVATION, epsilon=epsilon)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None and batch.edges is not None
-        row, place = self.asked(batch).nonzero(as_tuple=True)  # (N,)
+        row, place = self.predicted(batch).nonzero(as_tuple=True)  # (N,)
         before, after = batch.edges[row, place].unbind(-1)
         parts = [states.hidden[row, before], states.hidden[row, after], self.positions(place - before - 1)]
         joined = self.norm(ACTIVATIONS[ACTIVATION](self.join(torch.cat(parts, dim=-1))))
         return self.vocabulary.loss(joined, batch.targets[row, place])
 
-    def wants(self, batch: Batch) -> Tensor:
-        """Both edges of every span."""
+    def needed(self, batch: Batch) -> Tensor:
+        """Both boundaries of every span."""
         assert batch.edges is not None
-        row, place = self.asked(batch).nonzero(as_tuple=True)
-        wanted = torch.zeros_like(batch.source.visible)
-        wanted[row[:, None], batch.edges[row, place]] = True
-        return wanted
+        row, place = self.predicted(batch).nonzero(as_tuple=True)
+        needed = torch.zeros_like(batch.source.visible)
+        needed[row[:, None], batch.edges[row, place]] = True
+        return needed
 
-    def asked(self, batch: Batch) -> Tensor:
-        """(B, L) True at hidden tokens whose span has both edges, not too far into it."""
+    def predicted(self, batch: Batch) -> Tensor:
+        """(B, L) True at masked tokens whose span has both boundaries, not too far into it."""
         assert batch.edges is not None
         before = batch.edges[:, :, 0]
         into = torch.arange(before.shape[1], device=before.device) - before - 1
@@ -76,4 +77,4 @@ class SpanBoundaryHead(nn.Module):
             self.vocabulary.start_bias(frequencies)
 
     def scored(self, batch: Batch) -> int:
-        return int(self.asked(batch).sum())
+        return int(self.predicted(batch).sum())

@@ -6,7 +6,9 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-WORD = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+|[^\w\s]")  # an ideograph is a word
+from plmkit.data.characters import HAN
+
+WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # an ideograph is a word
 
 
 def words(text: str) -> list[str]:

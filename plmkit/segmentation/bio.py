@@ -8,10 +8,9 @@ import numpy as np
 
 from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
-from plmkit.segmentation.letters import IDEOGRAPH, SPACE, kinds_of, plain_starts, spans_of
+from plmkit.segmentation.characters import IDEOGRAPH, SPACE, codes_of, kinds_of, plain_starts, spans_of
 from plmkit.segmentation.lists import read_lines
-from plmkit.segmentation.spans import Spans, check_level
-from plmkit.segmentation.trie import codes_of
+from plmkit.segmentation.units import Segmenter, Spans, check_level
 
 FILE = "corruption.segmenter.file"
 OUTSIDE, BEGINS, INSIDE = range(3)
@@ -22,13 +21,13 @@ SHOWN = 24  # characters of a text in an error
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bio:
+class Bio(Segmenter):
     """Units from a file with a token or character and its BIO tag a line, and a blank line between sentences."""
 
     file: str = ""
     level: str = "entity"  # what the tags mark: word, phrase or entity
-    files: ClassVar = ("file",)
-    tool: ClassVar = None
+    files: ClassVar[tuple[str, ...]] = ("file",)
+    tool: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -43,8 +42,8 @@ class Bio:
             raise SettingError(f"Bio needs a file: --set {FILE}=units.bio, a token and its tag a line.")
         read_bio(self.file)
 
-    def build(self) -> "BioSegmenter":
-        return BioSegmenter(self)
+    def build(self) -> "BioFinder":
+        return BioFinder(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +57,7 @@ class Tagged:
     sentences: list[int]  # where each begins, and the end
 
 
-class BioSegmenter:
+class BioFinder:
     def __init__(self, settings: Bio) -> None:
         self.settings = settings
         self.tagged = read_bio(settings.file)

@@ -13,13 +13,13 @@ from plmkit.segmentation.bio import Bio
 from plmkit.segmentation.chinese import Jieba
 from plmkit.segmentation.english import English
 from plmkit.segmentation.lists import read_content
-from plmkit.segmentation.pieces import Pieces
+from plmkit.segmentation.units import Pieces
 
 SEGMENTERS = (Jieba, English, Bio, Pieces)
 AnySegmenter = Jieba | English | Bio | Pieces
 ToolSegmenter = Jieba | English | Bio  # those that need to see the text
 
-FORMAT = 1  # count up when boundaries change
+FORMAT = 2  # count up when boundaries change
 
 
 def segmenter_of(corruption: Sequence[Any]) -> ToolSegmenter | None:
@@ -28,13 +28,13 @@ def segmenter_of(corruption: Sequence[Any]) -> ToolSegmenter | None:
     for step in corruption:
         found, level = step.segmenter, step.level
         name = snake(type(step).__name__)
-        if level not in getattr(found, "finds", ("word",)):
+        if level not in (found.finds if found else ("word",)):
             have = type(found).__name__ if found else "no segmenter"
             raise SettingError(
                 f"corruption.{name}.level is {level}, but {have} finds none of these units.\n"
                 f"Choose one that does: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}."
             )
-        if found is not None and not isinstance(found, Pieces):
+        if found is not None and found.reads_text:
             chosen[found] = name
     if len(chosen) > 1:
         names = " and ".join(f"corruption.{name}.segmenter" for name in chosen.values())

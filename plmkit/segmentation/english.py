@@ -8,10 +8,9 @@ from functools import cache
 from typing import Any, ClassVar
 
 from plmkit.errors import InputError
-from plmkit.segmentation.letters import plain_starts, spans_of
+from plmkit.segmentation.characters import codes_of, plain_starts, spans_of
 from plmkit.segmentation.lists import Names, check_lexicon
-from plmkit.segmentation.spans import Spans, check_level, levels_to, without_overlaps
-from plmkit.segmentation.trie import codes_of
+from plmkit.segmentation.units import Segmenter, Spans, check_level, levels_to, without_overlaps
 
 TOKEN = re.compile(r"\w+(?:['’](?!s\b)\w+)?|['’]s\b|[^\w\s]")
 BEFORE_NOUNS = ("DT", "PDT", "PRP$", "CD", "JJ", "JJR", "JJS", "POS")
@@ -22,13 +21,13 @@ MANY_CAPITALS = 0.75  # of the words: a headline, where capitals tell nothing
 
 
 @dataclass(frozen=True, kw_only=True)
-class English:
+class English(Segmenter):
     """English noun phrases over textblob's tags; entities are runs of capitalised words, and those of a lexicon."""
 
     lexicon: str | None = None  # a file of entities, one a line; the longest found in a place counts
     level: str = "entity"  # the largest units to find: word, phrase (and words), entity (and both)
-    files: ClassVar = ("lexicon",)
-    tool: ClassVar = "textblob"
+    files: ClassVar[tuple[str, ...]] = ("lexicon",)
+    tool: ClassVar[str | None] = "textblob"
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -43,11 +42,11 @@ class English:
         if self.level != "word":
             parser()
 
-    def build(self) -> "EnglishSegmenter":
-        return EnglishSegmenter(self)
+    def build(self) -> "EnglishFinder":
+        return EnglishFinder(self)
 
 
-class EnglishSegmenter:
+class EnglishFinder:
     def __init__(self, settings: English) -> None:
         self.settings = settings
         self.names = Names(settings.lexicon)

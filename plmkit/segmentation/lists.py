@@ -8,8 +8,7 @@ import numpy as np
 
 from plmkit.data.reading.cells import count_of
 from plmkit.errors import InputError, SettingError, nearest
-from plmkit.segmentation.letters import LETTER
-from plmkit.segmentation.trie import Trie
+from plmkit.segmentation.characters import LETTER, Trie
 
 LEXICON = "corruption.segmenter.lexicon"
 

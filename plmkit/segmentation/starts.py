@@ -5,7 +5,7 @@ import numpy as np
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.segmentation.spans import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD, check_level
+from plmkit.segmentation.units import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD, check_level
 
 
 def word_starts(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> np.ndarray:

@@ -1,49 +1,80 @@
-"""Labelled rows to batches."""
+"""Examples to batches."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from plmkit.data.batch import Batch
+from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.randomness import generator
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.tasks.framing import Framed, batch_of
-from plmkit.tasks.gpt_finetuning import next_tokens
+from plmkit.tasks.contract import Example
+from plmkit.tasks.framing import batch_of, place_in
 
 ORDER = 5  # the purpose of these random numbers
-POOL = 50  # batches whose rows are sorted by length together
-POOLS = 4  # at least so many: or else the same rows would always meet
+POOL = 50  # batches whose examples are sorted by length together
+POOLS = 4  # at least; with fewer, the same examples would always meet
 
 
-class LabelledRows:
-    """Batches of rows of like length; their order is a pure function of (seed, epoch)."""
+def batch_of_examples(examples: Sequence[Example], vocabulary: Vocabulary, length: int | None = None) -> Batch:
+    """The inputs of all examples, those of one example next to each other; without labels."""
+    counts = [len(example.inputs) for example in examples]
+    batch = batch_of([framed for example in examples for framed in example.inputs], vocabulary, length)
+    if max(counts) == 1:
+        return batch
+    return replace(batch, alternatives=torch.arange(len(examples)).repeat_interleave(torch.tensor(counts)))
+
+
+def labels_of(examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
+    """(examples,), or (examples, L) where every token has a label: then IGNORE on padding."""
+    labels = [example.label for example in examples]
+    if not isinstance(labels[0], np.ndarray):
+        return torch.tensor(labels)
+    padded = np.full((len(labels), width), IGNORE, dtype=np.int64)
+    for number, label in enumerate(labels):
+        assert isinstance(label, np.ndarray)
+        padded[number, place_in(width, len(label), vocabulary)] = label
+    return torch.from_numpy(padded)
+
+
+def next_tokens(batch: Batch) -> Tensor:
+    """(B, L) at every position of a row but its last, the next token."""
+    follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
+    asked[:, -1] = False
+    return follows.masked_fill(~asked, IGNORE)
+
+
+class LabelledExamples:
+    """Batches of examples of similar length; their order is a pure function of (seed, epoch)."""
 
     def __init__(
-        self, rows: list[Framed], labels: Tensor, vocabulary: Vocabulary, *, length: int | None, seed: int
-    ) -> None:
-        self.rows, self.labels, self.vocabulary = rows, labels, vocabulary
-        self.length, self.seed = length, seed
-        self.padded = np.array([row.padded for row in rows])
+        self, examples: Sequence[Example], vocabulary: Vocabulary, *, seed: int, length: int | None = None,
+        heads: frozenset[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.examples, self.vocabulary = examples, vocabulary
+        self.length, self.seed, self.heads = length, seed, heads
+        self.padded = np.array([example.padded for example in examples])
         self.latest: tuple[int, np.ndarray] | None = None  # epoch, and its order
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        if position.index >= len(self.rows):
-            position = Position(epoch=position.epoch + 1)
-        chosen = self.order(position.epoch, rows)[position.index : position.index + rows]
-        batch = batch_of([self.rows[number] for number in chosen], self.vocabulary, self.length)
-        after = replace(position, index=position.index + len(chosen))
-        labels = self.labels[torch.from_numpy(chosen)]
-        return replace(batch, labels=labels, targets=next_tokens(batch)), after
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
+        if place.index >= len(self.examples):
+            place = Place(epoch=place.epoch + 1)
+        order = self.order(place.epoch, rows)[place.index : place.index + rows]
+        chosen = [self.examples[number] for number in order]
+        batch = batch_of_examples(chosen, self.vocabulary, self.length)
+        labels = labels_of(chosen, self.vocabulary, batch.source.tokens.shape[1])
+        after = replace(place, index=place.index + len(chosen))
+        return replace(batch, labels=labels, targets=next_tokens(batch), heads=self.heads), after
 
     def order(self, epoch: int, batch: int) -> np.ndarray:
-        """Every row once: in batches of near lengths, the batches in random order, what fills none at the end."""
+        """Every example once, in batches of similar length in random order; the incomplete batch comes last."""
         if self.latest is None or self.latest[0] != epoch:
             random = generator(self.seed, ORDER, epoch)
-            count = len(self.rows) // batch
-            rows, left = np.split(random.permutation(len(self.rows)), [count * batch])
+            count = len(self.examples) // batch
+            rows, left = np.split(random.permutation(len(self.examples)), [count * batch])
             pool = batch * max(1, min(POOL, count // POOLS))
             for start in range(0, len(rows), pool):
                 rows[start : start + pool] = self.longest_first(rows[start : start + pool])

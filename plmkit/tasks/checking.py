@@ -1,4 +1,4 @@
-"""Rows that would teach something else than is meant: told, or refused where nothing can be learnt."""
+"""Warnings about rows that would teach something else than was meant."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,8 @@ from plmkit.data.reading.cells import folded, number_of, short
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, several
-from plmkit.tasks.framing import Framed
-from plmkit.tasks.kinds import Kind
-from plmkit.tasks.rows import FEW, Labelled, Row, lines_of, too_many
+from plmkit.tasks.contract import Example, Labelled, Row, Task
+from plmkit.tasks.rows import FEW, lines_of, too_many
 
 MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})  # what programs write for no value
 MANY = 100  # labels; one wonders whether more are meant as classes
@@ -17,20 +16,19 @@ SHOWN = 5  # labels in a message
 RANKED = ("qid", "query_id", "question_id")  # columns that say which rows are to be ranked together
 
 
-def tell_files(files: Sequence[Labelled], kind: Kind, say: Say) -> None:
+def remark_files(files: Sequence[Labelled], task: Task, say: Say) -> None:
     """Look at the training rows, which come first, and at those that score."""
     train, *others = files
-    if not kind.numeric and kind.readings != "each":
-        tell_labels(train, say)
+    task.remark(train, say)
     for number, file in enumerate(others, start=1):
         for earlier in files[:number]:
-            tell_shared(earlier, file, say)
+            remark_shared(earlier, file, say)
     if ranked := next((name for name in train.names if folded(name) in RANKED), None):
-        say(f"! {train.path}: column {ranked} is not used: {kind.name} judges each row by itself and ranks nothing.")
+        say(f"! {train.path}: column {ranked} is not used: {task.kind} judges each row by itself and ranks nothing.")
 
 
-def tell_labels(file: Labelled, say: Say) -> None:
-    """Labels that become classes against all likelihood."""
+def remark_labels(file: Labelled, say: Say) -> None:
+    """Labels that are probably not meant as classes of their own."""
     counts = Counter(str(row.label) for row in file.rows)
     numeric = all(number_of(label) is not None for label in counts)
     if len(counts) > (FEW if numeric else MANY):
@@ -50,7 +48,7 @@ def tell_labels(file: Labelled, say: Say) -> None:
         )
 
 
-def tell_shared(earlier: Labelled, later: Labelled, say: Say) -> None:
+def remark_shared(earlier: Labelled, later: Labelled, say: Say) -> None:
     """Texts that two files have in common."""
     known = {said_in(row) for row in earlier.rows}
     shared = sum(said_in(row) in known for row in later.rows)
@@ -65,10 +63,10 @@ def said_in(row: Row) -> tuple[object, ...]:
     return row.text.strip(), row.other and row.other.strip(), row.choices
 
 
-def check_tokens(framed: Sequence[Framed], file: Labelled, vocabulary: Vocabulary, say: Say) -> None:
+def check_tokens(examples: Sequence[Example], file: Labelled, vocabulary: Vocabulary, say: Say) -> None:
     """Texts of which the tokenizer leaves nothing."""
     texts = 1 if file.rows[0].other is None and not file.rows[0].choices else 2
-    empty = [row for row, made in zip(file.rows, framed, strict=True) if made.longest <= vocabulary.specials(texts)]
+    empty = [example.row for example in examples if example.longest <= vocabulary.specials(texts)]
     if len(empty) == len(file.rows):
         raise InputError(
             f"{file.path}: the model's tokenizer leaves nothing of the {several(len(empty), 'text')}, which hold "

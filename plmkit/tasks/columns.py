@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from plmkit.config.settings import from_json
 from plmkit.data.reading.cells import folded, listed
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search
 from plmkit.data.reading.files import format_of
@@ -10,7 +9,6 @@ from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import InputError, SettingError
-from plmkit.training.run_folder import read_run
 
 KNOWN = frozenset(name for names in USUAL.values() for name in names)
 
@@ -83,10 +81,3 @@ def check_single(heading: Heading, search: Search) -> None:
             f"{heading.name} holds pairs of texts (columns {listed(heading.columns)}), but this task reads single "
             f"texts.\nUse `--task pair`, leave out the column {second[0]}, or name the one to read: --text COLUMN."
         )
-
-
-def learnt_by(folder: Path) -> Columns:
-    """The columns that a fine-tuned model learnt from; open ones where its folder does not say."""
-    about = read_run(folder) or {}
-    columns = about.get("columns")
-    return from_json(columns, {"Columns": Columns}) if isinstance(columns, dict) else Columns()

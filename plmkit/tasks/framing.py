@@ -1,7 +1,8 @@
-"""One or two texts to a row for the model, and rows to batches of like length."""
+"""One or two texts to token ids for the model, and token ids to batches of similar length."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -9,11 +10,13 @@ import torch
 from plmkit.data.batch import Batch, Side
 from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import MISSING, Vocabulary
-from plmkit.tasks.kinds import Kind
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 CLOSING = 2  # the segment of a [CLS] that stands last
 TOKENS_AT_ONCE = 4096  # computed together; more gains nothing on a CPU and costs memory
+
+
+Texts = tuple[str, str | None]  # one text or two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +26,11 @@ class Framed:
     tokens: np.ndarray  # (L,)
     second: int  # where the second text begins; L where there is none
     cut: int  # how many tokens did not fit
-    others: tuple["Framed", ...] = ()  # the same row read otherwise: in the other order, or with another choice
-
-    @property
-    def readings(self) -> tuple["Framed", ...]:
-        return (self, *self.others)
-
-    @property
-    def longest(self) -> int:
-        return max(len(reading.tokens) for reading in self.readings)
 
     @property
     def padded(self) -> int:
-        """Places that it takes in a batch of rows like it."""
-        return self.longest * len(self.readings)
+        """Positions that it takes in a batch of texts like it."""
+        return len(self.tokens)
 
 
 def frame(
@@ -68,9 +62,7 @@ def joined(parts: Sequence[np.ndarray | list[int]], vocabulary: Vocabulary) -> n
     return tokens if len(tokens) else np.array([vocabulary.end])
 
 
-def frame_all(
-    pairs: Sequence[tuple[str, str | None]], tokenizer: Tokenizer, longest: int, choosing: bool = False
-) -> list[Framed]:
+def frame_all(pairs: Sequence[Texts], tokenizer: Tokenizer, longest: int, choosing: bool = False) -> list[Framed]:
     """All rows of a file at once: one call of the tokenizer for thousands of texts."""
     texts = [text for pair in pairs for text in pair if text is not None]
     flat, lengths = tokenizer.encode_many(texts)
@@ -81,46 +73,21 @@ def frame_all(
     ]
 
 
-Reading = tuple[str, str | None]  # one text, or two
-
-
-def frame_readings(
-    rows: Sequence[Sequence[Reading]], tokenizer: Tokenizer, longest: int, choosing: bool = False
-) -> list[Framed]:
-    """Rows that are each read once or several times; where one is `choosing`, once with each choice."""
-    framed = iter(frame_all([reading for row in rows for reading in row], tokenizer, longest, choosing))
-    groups = [[next(framed) for _ in row] for row in rows]
-    return [replace(group[0], others=tuple(group[1:]), cut=max(one.cut for one in group)) for group in groups]
-
-
-def readings_of(text: str, other: str | None, choices: Sequence[str], kind: Kind) -> list[Reading]:
-    """How a kind of task reads a row (Radford et al., 2018, 3.3)."""
-    if kind.readings == "each":
-        return [(text, choice) for choice in choices]
-    if kind.readings == "both" and other is not None:
-        return [(text, other), (other, text)]
-    return [(text, other)]
+def place_in(width: int, count: int, vocabulary: Vocabulary) -> slice:
+    """Where tokens stand in a padded row: at its end where the vocabulary closes a row with [CLS]."""
+    return slice(width - count, width) if vocabulary.closes else slice(0, count)
 
 
 def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
-    """Rows side by side, padded to the longest, or to `length`; the versions of one example follow each other."""
-    counts = [len(row.readings) for row in rows]
-    batch = plain_batch([reading for row in rows for reading in row.readings], vocabulary, length)
-    if max(counts) == 1:
-        return batch
-    return replace(batch, alternatives=torch.arange(len(rows)).repeat_interleave(torch.tensor(counts)))
-
-
-def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None = None) -> Batch:
-    """Rows that are read once."""
+    """One row per framed text, padded to the longest, or to `length`."""
     lengths = np.array([len(row.tokens) for row in rows])
     width = length or int(lengths.max())
     tokens = np.full((len(rows), width), vocabulary.filler, dtype=np.int64)
     segments = np.zeros_like(tokens)
     for number, row in enumerate(rows):
-        begin = width - len(row.tokens) if vocabulary.closes else 0
-        tokens[number, begin : begin + len(row.tokens)] = row.tokens
-        segments[number, begin + row.second : begin + len(row.tokens)] = vocabulary.second
+        place = place_in(width, len(row.tokens), vocabulary)
+        tokens[number, place] = row.tokens
+        segments[number, place.start + row.second : place.stop] = vocabulary.second
     visible = np.arange(width) < lengths[:, None]
     if vocabulary.closes:
         segments[:, -1] = CLOSING
@@ -132,8 +99,15 @@ def plain_batch(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | No
     )
 
 
-def by_length(rows: Sequence[Framed], size: int | None = None) -> Iterator[np.ndarray]:
-    """Numbers of rows, longest first, in groups of that size, or such that fill a batch with little padding."""
+class Padded(Protocol):
+    """What takes positions in a batch."""
+
+    @property
+    def padded(self) -> int: ...
+
+
+def by_length(rows: Sequence[Padded], size: int | None = None) -> Iterator[np.ndarray]:
+    """Indices, longest first, in groups of that size, or of as many as fill a batch with little padding."""
     lengths = np.array([row.padded for row in rows])
     order = np.argsort(-lengths, kind="stable")
     start = 0
@@ -141,3 +115,8 @@ def by_length(rows: Sequence[Framed], size: int | None = None) -> Iterator[np.nd
         count = size or max(1, TOKENS_AT_ONCE // max(1, int(lengths[order[start]])))
         yield order[start : start + count]
         start += count
+
+
+def both_orders(text: str, other: str | None) -> list[Texts]:
+    """A pair that is read twice (Radford et al., 2018, 3.3)."""
+    return [(text, other)] if other is None else [(text, other), (other, text)]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.inference.loading import Parts
 from plmkit.layers.vocabulary_head import TiedHead
+from plmkit.objectives.contract import Head
 
 TASK_TOKENS = {"cls": "_start_", "sep": "_delimiter_", "extract": "_classify_"}  # openai/finetune-transformer-lm
 
@@ -27,17 +28,10 @@ def with_task_tokens(parts: Parts) -> Parts:
     return replace(parts, tokenizer=tokenizer, weights={**parts.weights, name: grown})
 
 
-def next_tokens(batch: Batch) -> Tensor:
-    """(B, L) at every position of a row but its last, the next token."""
-    follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
-    asked[:, -1] = False
-    return follows.masked_fill(~asked, IGNORE)
-
-
-class RowLM(nn.Module):
+class RowLM(Head):
     """The language model on the rows of a task: mean over each row, then over rows (openai/finetune-transformer-lm)."""
 
-    name: ClassVar = "causal_lm"
+    name: ClassVar = "row_lm"
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""Labelled files to rows: one text or two, and what a model should say of them."""
+"""Tables to rows: one text or two per row, and their label."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,38 +8,13 @@ from plmkit.data.reading.cells import count_of, is_blank, is_missing, listed, nu
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
 from plmkit.data.reading.whole import Table, read_table, where
 from plmkit.errors import InputError, nearest, several
+from plmkit.inference.arguments import text_or_pair
 from plmkit.tasks.columns import columns_in, open_table
-from plmkit.tasks.kinds import Kind
+from plmkit.tasks.contract import Labelled, Row, Task
 
 SHOWN = 5  # places of rows in a message
 FEW = 20  # labels that are no surprise, however few the rows are
 OWN_LABEL = 0.9  # of the rows: from here on, a label is a name or a number of its row, not a class
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One text, or two, and what a model should say of it."""
-
-    text: str
-    other: str | None = None  # second text of a pair
-    label: str | float | None = None
-    choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
-    line: int  # 1-based line, or row of a Parquet file
-
-    @property
-    def blank(self) -> bool:
-        """Whether a text is missing."""
-        return is_blank(self.text) or (self.other is not None and is_blank(self.other))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Labelled:
-    """The rows of one file that have text and label."""
-
-    path: Path
-    rows: list[Row]
-    columns: Columns  # that they are from
-    names: tuple[str, ...]  # of all columns
 
 
 def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, labelled: bool = True) -> list[Row]:
@@ -51,47 +25,36 @@ def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, l
     return whole_rows(rows, path, ignore) if labelled else rows
 
 
-def read_labelled(path: Path, kind: Kind, search: Search, say: Say) -> Labelled:
-    """Rows to learn from, or to be scored by."""
+def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
+    """Rows to train on, or to be scored by."""
     table = open_table(path, search, say)
-    rows, columns = rows_for(table, kind, search, say)
-    tell_stripped(table, columns, say)
+    rows, columns = task.read(table, search, say)
+    remark_stripped(table, columns, say)
     return Labelled(path=path, rows=whole_rows(rows, path, say), columns=columns, names=table.columns)
 
 
-def rows_for(table: Table, kind: Kind, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
-    """The rows of a table as a kind of task reads them, those without text among them."""
-    if kind.readings == "each":
-        return choices_of(table, search, say, labelled=labelled)
-    columns = columns_in(table, search, paired=kind.paired, labelled=labelled, say=say)
-    return rows_of(table, columns, numeric=kind.numeric), columns
+def read_texts(
+    table: Table, search: Search, say: Say, *, paired: bool | None, labelled: bool, numeric: bool = False
+) -> tuple[list[Row], Columns]:
+    """Rows of single texts, of pairs, or (`paired=None`) of whichever the table has, and the columns they are from."""
+    columns = columns_in(table, search, paired=paired, labelled=labelled, say=say)
+    return rows_of(table, columns, numeric=numeric), columns
 
 
 def plain_rows(table: Table, search: Search, say: Say) -> list[Row]:
     """Rows as they are read without a task, one text or two."""
-    return rows_of(table, columns_in(table, search, paired=None, labelled=False, say=say))
+    return read_texts(table, search, say, paired=None, labelled=False)[0]
 
 
-def choices_of(table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
-    """Rows with `context`, `question` or both, a list of `choices`, and as `label` one of them or its number from 0."""
-    asked = [table.columns.index(name) for name in ("context", "question") if name in table.columns]
-    if not asked or "choices" not in table.columns:
-        raise InputError(
-            f"{table.path} has the columns {listed(table.columns)}.\n"
-            "Choosing needs context or question or both, choices (a list, as in JSONL) and label."
-        )
-    columns, note = search.within(table.heading, ("label",) if labelled else ())
-    if note:
-        say(note)
-    rows = []
-    for line, cells in zip(table.lines, table.rows, strict=True):
-        place = where(table.path, line)
-        given = choices_in(cells[table.columns.index("choices")], place)
-        texts = [_words(cells[column], table.columns[column], place) for column in asked]
-        label = cells[table.columns.index(columns.label)] if columns.label else None
-        chosen = None if is_missing(label) or label == "" else chosen_of(label, given, place)
-        rows.append(Row(text=" ".join(texts), choices=given, label=chosen, line=line))
-    return rows, columns
+def asked_texts(given: Any, number: int, model: Path, *, paired: bool | None) -> Row:
+    """A text or a pair that a caller from Python gives, where the task reads such."""
+    if isinstance(given, Mapping) and isinstance(given.get("choices"), list | tuple):
+        raise InputError(f"{model} does not choose, but row {number} has choices.")
+    text, other = text_or_pair(given, number)
+    if paired not in (None, other is not None):
+        wanted, found = ("two texts", "one") if paired else ("one text", "two")
+        raise InputError(f"{model} reads {wanted} per row; row {number} has {found}.")
+    return Row(text=text, other=other, line=number)
 
 
 def choices_in(cell: object, place: str) -> tuple[str, ...]:
@@ -126,9 +89,9 @@ def rows_of(table: Table, columns: Columns, *, numeric: bool = False) -> list[Ro
     rows = []
     for line, cells in zip(table.lines, table.rows, strict=True):
         place = where(table.path, line)
-        text, *other = [_words(cells[column], table.columns[column], place) for column in places]
-        value = None if label is None else _label(cells[label], place)
-        answer = _number(value, place) if numeric and value is not None else value
+        text, *other = [words_in(cells[column], table.columns[column], place) for column in places]
+        value = None if label is None else label_in(cells[label], place)
+        answer = number_in(value, place) if numeric and value is not None else value
         rows.append(Row(text=text, other=other[0] if other else None, label=answer, line=line))
     return rows
 
@@ -154,21 +117,15 @@ def lines_of(lines: Sequence[int], path: str | Path) -> str:
     return f"{noun}{'s' if before else ''} {' and '.join(filter(None, [', '.join(before), last]))}"
 
 
-def tell_stripped(table: Table, columns: Columns, say: Say) -> None:
+def remark_stripped(table: Table, columns: Columns, say: Say) -> None:
     """Labels that are the same but for the blanks around them are read as one."""
-    assert columns.label is not None
+    if columns.label is None:
+        return
     place = table.columns.index(columns.label)
     written = {cell for cells in table.rows if isinstance(cell := cells[place], str)}
     twins = sorted({cell.strip() for cell in written if cell != cell.strip() and cell.strip() in written} - {""})
     if twins:
         say(f"! {table.path}: labels with blanks around them are read without: {listed(twins)}.")
-
-
-def pair_of(row: Row) -> Any:
-    """A row as `Model.predict` takes it."""
-    if row.choices:
-        return {"text": row.text, "choices": list(row.choices)}
-    return row.text if row.other is None else (row.text, row.other)
 
 
 def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -217,12 +174,12 @@ def too_many(labels: Sequence[str]) -> str:
     return "Is it the right column? --label COLUMN names it."
 
 
-def _label(cell: object, place: str) -> str | None:
+def label_in(cell: object, place: str) -> str | None:
     """A label without the blanks around it, or None where there is none."""
-    return _words(cell, "label", place).strip() or None
+    return words_in(cell, "label", place).strip() or None
 
 
-def _number(label: str, place: str) -> float:
+def number_in(label: str, place: str) -> float:
     if (number := number_of(label)) is None:
         raise InputError(
             f"{place}: label '{short(label)}' is not a number.\n"
@@ -231,7 +188,7 @@ def _number(label: str, place: str) -> float:
     return number
 
 
-def _words(cell: object, column: str, place: str) -> str:
+def words_in(cell: object, column: str, place: str) -> str:
     """A cell as text; missing values are empty."""
     if isinstance(cell, list | dict):
         raise InputError(f"{place}: the {column} is a list or an object, not text.")

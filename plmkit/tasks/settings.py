@@ -8,11 +8,11 @@ from typing import Any
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut
 from plmkit.errors import SettingError, nearest
+from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, check_optimizer
 from plmkit.schedules.tuning import Tuning
-from plmkit.tasks.gpt_finetuning import RowLM
-from plmkit.tasks.head import POOLINGS
+from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 READ = ("device", "dtype", "threads", "rows_at_once", "log_steps")  # settings of `run` that fine-tuning reads
@@ -76,7 +76,7 @@ class TaskSettings:
 
     def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
         """What is left unset, by the paper and by what the network is."""
-        possible = RowLM.name in architecture.tied_heads
+        possible = CausalLM.name in architecture.tied_heads
         if self.lm_weight and not possible:
             raise SettingError(
                 f"task.lm_weight={self.lm_weight:g} asks for a language model beside the task, which is built where "

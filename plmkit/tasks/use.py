@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,51 +13,57 @@ from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
 from plmkit.data.writing import beside, check_out, is_same, records_of
 from plmkit.errors import InputError, SettingError, several
-from plmkit.inference.model import Model, Prediction
+from plmkit.inference.model import Cut, Model
 from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.asked import asked_table
-from plmkit.tasks.columns import learnt_by
-from plmkit.tasks.judging import evaluate_rows
-from plmkit.tasks.rows import Row, check_classes, lines_of, pair_of, plain_rows, read_labelled, rows_for
+from plmkit.tasks.contract import Row, Task
+from plmkit.tasks.evaluation import evaluate
+from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 from plmkit.terminal.screen import Screen
 
 VECTORS = (".npy", ".parquet")
 MANY = 256  # rows from which on a bar is worth while
 
 
-def evaluate_file(model: Model, file: Path, screen: Screen, columns: Columns = Columns()) -> dict[str, Any]:
-    model.needs("label", "be evaluated")
-    kind = model.kind
-    assert kind is not None
-    rows = read_labelled(file, kind, search_of(model, columns), screen.say).rows
-    if model.classes:
-        check_classes(rows, model.classes, file)
-    found = evaluate_rows(model, rows)
-    tell_cut(model, len(rows), screen)
-    return {**found, "classes": list(model.classes)} if model.classes else found
+def evaluate_file(
+    model: Model, file: Path, screen: Screen, columns: Columns = Columns(), task: str | None = None
+) -> dict[str, Any]:
+    """The scores of a model's task on the rows of a file."""
+    chosen = model.task_named(task, "be evaluated")
+    rows = read_labelled(file, chosen, search_for(chosen, columns), screen.say).rows
+    chosen.check(rows, file)
+    examples = chosen.frame(rows, model.tokenizer, chosen.length)
+    found = evaluate(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
+    tell_cut(Cut(cut=sum(made.cut > 0 for made in examples), texts=len(rows), length=chosen.length), screen)
+    return {**found, "classes": list(chosen.classes)} if chosen.classes else found
+
+
+def search_for(task: Task, columns: Columns) -> Search:
+    """The columns that are asked for, and those that the task was trained on."""
+    return Search(named=columns, learnt=task.columns)
 
 
 def search_of(model: Model, columns: Columns) -> Search:
-    """The columns that are asked for, and those that the model learnt from."""
-    return Search(named=columns, learnt=learnt_by(model.folder))
+    """The columns that are asked for, and those that the only task of a model was trained on."""
+    only = next(iter(model.tasks.values())).columns if len(model.tasks) == 1 else Columns()
+    return Search(named=columns, learnt=only)
 
 
 def predict_file(
-    model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
-) -> None:
+    model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns(),
+    task: str | None = None,
+) -> None:  # fmt: skip
     """The rows as they were, with the prediction and the probability of each class beside them."""
-    model.needs("label", "predict")
-    kind = model.kind
-    assert kind is not None
+    chosen = model.task_named(task, "predict")
     check_out(out, source, "predictions")
-    search = search_of(model, columns)
+    search = search_for(chosen, columns)
     table = asked_table(source, search, screen.say)
-    rows, _ = rows_for(table, kind, search, screen.say, labelled=False)
+    rows, _ = chosen.read(table, search, screen.say, labelled=False)
     answered = with_text(rows, table, "judge", "left without an answer", screen)
-    predictions = model.predictions([pair_of(row) for row in rows], screen=screen if len(rows) > MANY else None)
-    tell_cut(model, len(rows), screen)
-    names, cells = answer_columns(predictions, model.classes)
-    sheet = beside(table, names, cells)
+    predictions, cut = model.predictions(rows, chosen, screen=screen if len(rows) > MANY else None)
+    tell_cut(cut, screen)
+    rendered = [chosen.render(prediction) for prediction in predictions]
+    sheet = beside(table, list(rendered[0]), [list(cells.values()) for cells in rendered])
     if out:
         sheet.write(out)
         screen.say(f"{several(len(answered), 'prediction')} written to {out}.")
@@ -79,16 +86,6 @@ def with_text(rows: Sequence[Row], table: Table, verb: str, others: str, screen:
     return [number for number, row in enumerate(rows) if not row.blank]
 
 
-def answer_columns(predictions: Sequence[Prediction], classes: Sequence[str]) -> tuple[list[str], list[list[Any]]]:
-    """The columns `prediction` and `probability:CLASS`, and what stands in them; of a row without text, nothing."""
-    cells: list[list[Any]] = []
-    for prediction in predictions:
-        label = round(prediction.label, 6) if isinstance(prediction.label, float) else prediction.label
-        found = prediction.probabilities or dict.fromkeys(classes)
-        cells.append([label, *(value if (value := found[name]) is None else round(value, 6) for name in classes)])
-    return ["prediction", *(f"probability:{name}" for name in classes)], cells
-
-
 def embed_file(
     model: Model, source: str, out: Path | None, level: str, screen: Screen, columns: Columns = Columns()
 ) -> dict[str, Any]:
@@ -103,15 +100,15 @@ def embed_file(
     search = search_of(model, columns)
     table = asked_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
-    pairs = [pair_of(row) for row in rows]
+    pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
     filled = with_text(rows, table, "embed", "whose vectors are 0", screen)
     watched = screen if len(rows) > MANY else None
-    found = model.vectors([pairs[number] for number in filled], level, screen=watched)
+    found, cut = model.vectors([pairs[number] for number in filled], level, screen=watched)
     width = model.architecture.width if by_token else model.width
     vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
-    tell_cut(model, len(rows), screen)
+    tell_cut(replace(cut, texts=len(rows)), screen)
     tokens = tokens_of(model, pairs, vectors) if by_token else None
     number = sum(map(len, vectors)) if by_token else len(vectors)
     told = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
@@ -184,6 +181,6 @@ def token_index(tokens: list[list[str]]) -> str:
     return "".join(lines)
 
 
-def tell_cut(model: Model, rows: int, screen: Screen) -> None:
-    if model.cut:
-        screen.say(f"! {model.told_cut(rows)}")
+def tell_cut(cut: Cut, screen: Screen) -> None:
+    if cut.cut:
+        screen.say(f"! {cut}")

@@ -16,8 +16,6 @@ from plmkit.language import tr, translated
 from plmkit.recipe import Recipe
 from plmkit.terminal.show import console
 
-AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
-
 
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
@@ -93,12 +91,13 @@ def one_recipe(name: str, as_json: bool) -> None:
         console.print(translated(recipe.notes))
     for line in choices_of(recipe):
         console.print(line, markup=False)
-    for axis in AXES:
-        value = getattr(recipe, axis)
+    for axis, value in axes_of(recipe).items():
         for choice in as_tuple(value):
             console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
             for line in settings_of(choice, axis, isinstance(value, tuple)):
                 console.print(f"  {line}", markup=False)
+    console.print(tr("\n[bold]stages[/]: up to which share of the run, and the sequence length"))
+    console.print(f"  stages={as_set([[stage.until, stage.length] for stage in recipe.stages])}", markup=False)
     console.print(f"\n[bold]run[/]: {first_line(Machine())}")
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
@@ -110,6 +109,14 @@ def one_recipe(name: str, as_json: bool) -> None:
         console.print(f"  {line}", markup=False)
 
 
+def axes_of(recipe: Recipe) -> dict[str, Any]:
+    """The choice on each axis, under the name by which it is set; of several streams, the steps of each."""
+    several = len(recipe.streams) > 1
+    corruption = {f"streams.{stream.name}" if several else "corruption": stream.steps for stream in recipe.streams}
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "schedule")}
+    return {"tokenizer": recipe.tokenizer, **corruption, **rest}
+
+
 def choices_of(recipe: Recipe) -> list[str]:
     """The choices that others can be named for, as --set takes them."""
     task = sentence_task(recipe)
@@ -119,7 +126,7 @@ def choices_of(recipe: Recipe) -> list[str]:
         lines.append(f"{SENTENCE_TASK}={task}" + tr("    (or {others})", others=tasks))
     for axis, kinds in CHOICES.items():
         value = getattr(recipe, axis)
-        names = [type(choice).__name__ for choice in as_tuple(value)]
+        names = list(dict.fromkeys(type(choice).__name__ for choice in as_tuple(value)))
         others = [kind.__name__ for kind in kinds if kind.__name__ not in names]
         named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
         lines.append(f"{axis}={named}" + (tr("    (or {others})", others=", ".join(others)) if others else ""))
@@ -159,9 +166,8 @@ def texts_of_recipes() -> list[str]:
     """All that is shown of recipes and choices in the reader's language: data, so no call of `tr` holds it."""
     made = [make() for make in CATALOGUE.values()]
     kinds = [*(kind for kinds in CHOICES.values() for kind in kinds), Machine]
-    kinds += [
-        type(choice) for recipe in made for axis in (*AXES, "tuning") for choice in as_tuple(getattr(recipe, axis))
-    ]
+    values = [value for recipe in made for value in (*axes_of(recipe).values(), recipe.tuning)]
+    kinds += [type(choice) for value in values for choice in as_tuple(value)]
     texts = [text for recipe in made for text in (recipe.summary, recipe.notes) if text]
     return list(dict.fromkeys([*texts, *map(summary_of, kinds)]))
 

@@ -11,14 +11,6 @@ from rich.table import Column
 from plmkit.language import tr
 from plmkit.training.loop import Report
 
-NAMES = {
-    "masked_lm": "masked",
-    "next_sentence": "next",
-    "generator_lm": "generator",
-    "replaced_token": "replaced",
-    "adversarial_generator": "reward",
-    "auxiliary_lm": "auxiliary",
-}
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 
 
@@ -107,7 +99,7 @@ class Screen:
 
 
 def brief(losses: dict[str, float]) -> str:
-    return " ".join(f"{NAMES.get(name, name)} {loss:.3f}" for name, loss in losses.items())
+    return " ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
 
 
 def time_left(seconds: float, share: float, after: int = 0) -> str:

@@ -99,18 +99,17 @@ def bad_files(problems: dict[str, str]) -> None:
 
 
 def stage_of(recipe: Recipe, stage: int) -> str:
-    """` in stage 2 of 3 (33–67% of the run, masking phrases)`, of a run whose stages mask different units."""
-    units = [step.at(stage).levels_used for step in recipe.corruption if step.stages > 1]
-    if not units:
+    """` in stage 2 of 3 (33–67% of the run, streams: phrase)`, of a run whose stages choose their streams."""
+    chosen = recipe.stages[stage]
+    if not chosen.streams:
         return ""
-    ends = [0.0, *(end for end, _ in recipe.schedule.lengths)]
     return tr(
-        " in stage {stage} of {stages} ({begin:.0f}–{end:.0%} of the run, masking {units})",
+        " in stage {stage} of {stages} ({begin:.0f}–{end:.0%} of the run, streams: {streams})",
         stage=stage + 1,
-        stages=len(ends) - 1,
-        begin=100 * ends[stage],
-        end=ends[stage + 1],
-        units=", ".join(units[0]),
+        stages=len(recipe.stages),
+        begin=100 * (recipe.stages[stage - 1].until if stage else 0.0),
+        end=chosen.until,
+        streams=", ".join(chosen.streams),
     )
 
 
@@ -149,9 +148,7 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
 def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     result = about["result"]
     many = len(result["seeds"]) > 1
-    table = Table(
-        "", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None
-    )
+    table = Table("", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None)
     for part, scores in result["spread"].items():
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken
 
+from plmkit.data.characters import WIDE
 from plmkit.data.vocabulary import CONTINUATION, META_SPACE, WORD_END
 
 # Chinese and Japanese write no spaces: ideographs, kana, and the wide punctuation between them.
-WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0002fa1f“”‘’…—]")
+IS_WIDE = re.compile(f"[{WIDE}]")
 CLOSING = frozenset(".,!?;:%)]}")
 OPENING = frozenset("([{")
 CONTRACTION = re.compile(r"(?<=\w) ' (?=(?:s|t|m|d|re|ve|ll)\b)", re.IGNORECASE)
@@ -47,7 +48,7 @@ def touches(left: str, right: str) -> bool:
     """Is there no space between these two?"""
     if not left or left in OPENING or right in CLOSING:
         return True
-    return bool(WIDE.match(left[-1]) or WIDE.match(right[0]))
+    return bool(IS_WIDE.match(left[-1]) or IS_WIDE.match(right[0]))
 
 
 def byte_characters() -> dict[str, int]:

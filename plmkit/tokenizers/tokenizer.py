@@ -28,7 +28,7 @@ from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import put_text
 from plmkit.tokenizers import files
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
-from plmkit.tokenizers.readable import WIDE
+from plmkit.tokenizers.readable import IS_WIDE
 from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
@@ -181,7 +181,7 @@ class Tokenizer:
 
 def spaced(sentences: Sequence[str], *, first: bool) -> list[str]:
     """Sentences with the space between them, where the script has any; `first` begins the text."""
-    gone_on = [sentence if WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
+    gone_on = [sentence if IS_WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
     return [*sentences[:1], *gone_on[1:]] if first else gone_on
 
 

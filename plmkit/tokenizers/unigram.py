@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import models, pre_tokenizers, trainers
 
+from plmkit.data.characters import HAN
 from plmkit.data.vocabulary import ALBERT_NAMES, META_SPACE
 from plmkit.errors import InputError, SettingError
 from plmkit.tokenizers.pieces import groups, without_surrogates
@@ -25,11 +26,8 @@ REPEATS = 1_000  # of one word, handed over at a time
 STEP = 1e-4  # by which the trainer spaces the scores of characters that it gave up
 DIGITS = 4  # of a score that are kept: what follows depends on the order of sums
 
-IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
 # One word's parts: pieces never mix ideographs, other letters, digits and signs.
-PARTS = re.compile(
-    rf"{META_SPACE}?(?:[{IDEOGRAPHS}]+|(?:(?![{IDEOGRAPHS}])[^\W\d_])+|\d+|[^\w{META_SPACE}]+|_+)|{META_SPACE}"
-)
+PARTS = re.compile(rf"{META_SPACE}?(?:[{HAN}]+|(?:(?![{HAN}])[^\W\d_])+|\d+|[^\w{META_SPACE}]+|_+)|{META_SPACE}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -25,7 +25,7 @@ DROPOUT = 17  # the purpose of these random numbers, apart from those of the dat
 class Source(Protocol):
     """Where batches come from."""
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]: ...
+    def next(self, position: Position, *, step: int, progress: float, rows: int) -> tuple[Batch, Position]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,7 @@ def train(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     report: Report | None = None
     while (progress := budget.progress(state, time.perf_counter() - begun)) < 1:
-        stage = schedule.stage(progress)
-        if stage != state.position.stage:
-            state = replace(state, position=moved(state.position, stage, schedule))
-        batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
+        batch, position = source.next(state.position, step=state.step, progress=progress, rows=schedule.batch)
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
@@ -143,13 +140,6 @@ def train(
     return replace(state, seconds=time.perf_counter() - begun)
 
 
-def moved(position: Position, stage: int, schedule: Schedule) -> Position:
-    """To another stage: rows of another length begin a new epoch, rows of the same length go on."""
-    if schedule.lengths[stage][1] == schedule.lengths[position.stage][1]:
-        return replace(position, stage=stage)
-    return Position(stage=stage, epoch=position.epoch + 1)
-
-
 def rate_progress(budget: Budget, state: State, progress: float) -> float:
     """Of N steps, the first is at 1 / (N + 1) and the last at N / (N + 1): neither has a rate of 0."""
     return (state.step + 1) / (budget.steps + 1) if budget.steps is not None else progress
@@ -172,15 +162,14 @@ def accumulate(
         # the mean over no answer may not be a number, so an objective that asks nothing here is left out
         shares = {name: count[name] / totals[name] for name in count if count[name]}
         with precision(device, dtype):
-            losses, memory = network.judge(part.to(device))
-            weighted = network.weighted(losses)
+            outcome = network(part.to(device))
             if shares:
-                loss = torch.stack([weighted[name] * share for name, share in shares.items()]).sum()
+                loss = torch.stack([outcome.weighted[name] * share for name, share in shares.items()]).sum()
                 loss.backward()
                 whole += loss.detach()
         for name, share in shares.items():
-            sums[name] = sums.get(name, torch.zeros((), device=device)) + losses[name].detach() * share
-        memories += [] if memory is None else [memory]
+            sums[name] = sums.get(name, torch.zeros((), device=device)) + outcome.losses[name].detach() * share
+        memories += [] if outcome.memory is None else [outcome.memory]
     joined = tuple(torch.cat(parts) for parts in zip(*memories, strict=True)) if memories else None
     return float(whole), {name: float(value) for name, value in sums.items()}, joined
 
@@ -237,6 +226,16 @@ def set_rate(optimizer: Optimizer, factor: float) -> float:
     return max(group["lr"] for group in optimizer.param_groups)
 
 
+def validate_streams(
+    network: Network, streams: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype
+) -> dict[str, float]:
+    """Mean loss of each objective over held-out batches; of several streams, under the name of each."""
+    losses = {stream: validate(network, batches, device, dtype) for stream, batches in streams.items()}
+    if len(losses) == 1:
+        return next(iter(losses.values()))
+    return {f"{stream}/{name}": loss for stream, found in losses.items() for name, loss in found.items()}
+
+
 @torch.no_grad()
 def validate(network: Network, batches: list[Batch], device: torch.device, dtype: torch.dtype) -> dict[str, float]:
     """Mean loss of each objective over held-out batches, every answer counting the same."""
@@ -246,10 +245,10 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     memory: Memory | None = None
     for batch in batches:
         with precision(device, dtype):
-            losses, memory = network.judge(batch.recalling(memory).to(device))
-        for name, count in network.scored(batch).items():
-            if count:
-                sums[name] = sums.get(name, 0.0) + float(losses[name]) * count
-                counts[name] = counts.get(name, 0) + count
+            outcome = network(batch.recalling(memory).to(device))
+        memory = outcome.memory
+        for name, loss in outcome.losses.items():
+            sums[name] = sums.get(name, 0.0) + float(loss) * outcome.scored[name]
+            counts[name] = counts.get(name, 0) + outcome.scored[name]
     network.train()
     return {name: sums[name] / counts[name] for name in sums}

@@ -138,8 +138,8 @@ def kept_bytes(network: Network, batch: Batch) -> int:
 
     network.train()
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        losses = network(batch)  # as long as these live, no two kept tensors share an address
-    del losses
+        outcome = network(batch)  # as long as it lives, no two kept tensors share an address
+    del outcome
     return sum(kept.values())
 
 

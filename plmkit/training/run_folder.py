@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from plmkit import __version__
+from plmkit.config.renamed import set_name
 from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import check_name, leftovers, read_json, unfinished, write_json
 from plmkit.storage.manifest import LOGS, seal, unseal
 from plmkit.tokenizers.files import TOKENIZER_FILES
 
 RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
-FORMAT = 1
+FORMAT = 2  # of 1, a fine-tuning had one task without a name: plmkit.tasks.registry reads it
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 
 
@@ -33,7 +34,11 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         about = read_json(path)
     except InputError as error:
         raise FolderError(str(error)) from error
-    if about.get("format") != FORMAT or about.get("kind") not in (PRETRAIN, FINETUNE) or "state" not in about:
+    if (
+        about.get("format") not in range(1, FORMAT + 1)
+        or about.get("kind") not in (PRETRAIN, FINETUNE)
+        or "state" not in about
+    ):
         raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
     return about
 
@@ -82,4 +87,4 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
     old_told, new_told = ("none" if value is None else value for value in (old, new))
-    return [] if old == new else [f"{name} was {old_told}, is {new_told}"]
+    return [] if old == new else [f"{set_name(name)} was {old_told}, is {new_told}"]

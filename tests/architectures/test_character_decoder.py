@@ -9,8 +9,7 @@ from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.learned_weight import LearnedWeightHead
+from plmkit.objectives.causal_lm import AuxiliaryLM
 
 TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropout=0.0, attention_dropout=0.0)
 
@@ -18,7 +17,7 @@ TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropou
 def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:
     torch.manual_seed(0)
     model = settings.build(unnamed(11))
-    made = Network(model, {"causal_lm": AuxiliaryLM(**changes).build(model)}, {"causal_lm": 1.0}).double()
+    made = Network(model, {"auxiliary_lm": AuxiliaryLM(**changes).build(model)}, {"auxiliary_lm": 1.0}).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
     return made
@@ -66,10 +65,10 @@ def test_rows_share_nothing():
     """Segments are learnt apart: in another order, each has the same loss."""
     made = network_of().eval()
     tokens = random_tokens(4, 12)
-    alone = [float(made.losses(batch_of(tokens[[row]]))["causal_lm"]) for row in range(4)]
-    mixed = [float(made.losses(batch_of(tokens[[row]]))["causal_lm"]) for row in (2, 0, 3, 1)]
+    alone = [float(made(batch_of(tokens[[row]])).losses["auxiliary_lm"]) for row in range(4)]
+    mixed = [float(made(batch_of(tokens[[row]])).losses["auxiliary_lm"]) for row in (2, 0, 3, 1)]
     assert mixed == [alone[row] for row in (2, 0, 3, 1)]
-    together = float(made.losses(batch_of(tokens[[2, 0, 3, 1]]))["causal_lm"])
+    together = float(made(batch_of(tokens[[2, 0, 3, 1]])).losses["auxiliary_lm"])
     assert together == pytest.approx(sum(alone) / 4, abs=1e-12)
     assert made.model(batch_of(tokens)).memory is None
 
@@ -81,30 +80,26 @@ def test_rows_share_nothing():
 def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, layers):
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(progress)
-    head, states = made.heads["causal_lm"], made.model(batch)
-    assert [number for number, _ in head.asked(states)] == layers
+    head, states = made.heads["auxiliary_lm"], made.states(batch)
+    assert [number for number, _ in head.predicting_layers(states)] == layers
     expected = 0.5 * loss_of(states.hidden, head.after_next[2], batch, 2)
     for number in layers:
         expected += loss_of(states.layers[number + 1], head.before_last[number], batch, 1)
         expected += 0.5 * loss_of(states.layers[number + 1], head.after_next[number], batch, 2)
-    losses = made(batch)
+    losses = made(batch).weighted
     plain = loss_of(states.hidden, head.vocabulary, batch, 1)
-    torch.testing.assert_close(losses["causal_lm"], plain, atol=1e-10, rtol=0)  # as on held-out text
-    torch.testing.assert_close(losses["auxiliary_lm"], expected, atol=1e-10, rtol=0)
-    assert losses.keys() == made.scored(batch).keys() == {"causal_lm", "auxiliary_lm"}
+    torch.testing.assert_close(losses["auxiliary_lm"], plain, atol=1e-10, rtol=0)  # as on held-out text
+    torch.testing.assert_close(losses["auxiliary"], expected, atol=1e-10, rtol=0)
+    assert losses.keys() == made.scored(batch).keys() == {"auxiliary_lm", "auxiliary"}
 
 
 def test_the_auxiliary_losses_have_the_weight_of_the_objective_learnt_or_not():
     made, batch = network_of(), batch_of(random_tokens(2, 6))
-    plain = made(batch)
-    made.weights["causal_lm"] = 0.25
-    assert made(batch) == {name: 0.25 * loss for name, loss in plain.items()}
-    made.weights["causal_lm"] = 1.0
-    learnt = LearnedWeightHead(made.heads["causal_lm"], 0.25).double()
-    made.heads["causal_lm"] = learnt
-    torch.testing.assert_close(made(batch)["auxiliary_lm"], 0.25 * plain["auxiliary_lm"])
-    made.advance(0.5)
-    assert list(learnt.inner.asked(made.model(batch))) == []
+    plain = made(batch).weighted
+    made.weights["auxiliary_lm"] = 0.25
+    assert made(batch).weighted == {name: 0.25 * loss for name, loss in plain.items()}
+    learned = Network(made.model, dict(made.heads.items()), {"auxiliary_lm": 0.25}, ["auxiliary_lm"]).double()
+    torch.testing.assert_close(learned(batch).weighted["auxiliary"], 0.25 * plain["auxiliary"])
 
 
 def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead: int) -> torch.Tensor:
@@ -117,16 +112,16 @@ def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
     made, batch = network_of().eval(), batch_of(random_tokens(2, 6))
     states = made.model(batch)
     assert states.layers is None
-    head = made.heads["causal_lm"]
-    torch.testing.assert_close(made(batch)["causal_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
-    assert made(batch).keys() == made.scored(batch).keys() == {"causal_lm"}
+    head = made.heads["auxiliary_lm"]
+    torch.testing.assert_close(made(batch).losses["auxiliary_lm"], loss_of(states.hidden, head.vocabulary, batch, 1))
+    assert made(batch).losses.keys() == made.scored(batch).keys() == {"auxiliary_lm"}
 
 
 def test_a_layer_that_is_asked_no_more_learns_nothing_from_its_classifier():
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(0.2)
-    sum(made(batch).values()).backward()
-    head = made.heads["causal_lm"]
+    sum(made(batch).weighted.values()).backward()
+    head = made.heads["auxiliary_lm"]
     assert head.before_last[0].weight.grad is None
     assert head.after_next[0].weight.grad is None
     assert head.before_last[1].weight.grad.abs().sum() > 0

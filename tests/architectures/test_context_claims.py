@@ -15,9 +15,7 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 
 SYMBOLS = 8  # numbers 2 to 9; 0 fills, 1 asks
 
@@ -78,7 +76,7 @@ def test_segments_that_share_nothing_begin_worse_than_they_end():
     for step in range(150):
         begins = torch.randint(training - length, (32,), generator=draw)
         made.advance(step / 150)
-        sum(made(rows_of(text[begins[:, None] + torch.arange(length)])).values()).backward()
+        sum(made(rows_of(text[begins[:, None] + torch.arange(length)])).weighted.values()).backward()
         optimizer.step()
         optimizer.zero_grad()
     made.eval()
@@ -94,7 +92,7 @@ def lstm(rows: Tensor, vocabulary: int, steps: int) -> Network:
     optimizer = torch.optim.AdamW(made.parameters(), lr=2e-2)
     draw = torch.Generator().manual_seed(0)
     for _ in range(steps):
-        made(rows_of(rows[torch.randint(len(rows), (64,), generator=draw)]))["causal_lm"].backward()
+        made(rows_of(rows[torch.randint(len(rows), (64,), generator=draw)])).weighted["causal_lm"].backward()
         optimizer.step()
         optimizer.zero_grad()
     return made.eval()

@@ -12,8 +12,7 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.network import Network
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 
 SMALL = GeneratorDiscriminator(
     layers=2, heads=2, width=16, inner=32, embedding=12, generator=0.5, longest=12, dropout=0.0, attention_dropout=0.0
@@ -55,7 +54,7 @@ def peaked(made: Network, token: int) -> None:
 
 def gradients(made: Network, loss: str, given: Batch) -> dict[str, torch.Tensor]:
     made.zero_grad()
-    made(given)[loss].backward()
+    made(given).weighted[loss].backward()
     return {name: weight.grad for name, weight in made.named_parameters()}
 
 

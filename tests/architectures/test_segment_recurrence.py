@@ -12,7 +12,7 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence, SegmentRe
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
-from plmkit.objectives.adaptive_lm import AdaptiveLM
+from plmkit.objectives.causal_lm import AdaptiveLM
 
 TINY = SegmentRecurrence(layers=3, heads=2, width=8, inner=12, memory=64, dropout=0.0)
 SHARED = {field.name: getattr(TINY, field.name) for field in fields(AbsoluteRecurrence)}

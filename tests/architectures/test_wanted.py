@@ -13,11 +13,10 @@ from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.vocabulary import unnamed
 from plmkit.layers.packing import take_once
 from plmkit.network import Network
-from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.tasks.head import LabelHead
+from plmkit.tasks.heads import ChoiceHead, ClassHead
 
 SHAPE = {"heads": 2, "width": 16, "inner": 24, "longest": 12, "dropout": 0.0, "attention_dropout": 0.0}
 ENCODERS = [
@@ -62,7 +61,7 @@ def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
     seen = []
     for block in made.model.blocks:
         block.feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    made.losses(hidden_batch())
+    made(hidden_batch())
     assert seen == [20, 20, 2 + 3 + 1]  # two hidden in the first row, one in the second, and three first tokens
 
 
@@ -71,8 +70,8 @@ def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
 )
 def test_losses_are_those_of_all_states(objectives):
     made, given = network_of(*objectives), hidden_batch()
-    whole = {name: head(made.model(given), given) for name, head in made.named_heads()}
-    some = made.losses(given)
+    whole = {name: head(made.model(given), given) for name, head in made.heads.items()}
+    some = made(given).losses
     torch.testing.assert_close(some, whole, atol=1e-5, rtol=1e-5)
     weights = list(made.parameters())
     for ours, theirs in zip(*(gradients(losses, weights) for losses in (some, whole)), strict=True):
@@ -86,15 +85,9 @@ def gradients(losses, weights):
 def test_a_row_that_hides_nothing_costs_its_first_token():
     made, given = network_of(MaskedLM(), NextSentence()), hidden_batch()
     nothing = replace(given, targets=torch.full_like(given.targets, IGNORE))
-    losses = made.losses(nothing)
-    assert losses["masked_lm"] == 0
+    losses = made(nothing).losses
+    assert losses.keys() == {"next_sentence"}
     torch.testing.assert_close(losses["next_sentence"], made.heads["next_sentence"](made.model(given), given))
-
-
-def test_an_objective_of_learned_weight_wants_what_it_wants_without():
-    made = network_of(LearnedWeight(objective=MaskedLM()))
-    (head,) = made.heads.values()
-    assert (head.wants(hidden_batch()) == hidden_batch().predicted).all()
 
 
 def test_dropout_draws_for_wanted_tokens_alone_and_leaves_the_mean_as_it_is():
@@ -119,20 +112,20 @@ def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
 
 def test_readings_of_a_row_are_asked_for_like_rows():
     model = loud(ENCODERS[1])
-    head = LabelHead(width=16, outputs=1, numeric=False, readings="each", bias=False)
+    head = ChoiceHead(width=16, bias=False)
     made = Network(model, {"label": head}, {"label": 1.0}).eval()
     given = replace(rows_of(9, 4, 7, 5), alternatives=torch.tensor([0, 0, 1, 1]), labels=torch.tensor([0, 1]))
     whole = made.heads["label"](model(given), given)
-    torch.testing.assert_close(made.losses(given)["label"], whole, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(made(given).losses["label"], whole, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("pooling", "rows"), [("first", 3), ("mean", 20), ("max", 20)])
 def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows):
     model = loud(ENCODERS[1])
-    made = Network(model, {"label": LabelHead(width=16, outputs=2, numeric=False, pooling=pooling)}, {"label": 1.0})
+    made = Network(model, {"label": ClassHead(width=16, outputs=2, pooling=pooling)}, {"label": 1.0})
     seen = []
     model.blocks[-1].feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    made.losses(replace(rows_of(9, 4, 7), labels=torch.tensor([0, 1, 0])))
+    made(replace(rows_of(9, 4, 7), labels=torch.tensor([0, 1, 0])))
     assert seen == [rows]
 
 
@@ -142,7 +135,7 @@ def test_a_detector_reads_every_state_and_its_generator_only_the_hidden():
     for name, rows in seen.items():
         last = getattr(made.model, name).blocks[-1]
         last.feed_forward.register_forward_hook(lambda _, inputs, __, rows=rows: rows.append(len(inputs[0])))
-    made.losses(hidden_batch())
+    made(hidden_batch())
     assert seen == {"generator": [6], "discriminator": [20]}
 
 

@@ -21,9 +21,8 @@ from recorded import compare, record, recorded, series_of
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import Machine, settle
 from plmkit.schedules.optimizers import Momentum
-from plmkit.tasks.finetune import Order as TaskOrder
-from plmkit.tasks.finetune import finetune
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
@@ -69,10 +68,9 @@ FINETUNED = [
 def settings_of(name: str) -> list[str]:
     """The recipe of that case as it is, but small: rows of 24 and 32 tokens, two layers of width 32."""
     recipe = find(PRETRAINED[name][0])
-    longest = recipe.schedule.longest
-    lengths = [[share, 32 if length == longest else 24] for share, length in recipe.schedule.lengths]
+    stages = [[stage.until, 32 if stage.length == recipe.max_length else 24] for stage in recipe.stages]
     given = {f"architecture.{key}": value for key, value in SHRUNK.items() if getattr(recipe.architecture, key, None)}
-    given |= {"tokenizer.size": 300, "schedule.batch": 8, "schedule.lengths": json.dumps(lengths)}
+    given |= {"tokenizer.size": 300, "schedule.batch": 8, "stages": json.dumps(stages)}
     if not isinstance(recipe.schedule.optimizer, Momentum):
         given["schedule.rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
     if any(getattr(objective, "near_vectors", False) for objective in recipe.objectives):
@@ -107,8 +105,9 @@ def task_rows(path: Path, kind: str) -> Path:
     rows = []
     for number in range(4 * STEPS):
         text, other = f"the {'cat' if number % 3 else 'dog'} sees it.", f"a bird likes the sea {number % 4}."
-        row = {"text_a": text, "text_b": other} if find_kind(kind).paired else {"text": text}
-        row["label"] = number % 5 / 2 if find_kind(kind).numeric else ("good", "bad", "bad")[number % 3]
+        single, numeric = kind in ("classify", "regress"), kind in ("similarity", "regress")
+        row = {"text": text} if single else {"text_a": text, "text_b": other}
+        row["label"] = number % 5 / 2 if numeric else ("good", "bad", "bad")[number % 3]
         if kind == "choose":
             row = {
                 "context": text,
@@ -135,9 +134,10 @@ def test_pretraining_has_the_losses_recorded(name, run_of, request):
 
 @pytest.mark.parametrize(("model", "kind"), FINETUNED)
 def test_fine_tuning_has_the_losses_recorded(model, kind, run_of, tmp_path, request):
-    order = TaskOrder(
-        model=run_of(model), kind=find_kind(kind), train=task_rows(tmp_path / "rows.jsonl", kind), dev=None, test=None,
-        out=tmp_path / "task", task=TaskSettings(epochs=1, batch=4, rate=3e-3), machine=Machine(**MACHINE),
+    order = FinetuneRequest(
+        model=run_of(model), task=find_kind(kind)(), train=task_rows(tmp_path / "rows.jsonl", kind), dev=None,
+        test=None, out=tmp_path / "task", settings=TaskSettings(epochs=1, batch=4, rate=3e-3),
+        machine=Machine(**MACHINE),
     )  # fmt: skip
     finetune(order, Screen())
     check(f"{model} {kind}", order.out, request)

@@ -19,9 +19,7 @@ from plmkit.generation.likelihood import token_log_probabilities, windows
 from plmkit.inference.evaluation import evaluate_text, read_text
 from plmkit.inference.model import Model
 from plmkit.network import Network
-from plmkit.objectives.adaptive_lm import AdaptiveLM
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.tokenizers.counted import Characters, Words
 
 SHAPE = {"layers": 2, "heads": 2, "width": 8, "inner": 12, "dropout": 0.0, "attention_dropout": 0.0}
@@ -232,7 +230,7 @@ def test_one_word_is_a_text(tmp_path):
 
 
 def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):
-    small = ["architecture.width=32", "schedule.lengths=[[1.0, 16]]", "tokenizer=Characters", "run.threads=1"]
+    small = ["architecture.width=32", "stages=[[1.0, 16]]", "tokenizer=Characters", "run.threads=1"]
     chosen = [part for setting in small for part in ("--set", setting)]
     ran = plm("pretrain", "lstm-tiny", mixed_corpus, "--out", tmp_path / "run", "--steps", 2, *chosen)
     assert ran.code == 0, ran.err

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,8 +23,8 @@ from plmkit.config.machine import Machine
 from plmkit.inference.loading import read_parts
 from plmkit.interop import export as exporting
 from plmkit.storage.manifest import unseal
-from plmkit.tasks.finetune import Order, finetune
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 
@@ -101,9 +102,9 @@ ODD = ["  Ça, naïve… 😀 ", "!", "x" * 200, "日本語, русский", "t
 @pytest.fixture(scope="module")
 def short(made, hub_folder, rows_file):
     """A classifier that reads 32 tokens, though the network could read 48."""
-    order = Order(
-        model=hub_folder, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "short",
-        task=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=hub_folder, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "short",
+        settings=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out
@@ -137,7 +138,7 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
     for mine, other, back in zip(ours, theirs, again.predict(ODD), strict=True):
         assert mine.probabilities == pytest.approx(other, abs=1e-5)
         assert back.probabilities == pytest.approx(mine.probabilities, abs=1e-6)
-    model.longest = 40
+    model.tasks = {name: replace(task, length=40) for name, task in model.tasks.items()}
     longer = model.predict(ODD)
     assert max(abs(a.probabilities["bad"] - b.probabilities["bad"]) for a, b in zip(ours, longer, strict=True)) > 1e-3
 
@@ -145,9 +146,9 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
 @pytest.fixture(scope="module")
 def tuned_gpt2(made, gpt2, rows_file):
     """That GPT-2 after fine-tuning here."""
-    order = Order(
-        model=gpt2, kind=find_kind("classify"), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
-        task=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=gpt2, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
+        settings=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out
@@ -279,7 +280,7 @@ def test_a_pooling_that_hugging_face_has_not_is_refused(finetuned, plm, tmp_path
     other = tmp_path / "mean"
     shutil.copytree(finetuned, other)
     about = json.loads((other / "run.json").read_text())
-    about["task"]["pooling"] = "mean"
+    about["tasks"][0]["pooling"] = "mean"
     (other / "run.json").write_text(json.dumps(about))
     unseal(other)
     ran = plm("export", other, tmp_path / "out")

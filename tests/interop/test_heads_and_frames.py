@@ -10,6 +10,7 @@ import transformers
 from transformers import AutoTokenizer, GPT2Config, GPT2ForSequenceClassification
 
 import plmkit
+from plmkit.errors import LoadWarning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 SHAPE = {
@@ -42,7 +43,7 @@ def spoil(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"is_decoder": True}, "is_decoder is True: this network reads from left to right, though built as an encoder"),
+        ({"is_decoder": True}, "is_decoder is True: this network is a causal decoder, though built as an encoder"),
         ({"add_cross_attention": True}, "add_cross_attention is True: this network attends to the states of another"),
     ],
     ids=["decoder", "cross attention"],
@@ -81,7 +82,8 @@ def test_a_head_that_nothing_uses_is_named_and_the_network_below_it_embeds(kind,
     ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
     assert ran.code == 2
     assert "has no head that labels texts, so it cannot predict.\nFine-tune it first: plm finetune" in ran.err
-    model = plmkit.load(tmp_path / "hub", device="cpu")
+    with pytest.warns(LoadWarning, match="is not used here"):
+        model = plmkit.load(tmp_path / "hub", device="cpu")
     states, batch = model.states(model.rows(TEXTS))
     body = getattr(theirs, theirs.base_model_prefix)
     with torch.no_grad():

@@ -4,8 +4,7 @@ import pytest
 
 from plmkit.choices import OBJECTIVES
 from plmkit.errors import SettingError
-from plmkit.objectives.auxiliary_lm import AuxiliaryLM
-from plmkit.objectives.learned_weight import LearnedWeight
+from plmkit.objectives.causal_lm import AuxiliaryLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.span_boundary import SpanBoundary
@@ -34,8 +33,6 @@ def test_a_span_has_a_position_at_least(name):
 
 
 def test_a_learnt_weight_begins_anywhere_above_0():
-    assert LearnedWeight(objective=MaskedLM(weight=1e-9)).objective.weight == 1e-9
-    with pytest.raises(
-        SettingError, match=r"^objectives\.masked_lm\.weight is where the learnt weight begins: above 0"
-    ):
-        LearnedWeight(objective=MaskedLM(weight=0.0))
+    assert MaskedLM(weight=1e-9, learned_weight=True).weight == 1e-9
+    with pytest.raises(SettingError, match=r"^objectives\.masked_lm\.weight is the initial value .* must be above 0"):
+        MaskedLM(weight=0.0, learned_weight=True)

@@ -13,10 +13,7 @@ from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import RecipeError, SettingError
-from plmkit.objectives.adversarial_generator import AdversarialGenerator
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.learned_weight import LearnedWeight
-from plmkit.objectives.replaced_token import ReplacedToken, ReplacedTokenHead
+from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken, ReplacedTokenHead
 
 VOCABULARY = unnamed(30)
 SMALL = GeneratorDiscriminator(
@@ -53,7 +50,7 @@ def test_the_total_is_the_generators_loss_and_fifty_times_the_discriminators():
     chances = torch.sigmoid(made.heads["replaced_token"].verdicts(states.hidden))
     each = -torch.where(states.replaced, chances, 1 - chances).log()
     found = (each[0].sum() + each[1, :5].sum()) / 12  # all real tokens, [CLS] and [SEP] too, and no padding
-    losses = made(given)
+    losses = made(given).weighted
     torch.testing.assert_close(losses["generator_lm"], named)
     torch.testing.assert_close(sum(losses.values()), named + 50 * found)
     assert made.scored(given) == {"generator_lm": 3, "replaced_token": 12}
@@ -89,7 +86,7 @@ def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus(
     few = scores[:, counts > 0].log_softmax(-1)
     states = made.model(given)
     torch.testing.assert_close(states.guesses.log_softmax(-1), few)
-    torch.testing.assert_close(made(given)["generator_lm"], -(few[0, 2] + few[1, 3] + few[2, 5]) / 3)
+    torch.testing.assert_close(made(given).weighted["generator_lm"], -(few[0, 2] + few[1, 3] + few[2, 5]) / 3)
     drawn = {token for _ in range(50) for token in made.model(given).sampled.tolist()}
     assert drawn <= {7, 9, 14, 18, 21, 24, 26} and len(drawn) > 3
     assert made.eval().model(given).guesses.shape == (3, 30)
@@ -113,7 +110,7 @@ def test_the_right_token_may_be_kept_from_being_put_in(few):
             logs = drawn[0].guesses.log_softmax(-1)  # the generator itself learns all the same
             place = made.model.vocabulary.placed(right)
             torch.testing.assert_close(
-                made(given)["generator_lm"], -logs.gather(1, place[:, None]).mean(), atol=1e-6, rtol=1e-5
+                made(given).weighted["generator_lm"], -logs.gather(1, place[:, None]).mean(), atol=1e-6, rtol=1e-5
             )
 
 
@@ -154,7 +151,7 @@ def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_th
 
 def test_the_adversarial_loss_teaches_the_discriminator_nothing():
     made, given = network(AdversarialGenerator(), ReplacedToken()), batch()
-    made(given)["adversarial_generator"].backward()
+    made(given).weighted["adversarial_generator"].backward()
     for name, weight in made.named_parameters():
         learns = name.startswith(("model.generator.", "model.vocabulary.", "model.embed."))
         assert (weight.grad is not None) == learns, name
@@ -162,19 +159,22 @@ def test_the_adversarial_loss_teaches_the_discriminator_nothing():
 
 def test_a_lone_sample_has_no_baseline():
     made, given = network(AdversarialGenerator(), ReplacedToken()), batch().part(1, 2)
-    assert math.isfinite(made(given)["adversarial_generator"].detach())
+    assert math.isfinite(made(given).weighted["adversarial_generator"].detach())
 
 
 def test_an_adversarial_generator_without_a_discriminator_is_refused():
-    with pytest.raises(RecipeError, match=r"AdversarialGenerator reads verdicts, but none of"):
+    with pytest.raises(RecipeError, match=r"AdversarialGenerator uses the head of ReplacedToken, which is not among"):
         network(AdversarialGenerator())
 
 
 def test_it_finds_the_discriminator_behind_a_learnt_weight():
-    made = network(AdversarialGenerator(), LearnedWeight(objective=ReplacedToken()))
+    made = network(AdversarialGenerator(), ReplacedToken(learned_weight=True))
     plain = network(AdversarialGenerator(), ReplacedToken())
     torch.testing.assert_close(
-        made(batch())["adversarial_generator"], plain(batch())["adversarial_generator"], atol=1e-6, rtol=1e-5
+        made(batch()).weighted["adversarial_generator"],
+        plain(batch()).weighted["adversarial_generator"],
+        atol=1e-6,
+        rtol=1e-5,
     )
 
 
@@ -183,28 +183,27 @@ def test_it_finds_the_discriminator_behind_a_learnt_weight():
 
 def test_a_learnt_weight_begins_at_the_objectives_own():
     made, plain = (
-        network(GeneratorLM(), LearnedWeight(objective=ReplacedToken())),
+        network(GeneratorLM(), ReplacedToken(learned_weight=True)),
         network(GeneratorLM(), ReplacedToken()),
     )
-    found, wanted = made(batch())["replaced_token"], plain(batch())["replaced_token"]
+    found, wanted = made(batch()).weighted["replaced_token"], plain(batch()).weighted["replaced_token"]
     torch.testing.assert_close(found, wanted - math.log(50), atol=1e-4, rtol=1e-5)
-    told = made.losses(batch())["replaced_token"]
+    told = made(batch()).losses["replaced_token"]
     torch.testing.assert_close(told, wanted / 50)  # without the weight, as that of the objective alone
-    assert float(made.heads["replaced_token"].factor.detach()) == pytest.approx(50)
+    assert float(made.factor("replaced_token").detach()) == pytest.approx(50)
 
 
 def test_a_learnt_weight_rests_at_one_over_the_loss():
-    head = LearnedWeight(objective=ReplacedToken(weight=3.0)).build(network(GeneratorLM(), ReplacedToken()).model)
-    head.inner.forward = lambda states, batch: torch.tensor(0.25)
-    optimizer = torch.optim.SGD([head.log_variance], lr=0.1)
+    made = network(GeneratorLM(), ReplacedToken(weight=3.0, learned_weight=True))
+    optimizer = torch.optim.SGD([made.log_variances["replaced_token"]], lr=0.1)
     for _ in range(300):
         optimizer.zero_grad()
-        head.weigh(head(None, None), beside=False).backward()
+        made.weighted("replaced_token", torch.tensor(0.25)).backward()
         optimizer.step()
-    assert float(head.factor.detach()) == pytest.approx(4.0, rel=1e-3)
+    assert float(made.factor("replaced_token").detach()) == pytest.approx(4.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0])
 def test_a_learnt_weight_must_begin_above_0(weight):
     with pytest.raises(SettingError, match=r"objectives\.replaced_token\.weight .* above 0"):
-        LearnedWeight(objective=ReplacedToken(weight=weight))
+        ReplacedToken(weight=weight, learned_weight=True)

@@ -9,7 +9,6 @@ from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.layers.vocabulary_head import COUNTED
 from plmkit.network import Network
-from plmkit.objectives.learned_weight import LearnedWeight
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 
@@ -49,7 +48,7 @@ def test_the_masked_loss_is_the_mean_over_the_hidden_tokens_only():
     made, given = network(), batch()
     logs = logits_by_hand(made, given).log_softmax(-1)
     wanted = -(logs[0, 2, 11] + logs[0, 5, 8] + logs[1, 1, 12]) / 3
-    torch.testing.assert_close(made(given)["masked_lm"], wanted, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(made(given).weighted["masked_lm"], wanted, atol=1e-6, rtol=1e-6)
     assert made.scored(given) == {"masked_lm": 3, "next_sentence": 2}
 
 
@@ -70,7 +69,7 @@ def test_every_logit_of_the_whole_vocabulary_at_unselected_places_could_be_anyth
     F.cross_entropy(logits.flatten(0, 1), given.targets.flatten(), ignore_index=IGNORE).backward()
     assert (logits.grad[given.targets == IGNORE] == 0).all()
     whole = F.cross_entropy(logits.flatten(0, 1), given.targets.flatten(), ignore_index=IGNORE)
-    torch.testing.assert_close(made(given)["masked_lm"], whole, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(made(given).weighted["masked_lm"], whole, atol=1e-6, rtol=1e-6)
 
 
 def test_only_hidden_positions_are_projected(monkeypatch):
@@ -96,24 +95,25 @@ def test_labels_at_unselected_places_could_be_anything(label):
     weights = (given.targets != IGNORE).float()
     labels = given.targets.where(given.targets != IGNORE, torch.tensor(label))
     each = -logits_by_hand(made, given).log_softmax(-1).gather(-1, labels[:, :, None]).squeeze(-1)
-    wanted, found = (each * weights).sum() / weights.sum(), made(given)["masked_lm"]
+    wanted, found = (each * weights).sum() / weights.sum(), made(given).weighted["masked_lm"]
     torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(gradient_of(made, found), gradient_of(made, wanted), atol=1e-6, rtol=1e-5)
 
 
 def test_tokens_in_the_padding_change_nothing_and_tokens_that_are_shown_do():
     made, given = network(), batch()
-    before = made(given)["masked_lm"]
+    before = made(given).weighted["masked_lm"]
     gradient = gradient_of(made, before)
     unseen, seen = given.source.tokens.clone(), given.source.tokens.clone()
     unseen[1, 5:], seen[1, 3] = 19, 19
-    after = made(replace(given, source=replace(given.source, tokens=unseen)))["masked_lm"]
+    after = made(replace(given, source=replace(given.source, tokens=unseen))).weighted["masked_lm"]
     assert torch.equal(before, after)
     assert torch.equal(gradient_of(made, after), gradient)
     assert (
         abs(
             float(
-                made(replace(given, source=replace(given.source, tokens=seen)))["masked_lm"].detach() - before.detach()
+                made(replace(given, source=replace(given.source, tokens=seen))).weighted["masked_lm"].detach()
+                - before.detach()
             )
         )
         > 1e-4
@@ -122,7 +122,7 @@ def test_tokens_in_the_padding_change_nothing_and_tokens_that_are_shown_do():
 
 def test_the_total_is_the_plain_sum_of_both_losses():
     made, given = network(), batch()
-    losses = made(given)
+    losses = made(given).weighted
     assert list(losses) == ["masked_lm", "next_sentence"]
     pooled = made.model(given).pooled
     verdict = F.cross_entropy(made.heads["next_sentence"].classify(pooled), given.random_next)
@@ -133,7 +133,7 @@ def test_the_total_is_the_plain_sum_of_both_losses():
 
 def test_a_weight_multiplies_its_loss():
     given = batch()
-    plain, weighted = network()(given), network(next_sentence=0.25)(given)
+    plain, weighted = network()(given).weighted, network(next_sentence=0.25)(given).weighted
     assert torch.equal(weighted["masked_lm"], plain["masked_lm"])
     torch.testing.assert_close(weighted["next_sentence"], 0.25 * plain["next_sentence"])
 
@@ -191,7 +191,7 @@ def test_the_token_table_can_begin_at_vectors_that_are_made_for_its_width():
     assert asked == [before.shape[1]]
     assert table[7, 1].item() == pytest.approx(COUNTED)
     assert table[7].count_nonzero() == 1
-    LearnedWeight(objective=MaskedLM(near_vectors=True)).build(made.model).start_vectors(vectors)
+    MaskedLM(near_vectors=True, learned_weight=True).build(made.model).start_vectors(vectors)
     assert len(asked) == 2, "a weight that is learnt changes nothing of it"
     others = torch.arange(20) != 7
     assert torch.equal(table[others], before[others]), "where nothing is known, it stays as it is"

@@ -162,4 +162,4 @@ def test_the_loss_of_an_example_asks_for_its_words_and_its_verdict(name, tokeniz
     words = [vocabulary.tokens.index(word) for word in EXAMPLES[name].answers]
     masked = -sum(logs[place, word] for place, word in zip(places, words, strict=True)) / len(words)
     verdict = -F.log_softmax(network.heads["next_sentence"].classify(states.pooled[0]), -1)[EXAMPLES[name].follows]
-    torch.testing.assert_close(sum(network(row).values()), masked + verdict, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(sum(network(row).weighted.values()), masked + verdict, atol=1e-6, rtol=1e-6)

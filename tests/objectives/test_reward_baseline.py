@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from plmkit.data.batch import IGNORE, Batch, Side, States
-from plmkit.objectives.adversarial_generator import AdversarialGeneratorHead
+from plmkit.objectives.replaced_token import AdversarialGeneratorHead
 
 
 class Judge(nn.Module):
@@ -44,7 +44,7 @@ def test_the_loss_of_one_sample_and_of_two(odds, loss):
         source=Side(tokens=asked.long(), visible=asked, segments=asked.long()), targets=torch.where(asked, 1, IGNORE)
     )
     head = AdversarialGeneratorHead(AllTokens(), temperature=1.0)
-    head.meet({"replaced_token": Judge()})
+    head.connect({"replaced_token": Judge()})
     found = head(states, batch)
     assert found.item() == pytest.approx(loss, abs=1e-6)
     found.backward()

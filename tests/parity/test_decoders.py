@@ -53,7 +53,7 @@ def test_states_logits_and_loss_are_equal(both, training):
     seen = given.source.visible
     torch.testing.assert_close(states.hidden[seen], their.hidden_states[-1][seen], **CLOSE)
     torch.testing.assert_close(ours.heads["causal_lm"].answers(states, given)[seen], their.logits[seen], **CLOSE)
-    torch.testing.assert_close(ours(given)["causal_lm"], their.loss, **CLOSE)
+    torch.testing.assert_close(ours(given).weighted["causal_lm"], their.loss, **CLOSE)
     torch.testing.assert_close(states.pooled[1], their.hidden_states[-1][1, 10], **CLOSE)  # the last of 11 tokens
 
 
@@ -61,7 +61,7 @@ def test_every_gradient_is_equal(both):
     theirs, ours, family = both
     given = next_tokens(some_batch())
     run_theirs(theirs, given).loss.backward()
-    ours(given)["causal_lm"].backward()
+    ours(given).weighted["causal_lm"].backward()
     same_gradients(ours, from_huggingface(gradients_of(theirs), family, ours.model.settings))
 
 

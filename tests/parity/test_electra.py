@@ -15,8 +15,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra
 from plmkit.interop.huggingface import from_huggingface, to_huggingface
 from plmkit.network import Network
-from plmkit.objectives.generator_lm import GeneratorLM
-from plmkit.objectives.replaced_token import ReplacedToken
+from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 from plmkit.training.checkpoint import put_weights, weights_of
 
 OURS = GeneratorDiscriminator(
@@ -94,7 +93,7 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
     verdicts = ours.heads["replaced_token"].answers(states, given)
     torch.testing.assert_close(verdicts[given.source.visible], judged.logits[given.source.visible], **CLOSE)
     torch.manual_seed(7)
-    losses = ours(given)
+    losses = ours(given).weighted
     torch.testing.assert_close(losses["generator_lm"], named.loss, **CLOSE)
     torch.testing.assert_close(losses["replaced_token"], 50 * judged.loss, atol=5e-4, rtol=1e-5)
     (named.loss + judged.loss).backward()
@@ -141,12 +140,12 @@ def test_import_export_and_import_again_change_no_bit():
 
 
 def test_a_classifier_judges_the_first_token_as_theirs_does():
-    from plmkit.tasks.head import LabelHead
+    from plmkit.tasks.heads import ClassHead
 
     torch.manual_seed(0)
     encoder = OURS.for_task(0.0)
     model = encoder.build(unnamed(VOCABULARY))
-    head = LabelHead(width=24, outputs=3, numeric=False, dropout=0.0)
+    head = ClassHead(width=24, outputs=3, dropout=0.0)
     network = Network(model, {"label": head}, {"label": 1.0})
     roughen(network)
     theirs = ElectraForSequenceClassification(
@@ -164,5 +163,5 @@ def test_a_classifier_judges_the_first_token_as_theirs_does():
     torch.testing.assert_close(head.answers(states, given), out.logits, **CLOSE)
     torch.testing.assert_close(head(states, given), F.cross_entropy(out.logits, given.labels), **CLOSE)
     back = encoder.build(unnamed(VOCABULARY))
-    again = Network(back, {"label": LabelHead(width=24, outputs=3, numeric=False)}, {"label": 1.0})
+    again = Network(back, {"label": ClassHead(width=24, outputs=3)}, {"label": 1.0})
     put_weights(again, from_huggingface(theirs.state_dict(), electra, encoder), source=None)

@@ -23,7 +23,7 @@ from plmkit.interop.huggingface import from_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.tasks.head import LabelHead
+from plmkit.tasks.heads import ClassHead
 
 PAD = 1
 KINDS = {
@@ -53,7 +53,7 @@ def ours_from(theirs, family) -> Network:
     weights = from_huggingface(theirs.state_dict(), family, settings)
     settings = replace(settings, pooler="model.pooler.weight" in weights)
     names = family.CLASSES[type(theirs).__name__]
-    heads = {"label": LabelHead(width=24, outputs=2, numeric=False)} if "label" in names else {}
+    heads = {"label": ClassHead(width=24, outputs=2)} if "label" in names else {}
     return copied(theirs, family, [MADE[name]() for name in names if name in MADE], heads, settings).eval()
 
 
@@ -87,14 +87,14 @@ def test_states_logits_and_loss_are_equal(both):
         found, wanted = ours.heads[head].answers(states, given), getattr(their, output)
         seen = given.source.visible if head == "masked_lm" else slice(None)
         torch.testing.assert_close(found[seen], wanted[seen], **CLOSE)
-    torch.testing.assert_close(sum(ours(given).values()), their.loss, **CLOSE)
+    torch.testing.assert_close(sum(ours(given).weighted.values()), their.loss, **CLOSE)
 
 
 def test_every_gradient_is_equal(both):
     theirs, ours, family = both
     given = some_batch(pad=PAD)
     run_theirs(theirs, given, ours.heads).loss.backward()
-    sum(ours(given).values()).backward()
+    sum(ours(given).weighted.values()).backward()
     wanted = from_huggingface(gradients_of(theirs), family, ours.model.settings)
     same_gradients(ours, wanted)
 

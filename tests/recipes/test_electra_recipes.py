@@ -20,20 +20,21 @@ from plmkit.config.counting import parameters, parts, training_bytes
 from plmkit.config.machine import Machine, settle
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
-from plmkit.inference.loading import Task, read_parts, without_generator
+from plmkit.inference.loading import read_parts, without_generator
 from plmkit.interop.export import export
 from plmkit.preparation.prepare import prepare
+from plmkit.schedules.stage import Stage
 from plmkit.storage.manifest import unseal
 from plmkit.tasks import finetune
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
-from plmkit.tasks.trial import build
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget, validate
 from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "architecture.embedding=16", "tokenizer.size=300",
     "run.threads=1",
 )  # fmt: skip
@@ -90,7 +91,7 @@ def test_settings_are_the_papers():
     ):
         recipe = find(name)
         schedule = recipe.schedule
-        assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
+        assert (schedule.rate, schedule.batch, recipe.stages) == (rate, batch, (Stage(length=length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
         assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
@@ -116,14 +117,14 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
     batch = material.samples.batch(1000, 0, 128, 32)
     with torch.no_grad():
         share = network.model(batch).replaced[batch.source.visible].float().mean()
-        loss = network(batch)["replaced_token"] / 50
+        loss = network(batch).weighted["replaced_token"] / 50
     blind = -(share * share.log() + (1 - share) * (1 - share).log())
     assert 0.25 < share < 0.34  # 40 % are drawn, some of them twice, and some samples are right
     assert loss < 0.95 * blind
 
 
 def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, material):
-    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)
+    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)["text"]
     for seed in (1, 2):
         torch.manual_seed(seed)
         losses = validate(network, batches, torch.device("cpu"), torch.float32)
@@ -152,7 +153,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
 def test_learnt_weights_do_not_collapse(made, mixed_corpus):
     folder, result = trained(made, mixed_corpus, "electra-tiny-weighted", 60)
     weights = load_file(folder / "model.safetensors")
-    factors = [float(torch.exp(-weights[f"heads.{name}.log_variance"])) for name in ("generator_lm", "replaced_token")]
+    factors = [float(torch.exp(-weights[f"log_variances.{name}"])) for name in ("generator_lm", "replaced_token")]
     assert all(0.1 < factor < 1000 for factor in factors)
     assert factors[0] < 0.999  # from 1
     assert factors[1] < 49.9  # from 50
@@ -203,9 +204,10 @@ def test_blanks_are_filled_and_texts_scored_by_the_generator(run):
 
 @pytest.fixture(scope="module")
 def tuned(run, made, rows_file):
-    order = finetune.Order(
-        model=run[0], kind=find_kind("classify"), train=rows_file, dev=rows_file, test=None,
-        out=made / "electra-tuned", task=TaskSettings(epochs=2, batch=16, layer_decay=0.8), machine=Machine(threads=1),
+    order = finetune.FinetuneRequest(
+        model=run[0], task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None,
+        out=made / "electra-tuned", settings=TaskSettings(epochs=2, batch=16, layer_decay=0.8),
+        machine=Machine(threads=1),
     )  # fmt: skip
     finetune.finetune(order, Screen())
     return order.out
@@ -213,7 +215,7 @@ def tuned(run, made, rows_file):
 
 def test_fine_tuning_begins_at_the_discriminator_bit_for_bit(run):
     parts = without_generator(read_parts(run[0]))
-    task = Task(kind=find_kind("classify"), classes=("a", "b"), pooling="first", length=32)
+    task = find_kind("classify")(classes=("a", "b"), length=32)
     network = build(TaskSettings().settled(parts.architecture), parts, task, seed=0)
     own = load_file(run[0] / "model.safetensors")
     for name, weight in network.model.state_dict().items():

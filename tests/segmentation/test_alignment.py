@@ -9,8 +9,8 @@ from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 from plmkit.segmentation.chinese import Jieba
-from plmkit.segmentation.spans import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD, Spans, token_units
 from plmkit.segmentation.starts import word_starts
+from plmkit.segmentation.units import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD, Spans, token_units
 from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
 
 CHARACTERS = sorted(set("使用语言模型来预测下一个词的乒乓球清明上河图五颜六色年降价好了和毛泽东在看，。《》·"))

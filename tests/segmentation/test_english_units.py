@@ -9,7 +9,7 @@ import pytest
 from plmkit.errors import InputError
 from plmkit.segmentation import english
 from plmkit.segmentation.english import English
-from plmkit.segmentation.pieces import Pieces
+from plmkit.segmentation.units import Pieces
 
 FOX = "The quick brown fox jumped over the lazy dog in New York City yesterday."
 

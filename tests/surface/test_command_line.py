@@ -21,7 +21,7 @@ from plmkit.cli import app
 from plmkit.cli.options import recipe_names
 from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import KINDS
 from plmkit.tasks.settings import TaskSettings
 
 # verb: arguments and options that later work keeps
@@ -529,6 +529,7 @@ def test_every_verb_tells_a_full_device(command, plm, corpus, monkeypatch):
 
 def test_a_terminal_that_cannot_show_chinese_is_no_error(pretrained):
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    plain |= {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
     ran = subprocess.run([PROGRAM, "fill", pretrained, "我的[MASK]很可爱。"], capture_output=True, env=plain)
     assert ran.returncode == 0, ran.stderr
     assert b"blank 1" in ran.stdout

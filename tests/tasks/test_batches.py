@@ -8,37 +8,38 @@ import torch
 
 from plmkit.catalogue import find
 from plmkit.data.batch import Batch
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
-from plmkit.inference.loading import Task, label_head
 from plmkit.network import Network
-from plmkit.tasks.batches import LabelledRows
+from plmkit.tasks.batches import LabelledExamples
+from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.gpt_finetuning import RowLM
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.registry import find_kind
 from plmkit.training.loop import accumulate, fitting
 
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(15))))
 
 
-def framed(length: int, *others: int) -> Framed:
-    rng = np.random.default_rng(length)
-    return Framed(
-        tokens=rng.integers(5, 20, size=length), second=length, cut=0, others=tuple(framed(other) for other in others)
-    )
+def example(label: int, *lengths: int) -> Example:
+    """One input of each length."""
+    inputs = [
+        Framed(tokens=np.random.default_rng(length).integers(5, 20, size=length), second=length, cut=0)
+        for length in lengths
+    ]
+    return Example(row=Row(text="", line=1), inputs=tuple(inputs), label=label)
 
 
-def source(lengths: list[int], seed: int = 0) -> LabelledRows:
-    rows = [framed(length) for length in lengths]
-    return LabelledRows(rows, torch.arange(len(rows)), WORDS, length=None, seed=seed)
+def source(lengths: list[int], seed: int = 0) -> LabelledExamples:
+    return LabelledExamples([example(number, length) for number, length in enumerate(lengths)], WORDS, seed=seed)
 
 
-def epochs(rows: LabelledRows, batch: int, count: int) -> list[list[list[int]]]:
+def epochs(rows: LabelledExamples, batch: int, count: int) -> list[list[list[int]]]:
     """For each epoch the numbers of the rows, batch by batch; labels are those numbers."""
-    position, found = Position(), []
+    position, found = Place(), []
     for _ in range(count):
         numbers: list[list[int]] = []
-        while sum(map(len, numbers)) < len(rows.rows):
+        while sum(map(len, numbers)) < len(rows.examples):
             made, position = rows.next(position, batch, 0)
             assert made.labels is not None
             numbers.append(made.labels.tolist())
@@ -79,9 +80,9 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
     whole = epochs(source(MIXED, seed=4), 5, 3)
     assert epochs(source(MIXED, seed=5), 5, 1) != whole[:1]
     fresh = source(MIXED, seed=4)  # as after a stop in the third epoch
-    made, _ = fresh.next(Position(epoch=2, index=35), 5, 0)
+    made, _ = fresh.next(Place(epoch=2, index=35), 5, 0)
     assert made.labels.tolist() == whole[2][7]
-    made, _ = fresh.next(Position(epoch=0, index=10), 5, 0)
+    made, _ = fresh.next(Place(epoch=0, index=10), 5, 0)
     assert made.labels.tolist() == whole[0][2]
 
 
@@ -89,7 +90,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
 
 
 def test_so_many_rows_are_computed_at_once_as_fit():
-    batch = source([12, 10, 10, 9]).next(Position(), 4, 0)[0]  # 4 rows of 12
+    batch = source([12, 10, 10, 9]).next(Place(), 4, 0)[0]  # 4 rows of 12
     assert fitting(batch, None, None) is None
     assert fitting(batch, 3, None) == 3
     assert fitting(batch, None, 30) == 2
@@ -98,8 +99,8 @@ def test_so_many_rows_are_computed_at_once_as_fit():
 
 
 def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
-    rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
-    batch = LabelledRows(rows, torch.tensor([0, 1, 2]), WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
+    rows = [example(0, 9, 8, 7), example(1, 7, 3), example(2, 4, 5)]
+    batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
     last = batch.part(1, 3)
     assert (last.labels.tolist(), last.alternatives.tolist(), last.examples) == ([1, 2], [0, 0, 1, 1], 2)
@@ -113,15 +114,14 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     architecture = replace(
         find("gpt1").architecture, layers=1, heads=1, width=8, inner=16, dropout=0.0, attention_dropout=0.0
     )
-    rows = [framed(9), framed(7), framed(4)]
+    rows = [example(1, 9), example(0, 7), example(1, 4)]
     if kind == "choose":
-        rows = [framed(9, 8, 7), framed(7, 3), framed(4, 5)]
-    labels = torch.tensor([1, 0, 1])
-    batch: Batch = LabelledRows(rows, labels, WORDS, length=None, seed=0).next(Position(), 3, 0)[0]
-    task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=9)
+        rows = [example(1, 9, 8, 7), example(0, 7, 3), example(1, 4, 5)]
+    batch: Batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
+    task = find_kind(kind)(classes=("a", "b"), length=9, name="label")
     torch.manual_seed(0)
     model = architecture.build(unnamed(20))
-    heads = {"label": label_head(architecture, task, 0.0), RowLM.name: RowLM(model.embed.tokens)}
+    heads = {"label": task.head(architecture, 0.0), RowLM.name: RowLM(model.embed.tokens)}
     network = Network(model, heads, {"label": 1.0, RowLM.name: 0.5})
     found = []
     for at_once in (None, 2, 1):

@@ -8,10 +8,11 @@ import pytest
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError
-from plmkit.tasks.checking import check_tokens, tell_files
+from plmkit.tasks.checking import check_tokens, remark_files
+from plmkit.tasks.contract import Example, Labelled, Row
 from plmkit.tasks.framing import Framed
-from plmkit.tasks.kinds import KINDS
-from plmkit.tasks.rows import Labelled, Row, check_trainable
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.rows import check_trainable
 
 
 def file_of(name: str, *rows: tuple[str, str], names: tuple[str, ...] = ("text", "label")) -> Labelled:
@@ -25,7 +26,7 @@ def labels(*found: str) -> Labelled:
 
 def said(*files: Labelled, kind: str = "classify") -> list[str]:
     out: list[str] = []
-    tell_files(files, KINDS[kind], out.append)
+    remark_files(files, find_kind(kind)(), out.append)
     return out
 
 
@@ -121,19 +122,20 @@ class Frames:
         return 1 + texts
 
 
-def framed(*lengths: int) -> list[Framed]:
-    return [Framed(tokens=np.zeros(length, dtype=np.int64), second=length, cut=0) for length in lengths]
+def framed(file: Labelled, *lengths: int) -> list[Example]:
+    made = [Framed(tokens=np.zeros(length, dtype=np.int64), second=length, cut=0) for length in lengths]
+    return [Example(row=row, inputs=(one,)) for row, one in zip(file.rows, made, strict=True)]
 
 
 def test_texts_that_the_tokenizer_drops_are_told_or_refused():
     out: list[str] = []
     file = file_of("train.tsv", ("☃", "x"), ("b", "y"))
-    check_tokens(framed(3, 3), file, Frames(), out.append)
+    check_tokens(framed(file, 3, 3), file, Frames(), out.append)
     assert out == []
-    check_tokens(framed(2, 3), file, Frames(), out.append)
+    check_tokens(framed(file, 2, 3), file, Frames(), out.append)
     assert out == ["! train.tsv: the model's tokenizer leaves nothing of 1 text (line 2)."]
     with pytest.raises(InputError) as caught:
-        check_tokens(framed(2, 2), file, Frames(), out.append)
+        check_tokens(framed(file, 2, 2), file, Frames(), out.append)
     assert str(caught.value) == (
         "train.tsv: the model's tokenizer leaves nothing of the 2 texts, which hold '☃' and the like.\n"
         "Is it the right column? --text COLUMN names it."

@@ -8,9 +8,10 @@ from pyarrow import parquet
 
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import InputError, SettingError
-from plmkit.tasks.columns import learnt_by, open_table
-from plmkit.tasks.kinds import KINDS
-from plmkit.tasks.rows import Row, lines_of, plain_rows, read_labelled, rows_for
+from plmkit.tasks.columns import open_table
+from plmkit.tasks.contract import Row
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 
 
 class Desk:
@@ -27,7 +28,7 @@ class Desk:
         self.said.append(text.replace(f"{self.folder}/", ""))
 
     def read(self, path: Path, kind: str = "classify", learnt: Columns = Columns(), **named) -> list[Row]:
-        return read_labelled(path, KINDS[kind], Search(named=Columns(**named), learnt=learnt), self.say).rows
+        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), learnt=learnt), self.say).rows
 
     def refusal(self, path: Path, kind: str = "classify", **named) -> str:
         with pytest.raises((InputError, SettingError)) as caught:
@@ -178,7 +179,7 @@ def test_rows_without_text_or_label_are_left_out_and_counted(desk):
 def test_rows_to_predict_keep_their_count(desk):
     path = desk.put("a.csv", "review,id\na,1\n,2\n\nb,3\n")
     table = open_table(path, Search(), desk.say)
-    rows, _ = rows_for(table, KINDS["classify"], Search(), desk.say, labelled=False)
+    rows, _ = find_kind("classify")().read(table, Search(), desk.say, labelled=False)
     assert [(row.text, row.blank, row.line) for row in rows] == [
         ("a", False, 2), ("", True, 3), ("", True, 4), ("b", False, 5)
     ]  # fmt: skip
@@ -248,7 +249,3 @@ def test_two_parquet_columns_of_one_name_are_a_sentence(desk):
     path = desk.folder / "a.parquet"
     parquet.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
     assert desk.refusal(path) == "a.parquet has two columns named 'text'. Rename one."
-
-
-def test_a_folder_that_is_no_fine_tuning_has_learnt_no_columns(tmp_path):
-    assert learnt_by(tmp_path) == Columns()

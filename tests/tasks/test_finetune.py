@@ -21,15 +21,18 @@ from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
 from plmkit.data.batch import Batch, Side, States
 from plmkit.errors import SettingError, TruncationWarning
-from plmkit.inference.loading import Parts, Task, read_parts
+from plmkit.inference.loading import Parts, read_parts
+from plmkit.recipe import one_stream
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
-from plmkit.tasks import trial as finetuning
-from plmkit.tasks.finetune import Order, finetune
-from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import find_kind
+from plmkit.schedules.stage import Stage
+from plmkit.tasks import seed_run as finetuning
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.heads import ClassHead
+from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.seed_run import build, optimizer_of
 from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
-from plmkit.tasks.trial import build, optimizer_of
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.log import read_metrics
@@ -40,17 +43,17 @@ from plmkit.training.pretrain import pretrain
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
 
 
-def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify", **settings) -> Order:
+def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify", **settings) -> FinetuneRequest:
     around = {name: settings.pop(name) for name in ("dev", "test", "seed", "seeds") if name in settings}
     task = TaskSettings(**{"epochs": 1, "batch": 16, **settings})
-    return Order(
-        model=pretrained, kind=find_kind(kind), train=rows, out=out, task=task, machine=Machine(threads=1),
+    return FinetuneRequest(
+        model=pretrained, task=find_kind(kind)(), train=rows, out=out, settings=task, machine=Machine(threads=1),
         **{"dev": None, "test": None, **around},
     )  # fmt: skip
 
 
-def settled(order: Order, parts: Parts) -> Settled:
-    return order.task.settled(parts.architecture, parts.tuning)
+def settled(order: FinetuneRequest, parts: Parts) -> Settled:
+    return order.settings.settled(parts.architecture, parts.tuning)
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -91,7 +94,7 @@ def test_nli_has_three_ways_in_the_order_of_the_released_code(pretrained, tmp_pa
     plm("finetune", pretrained, "--task", "nli", "--train", rows, "--out", tmp_path / "out", *QUICK)
     model = plmkit.load(tmp_path / "out")
     assert model.classes == ("contradiction", "entailment", "neutral")
-    assert model.network.heads["label"].classify.weight.shape == (3, 32)
+    assert model.network.heads[next(iter(model.tasks))].classify.weight.shape == (3, 32)
     (prediction,) = model.predict([("the cat sees", "a dog")])
     assert list(prediction.probabilities) == list(model.classes)
 
@@ -106,7 +109,7 @@ def test_a_number_can_be_learnt_from_one_text_or_from_two(pretrained, tmp_path, 
 
 
 def test_a_row_is_judged_once_by_one_layer_on_the_pooled_vector():
-    head = LabelHead(width=2, outputs=3, numeric=False).eval()
+    head = ClassHead(width=2, outputs=3).eval()
     with torch.no_grad():
         head.classify.weight.copy_(torch.tensor([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]]))
         head.classify.bias.copy_(torch.tensor([0.5, 0.0, -1.0]))
@@ -127,22 +130,22 @@ def test_a_row_is_judged_once_by_one_layer_on_the_pooled_vector():
 def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_new_head(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"))
     parts = read_parts(pretrained)
-    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    task = Classify(classes=("bad", "good"), length=32)
     first, second = (build(settled(order, parts), parts, task, seed).state_dict() for seed in (0, 1))
     encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
     assert encoder
     for name, tensor in encoder.items():
         assert torch.equal(first[name], tensor)
         assert torch.equal(second[name], tensor)
-    assert first.keys() - encoder.keys() == {"heads.label.classify.weight", "heads.label.classify.bias"}
-    assert not torch.equal(first["heads.label.classify.weight"], second["heads.label.classify.weight"])
-    assert first["heads.label.classify.weight"].abs().max() <= 0.04
+    assert first.keys() - encoder.keys() == {"heads.classify.classify.weight", "heads.classify.classify.bias"}
+    assert not torch.equal(first["heads.classify.classify.weight"], second["heads.classify.classify.weight"])
+    assert first["heads.classify.classify.weight"].abs().max() <= 0.04
 
 
 def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
-    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    task = Classify(classes=("bad", "good"), length=32)
     fresh = build(settled(order, parts), parts, task, 0).state_dict()
     for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
         assert not torch.equal(fresh[name], parts.weights[name])
@@ -156,7 +159,7 @@ def test_a_frozen_encoder_stays_as_it_was_and_the_head_learns(pretrained, rows_f
     for name, tensor in one.items():
         if name.startswith("model."):
             assert torch.equal(tensor, before[name]), name
-    assert not torch.equal(one["heads.label.classify.weight"], two["heads.label.classify.weight"])
+    assert not torch.equal(one["heads.classify.classify.weight"], two["heads.classify.classify.weight"])
 
 
 def test_without_freezing_every_weight_that_is_read_changes(pretrained, rows_file, tmp_path):
@@ -177,13 +180,13 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
     assert factor("model.embed.norm.weight", 24, 0.9) == pytest.approx(0.064611, abs=1e-6)
     assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
     order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5, rate=1.0)
-    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
     network = build(settled(order, parts), parts, task, 0)
     optimizer = optimizer_of(network, settled(order, parts))
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
-    assert peaks["heads.label.classify.weight"] == 1
+    assert peaks["heads.classify.classify.weight"] == 1
     assert peaks["model.blocks.1.attention.output.weight"] == 0.25
     assert peaks["model.blocks.0.attention.output.weight"] == 0.125
     assert peaks["model.embed.positions.weight"] == 0.0625
@@ -192,7 +195,7 @@ def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretraine
 
 def test_biases_and_norms_do_not_decay(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"))
-    task = Task(kind=order.kind, classes=("bad", "good"), pooling="first", length=32)
+    task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
     optimizer = optimizer_of(build(settled(order, parts), parts, task, 0), settled(order, parts))
     for group in optimizer.param_groups:
@@ -209,7 +212,7 @@ def test_each_pooling_reads_what_it_says():
     batch = Batch(source=Side(tokens=tokens, visible=torch.tensor([[True, True, False]]), segments=tokens))
 
     def pooled(name: str) -> list[float]:
-        return LabelHead(width=2, outputs=2, numeric=False, pooling=name, length=3).pool(states, batch)[0].tolist()
+        return ClassHead(width=2, outputs=2, pooling=name, length=3).pool(states, batch)[0].tolist()
 
     assert pooled("first") == [7, 8]
     assert pooled("mean") == [2, 0.5]
@@ -221,7 +224,7 @@ def test_each_pooling_reads_what_it_says():
 def test_every_pooling_trains_is_saved_and_predicts(pooling, pretrained, rows_file, tmp_path):
     finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling=pooling, length=16), Screen())
     model = plmkit.load(tmp_path / "out", device="cpu")
-    head = model.network.heads["label"]
+    head = model.network.heads[next(iter(model.tasks))]
     assert (head.pooling, head.classify.in_features) == (pooling, 16 * 32 if pooling == "concat" else 32)
     with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than 16 tokens"):
         short, long = model.predict(["a cat.", "the old man sees a long road and the sea and the moon and the garden."])
@@ -231,7 +234,7 @@ def test_every_pooling_trains_is_saved_and_predicts(pooling, pretrained, rows_fi
 
 def test_concat_without_a_length_is_refused():
     with pytest.raises(SettingError, match=r"needs a fixed task\.length"):
-        LabelHead(width=2, outputs=2, numeric=False, pooling="concat")
+        ClassHead(width=2, outputs=2, pooling="concat")
 
 
 # Seeds, epochs, and what is kept
@@ -269,11 +272,11 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
     accuracies = iter([0.5, 0.9, 0.7, 0.9])
     seen = []
 
-    def scripted(model, rows):
-        seen.append({name: tensor.clone() for name, tensor in model.network.state_dict().items()})
+    def scripted(network, *asked):
+        seen.append({name: tensor.clone() for name, tensor in network.state_dict().items()})
         return {"accuracy": next(accuracies)}
 
-    monkeypatch.setattr(finetuning, "evaluate_rows", scripted)
+    monkeypatch.setattr(finetuning, "evaluate", scripted)
     about = finetune(order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
     assert about["result"]["dev"] == {"accuracy": 0.9}
     assert about["result"]["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
@@ -319,8 +322,9 @@ def test_losses_and_scores_are_logged_step_by_step(finetuned):
 
 def test_a_run_folder_is_self_contained(finetuned, rows_file, tmp_path):
     about = json.loads((finetuned / "run.json").read_text())
-    assert (about["kind"], about["state"], about["task_kind"]) == ("finetune", "finished", "classify")
-    assert about["classes"] == ["bad", "good"]
+    assert (about["kind"], about["state"], about["format"]) == ("finetune", "finished", 2)
+    (task,) = about["tasks"]
+    assert (task["name"], task["kind"], task["classes"]) == ("classify", "classify", ["bad", "good"])
     assert about["files"]["train"] == str(rows_file)
     names = {path.name for path in finetuned.iterdir()}
     assert {"model.safetensors", "tokenizer.json", "scores.json", "metrics.jsonl"} <= names
@@ -338,10 +342,9 @@ def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pret
     """Nothing is cut that the model can read; only joining all positions needs a fixed length."""
     model = plmkit.load(finetuned)
     assert model.longest == plmkit.load(pretrained).longest > 16
-    model.predict(["the cat sees a house and " * 4])
-    assert model.cut == 0
+    model.predict(["the cat sees a house and " * 4])  # a warning would be an error
     finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling="concat"), Screen())
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["length"] == 16
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["tasks"][0]["length"] == 16
 
 
 def test_text_that_the_vocabulary_does_not_know_is_told(pretrained, rows_file, tmp_path, plm):
@@ -440,9 +443,10 @@ def families(tmp_path_factory) -> tuple[Path, Path, Path]:
     recipe = replace(
         find("bert-base"),
         tokenizer=WordPiece(size=400),
-        corruption=(SentencePairs(), TokenMasking()),
+        streams=one_stream(SentencePairs(), TokenMasking()),
         architecture=Encoder(layers=2, heads=2, width=64, inner=128, longest=64, dropout=0.0, attention_dropout=0.0),
-        schedule=Schedule(steps=400, batch=16, lengths=((1.0, 32),), rate=3e-3, warmup=0.1, optimizer=AdamW()),
+        stages=(Stage(length=32),),
+        schedule=Schedule(steps=400, batch=16, rate=3e-3, warmup=0.1, optimizer=AdamW()),
     )
     settings = Settings(recipe=recipe, run=Machine(threads=1))
     order = PretrainOrder(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))
@@ -481,7 +485,7 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, *QUICK]
     assert plm(*command, "--out", tmp_path / "whole", "--seeds", 3).code == 0
     out = tmp_path / "stopped"
-    run, seeds = module.Trial.run, []
+    run, seeds = module.SeedRun.run, []
 
     def stopping(trial, *given):
         seeds.append(trial.seed)
@@ -489,7 +493,7 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
             raise KeyboardInterrupt
         return run(trial, *given)
 
-    monkeypatch.setattr(module.Trial, "run", stopping)
+    monkeypatch.setattr(module.SeedRun, "run", stopping)
     stopped = plm(*command, "--out", out, "--seeds", 3)
     assert stopped.code == 130
     assert stopped.err.endswith(
@@ -514,7 +518,7 @@ def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained,
         os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(finetuning.Trial, "note", pressed)
+        patch.setattr(finetuning.SeedRun, "note", pressed)
         ran = plm(*command)
     assert ran.code == 130
     assert ran.err.endswith("What seed 0 has learnt is lost, and the same command begins it again.\nplm: stopped.\n")

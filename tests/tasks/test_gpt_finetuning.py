@@ -12,20 +12,22 @@ from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.data.vocabulary import unnamed
-from plmkit.inference.loading import Task, label_head, read_parts
+from plmkit.inference.loading import read_parts
 from plmkit.network import Network
-from plmkit.tasks.framing import batch_of, frame_readings, readings_of
-from plmkit.tasks.gpt_finetuning import RowLM, next_tokens, with_task_tokens
-from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.batches import batch_of_examples, next_tokens
+from plmkit.tasks.contract import Row
+from plmkit.tasks.framing import batch_of, frame_all
+from plmkit.tasks.gpt_finetuning import RowLM, with_task_tokens
+from plmkit.tasks.heads import ChoiceHead, NumberHead, RowHead
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
-from plmkit.tasks.trial import build
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 SMALL = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=128", "tokenizer.size=300", "run.threads=1", "schedule.rate=3e-3",
 )  # fmt: skip
 
@@ -43,9 +45,13 @@ def parts(gpt1):
     return with_task_tokens(read_parts(gpt1))
 
 
+def examples(parts, kind: str, *rows: Row):
+    return find_kind(kind)().frame(rows, parts.tokenizer, 40)
+
+
 def names(parts, text: str, other: str | None = None, kind: str = "classify", choices=()) -> list[list[str]]:
-    rows = frame_readings([readings_of(text, other, choices, KINDS[kind])], parts.tokenizer, 40)
-    return [parts.tokenizer.vocabulary.names(row.tokens) for row in rows[0].readings]
+    (made,) = examples(parts, kind, Row(text=text, other=other, choices=choices, line=1))
+    return [parts.tokenizer.vocabulary.names(framed.tokens) for framed in made.inputs]
 
 
 # the frame
@@ -85,21 +91,22 @@ def test_new_tokens_get_small_random_vectors_and_old_ones_keep_theirs(gpt1, part
 
 def some_rows(parts, kind="classify", count=4):
     texts = ["the cat sees a house.", "the dog", "a bird hears the moon.", "my friend likes the sea."][:count]
-    rows = [readings_of(text, "the king" if KINDS[kind].paired else None, ("a", "b"), KINDS[kind]) for text in texts]
-    batch = batch_of(frame_readings(rows, parts.tokenizer, 40), parts.tokenizer.vocabulary)
+    other = None if kind in ("classify", "choose") else "the king"
+    rows = [Row(text=text, other=other, choices=("a", "b"), line=1) for text in texts]
+    batch = batch_of_examples(examples(parts, kind, *rows), parts.tokenizer.vocabulary)
     return replace(batch, labels=torch.tensor([0, 1, 0, 1][:count]), targets=next_tokens(batch))
 
 
 def network(parts, weight: float, kind: str = "classify") -> Network:
-    task = Task(kind=KINDS[kind], classes=("a", "b"), pooling="first", length=40)
+    task = find_kind(kind)(classes=("a", "b"), length=40, name="label")
     settings = TaskSettings(lm_weight=weight, dropout=0.0).settled(parts.architecture)
     return build(settings, parts, task, seed=0)
 
 
 def test_the_loss_is_the_label_and_half_the_language_model(parts):
     batch = some_rows(parts)
-    losses = network(parts, 0.5).eval()(batch)
-    alone = network(parts, 0.0).eval()(batch)
+    losses = network(parts, 0.5).eval()(batch).weighted
+    alone = network(parts, 0.0).eval()(batch).weighted
     assert alone.keys() == {"label"}
     torch.testing.assert_close(losses["label"], alone["label"])
     hidden = network(parts, 0.5).eval().model(batch).hidden
@@ -108,16 +115,16 @@ def test_the_loss_is_the_label_and_half_the_language_model(parts):
         torch.nn.functional.cross_entropy(row[asked != IGNORE], asked[asked != IGNORE])
         for row, asked in zip(logits, batch.targets, strict=True)
     ]
-    torch.testing.assert_close(losses["causal_lm"], 0.5 * torch.stack(rows).mean(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(losses["row_lm"], 0.5 * torch.stack(rows).mean(), atol=1e-5, rtol=1e-5)
     assert TaskSettings().settled(parts.architecture).lm_weight == 0.5
 
 
 def test_the_gradient_is_the_weighted_sum(parts):
     batch = some_rows(parts)
     gradients = []
-    for weight, chosen in ((0.3, None), (1.0, "label"), (1.0, "causal_lm")):
+    for weight, chosen in ((0.3, None), (1.0, "label"), (1.0, "row_lm")):
         made = network(parts, weight).eval()
-        losses = made(batch)
+        losses = made(batch).weighted
         (sum(losses.values()) if chosen is None else losses[chosen]).backward()
         gradients.append(made.model.blocks[0].attention.output.weight.grad)
     torch.testing.assert_close(gradients[0], gradients[1] + 0.3 * gradients[2], atol=1e-6, rtol=1e-5)
@@ -143,35 +150,34 @@ def test_both_orders_give_one_answer(parts):
     made = network(parts, 0.5, "paraphrase").eval()
     answers = []
     for pair in (("the cat sees", "a dog"), ("a dog", "the cat sees")):
-        rows = frame_readings([readings_of(*pair, (), KINDS["paraphrase"])], parts.tokenizer, 40)
-        batch = batch_of(rows, parts.tokenizer.vocabulary)
+        rows = examples(parts, "paraphrase", Row(text=pair[0], other=pair[1], line=1))
+        batch = batch_of_examples(rows, parts.tokenizer.vocabulary)
         assert batch.alternatives.tolist() == [0, 0]
         answers.append(made.heads["label"].answers(made.model(batch), batch))
     torch.testing.assert_close(*answers, atol=1e-6, rtol=1e-6)
 
 
 def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing(parts):
-    task = Task(kind=KINDS["choose"], classes=(), pooling="first", length=40)
-    head = label_head(parts.architecture, task).eval()
+    head = find_kind("choose")(length=40).head(parts.architecture).eval()
     model = network(parts, 0.5).eval().model
-    rows = [readings_of("the cat", None, choices, KINDS["choose"]) for choices in (("a", "the sea", "b"), ("a", "b"))]
-    batch = batch_of(frame_readings(rows, parts.tokenizer, 40), parts.tokenizer.vocabulary)
+    asked = [("a", "the sea", "b"), ("a", "b")]
+    rows = [Row(text="the cat", choices=choices, line=1) for choices in asked]
+    batch = batch_of_examples(examples(parts, "choose", *rows), parts.tokenizer.vocabulary)
     answers = head.answers(model(batch), batch)
     alone = []
-    for row in rows:
-        single = batch_of(
-            frame_readings([[reading] for reading in row], parts.tokenizer, 40), parts.tokenizer.vocabulary
-        )
+    for choices in asked:
+        texts = [("the cat", choice) for choice in choices]
+        single = batch_of(frame_all(texts, parts.tokenizer, 40), parts.tokenizer.vocabulary)
         alone.append(head.classify(model(single).pooled).squeeze(1))
     torch.testing.assert_close(answers[0], alone[0], atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(answers[1, :2], alone[1], atol=1e-6, rtol=1e-5)
     assert answers[1, 2] == -torch.inf
-    asked = replace(batch, labels=torch.tensor([1, 0]))
+    labelled = replace(batch, labels=torch.tensor([1, 0]))
     expected = sum(scores.logsumexp(0) - scores[right] for scores, right in zip(alone, (1, 0), strict=True)) / 2
-    torch.testing.assert_close(head(model(batch), asked), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(head(model(batch), labelled), expected, atol=1e-6, rtol=1e-5)
 
 
-def judged_by(head: LabelHead, pooled: torch.Tensor) -> torch.Tensor:
+def judged_by(head: RowHead, pooled: torch.Tensor) -> torch.Tensor:
     """What the head says of rows whose readings have these vectors, (B, K, width)."""
     rows, readings, _ = pooled.shape
     nothing = torch.zeros(rows * readings, 1, dtype=torch.long)
@@ -184,14 +190,14 @@ def judged_by(head: LabelHead, pooled: torch.Tensor) -> torch.Tensor:
 
 
 def test_of_both_orders_the_vectors_are_added_not_averaged():
-    head = LabelHead(width=2, outputs=1, numeric=True, readings="both", bias=False).eval()
+    head = NumberHead(width=2, bias=False).eval()
     with torch.no_grad():
         head.classify.weight.copy_(torch.tensor([[1.0, 10.0]]))
     assert judged_by(head, torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])).tolist() == [[74.0]]
 
 
 def test_the_choices_of_a_row_lose_the_same_numbers_and_other_rows_others():
-    head = LabelHead(width=64, outputs=1, numeric=False, readings="each", dropout=0.5)
+    head = ChoiceHead(width=64, dropout=0.5)
     torch.manual_seed(0)
     vector = torch.randn(64)
     answers = judged_by(head, vector.expand(4, 3, 64))
@@ -203,19 +209,18 @@ def test_the_choices_of_a_row_lose_the_same_numbers_and_other_rows_others():
 def test_a_choice_and_its_question_have_half_a_row_each_less_two(parts):
     """As the released code cuts them, whatever the other leaves free; other tasks fill the row."""
     long, short = "cat " * 30, "the sea"
-    rows = [readings_of(long, None, (short, long), KINDS["choose"])]
-    (row,) = frame_readings(rows, parts.tokenizer, 40, choosing=True)
-    first, second = ([parts.tokenizer.vocabulary.tokens[n] for n in one.tokens] for one in row.readings)
+    (row,) = examples(parts, "choose", Row(text=long, choices=(short, long), line=1))
+    first, second = ([parts.tokenizer.vocabulary.tokens[n] for n in one.tokens] for one in row.inputs)
     assert first == ["_start_", *["cat</w>"] * 18, "_delimiter_", "the</w>", "sea</w>", "_classify_"]
     assert second == ["_start_", *["cat</w>"] * 18, "_delimiter_", *["cat</w>"] * 18, "_classify_"]
     assert row.cut == 24
-    (other,) = frame_readings([[(long, short)]], parts.tokenizer, 40)
+    (other,) = frame_all([(long, short)], parts.tokenizer, 40)
     assert (len(other.tokens), other.cut) == (35, 0)
 
 
 def test_a_masked_model_has_no_such_halves(pretrained):
     tokenizer = read_parts(pretrained).tokenizer
-    (row,) = frame_readings([[("cat " * 30, "the sea")]], tokenizer, 40, choosing=True)
+    (row,) = frame_all([("cat " * 30, "the sea")], tokenizer, 40, choosing=True)
     assert (len(row.tokens), row.cut) == (35, 0)
 
 
@@ -223,7 +228,7 @@ def test_after_a_step_every_weight_of_every_block_has_changed(parts):
     made = network(parts, 0.5)
     before = {name: weight.clone() for name, weight in made.named_parameters()}
     optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2)
-    sum(made(some_rows(parts)).values()).backward()
+    sum(made(some_rows(parts)).weighted.values()).backward()
     optimizer.step()
     assert all(not torch.equal(weight, before[name]) for name, weight in made.named_parameters())
 
@@ -244,7 +249,7 @@ def test_a_toy_sentiment_is_learnt_and_the_same_model_goes_on_with_a_text(gpt1, 
     assert ran.code == 0, ran.err
     assert ran.json["dev"]["accuracy"] >= 0.9
     model = plmkit.load(tmp_path / "task", device="cpu")
-    assert {"label", "causal_lm"} <= model.network.heads.keys()
+    assert {"classify", "causal_lm"} <= model.network.heads.keys()
     assert len(model.generate("the cat", tokens=4).text) > 0
     ran = plm("export", tmp_path / "task", tmp_path / "hub", "--json")
     assert ran.code == 0, ran.err

@@ -10,9 +10,9 @@ import torch
 import plmkit
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch, Side, States
-from plmkit.tasks.finetune import Order, finetune
-from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.heads import NumberHead
+from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 
@@ -29,9 +29,9 @@ def number_rows(path, mean: float, spread: float):
 
 
 def trained(model, rows, out, **settings):
-    order = Order(
-        model=model, kind=KINDS["regress"], train=rows, dev=None, test=rows, out=out, machine=Machine(threads=1),
-        task=TaskSettings(**{"epochs": 1, "batch": 16, "rate": 1e-9, **settings}),
+    order = FinetuneRequest(
+        model=model, task=Regress(), train=rows, dev=None, test=rows, out=out, machine=Machine(threads=1),
+        settings=TaskSettings(**{"epochs": 1, "batch": 16, "rate": 1e-9, **settings}),
     )  # fmt: skip
     finetune(order, Screen())
     return plmkit.load(out, device="cpu")
@@ -70,9 +70,9 @@ def test_what_is_exported_gives_the_same_numbers(pretrained, tmp_path, plm):
     assert found == pytest.approx(300, abs=10)
 
 
-def head_of(bias: bool) -> LabelHead:
+def head_of(bias: bool) -> NumberHead:
     torch.manual_seed(0)
-    return LabelHead(width=4, outputs=1, numeric=True, bias=bias, dropout=0.0)
+    return NumberHead(width=4, bias=bias, dropout=0.0)
 
 
 def asked(rows: torch.Tensor) -> tuple[States, Batch]:
@@ -86,8 +86,8 @@ def test_a_head_begins_at_the_mean_and_its_weights_take_up_the_unit(bias):
     head = head_of(bias)
     rows = torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.5, 4.0]])
     labels = torch.tensor([90.0, 110.0])
-    head.start_at(labels, rows)
     states, batch = asked(rows)
+    head.fit(labels, lambda: (states, batch))
     answers = head.answers(states, batch)
     assert answers.mean().item() == pytest.approx(100, abs=2)
     loss = head(states, replace(batch, labels=labels)).item()
@@ -103,7 +103,7 @@ def test_a_head_begins_at_the_mean_and_its_weights_take_up_the_unit(bias):
 def test_numbers_that_are_all_equal_have_no_deviation_to_divide_by():
     head = head_of(bias=True)
     rows = torch.ones(3, 4)
-    head.start_at(torch.full((3,), 7.0), rows)
+    head.fit(torch.full((3,), 7.0), lambda: asked(rows))
     assert (head.mean, head.deviation) == (7.0, 1.0)
 
 

@@ -6,19 +6,23 @@ import pytest
 
 from plmkit.config.machine import Machine
 from plmkit.errors import InputError
-from plmkit.tasks.finetune import Order, read_files
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.finetune import FinetuneRequest, learnt, read_files
+from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 
 
-def order(tmp_path, kind: str, rows: list[dict]) -> Order:
+def order(tmp_path, kind: str, rows: list[dict]) -> FinetuneRequest:
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return Order(
-        model=tmp_path, kind=find_kind(kind), train=path, dev=None, test=None, out=tmp_path / "out",
-        task=TaskSettings(), machine=Machine(),
+    return FinetuneRequest(
+        model=tmp_path, task=find_kind(kind)(), train=path, dev=None, test=None, out=tmp_path / "out",
+        settings=TaskSettings(), machine=Machine(),
     )  # fmt: skip
+
+
+def learn(request: FinetuneRequest):
+    return learnt(request, read_files(request, Screen()))
 
 
 @pytest.mark.parametrize(
@@ -28,10 +32,9 @@ def order(tmp_path, kind: str, rows: list[dict]) -> Order:
 def test_one_label_is_refused_before_anything_is_trained(tmp_path, kind, label, said):
     rows = [{"text": f"number {n}", "label": label} for n in range(3)]
     with pytest.raises(InputError, match=f"Training needs at least {said}"):
-        read_files(order(tmp_path, kind, rows), Screen())
+        learn(order(tmp_path, kind, rows))
 
 
 def test_the_same_choice_may_be_right_in_every_row(tmp_path):
     rows = [{"question": f"number {n}?", "choices": ["yes", "no"], "label": "yes"} for n in range(3)]
-    files = read_files(order(tmp_path, "choose", rows), Screen())
-    assert {name: [row.label for row in file.rows] for name, file in files.items()} == {"train": ["yes"] * 3}
+    assert learn(order(tmp_path, "choose", rows)).classes == ()

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from plmkit.data.reading.whole import read_table
-from plmkit.data.writing import beside
-from plmkit.inference.model import Prediction
-from plmkit.tasks.use import answer_columns
+from plmkit.data.writing import Sheet, beside
+from plmkit.tasks.contract import Prediction, Task
+from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.kinds.regress import Regress
 
 
 def table(tmp_path: Path):
@@ -13,9 +14,14 @@ def table(tmp_path: Path):
     return read_table(tmp_path / "rows.tsv")
 
 
+def sheet(tmp_path: Path, task: Task, said: list[Prediction]) -> Sheet:
+    rendered = [task.render(prediction) for prediction in said]
+    return beside(table(tmp_path), list(rendered[0]), [list(cells.values()) for cells in rendered])
+
+
 def test_numbers_have_six_digits_behind_the_point(tmp_path):
     said = [Prediction(label=0.123456789), Prediction(label=-2.0)]
-    assert beside(table(tmp_path), *answer_columns(said, ())).text(".tsv") == (
+    assert sheet(tmp_path, Regress(), said).text(".tsv") == (
         "id\ttext\tprediction\n7\tthe cat\t0.123457\n8\ta dog\t-2.0\n"
     )  # fmt: skip
 
@@ -23,7 +29,7 @@ def test_numbers_have_six_digits_behind_the_point(tmp_path):
 def test_classes_have_a_column_each_for_their_probabilities(tmp_path):
     shares = {"good": 0.87654321, "bad": 0.12345679}
     said = [Prediction(label="good", probability=shares["good"], probabilities=shares)] * 2
-    assert beside(table(tmp_path), *answer_columns(said, ("bad", "good"))).text(".tsv") == (
+    assert sheet(tmp_path, Classify(classes=("bad", "good")), said).text(".tsv") == (
         "id\ttext\tprediction\tprobability:bad\tprobability:good\n"
         "7\tthe cat\tgood\t0.123457\t0.876543\n8\ta dog\tgood\t0.123457\t0.876543\n"
     )

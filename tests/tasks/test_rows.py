@@ -12,7 +12,8 @@ from pyarrow import parquet
 from plmkit.data.reading.columns import Columns
 from plmkit.data.reading.whole import read_table
 from plmkit.errors import InputError
-from plmkit.tasks.rows import Row, check_classes, check_trainable, classes_of, read_rows, rows_of
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import check_classes, check_trainable, classes_of, read_rows, rows_of
 
 TWO = [Row(text="好", label="1", line=2), Row(text="bad", label="0", line=3)]
 

@@ -11,13 +11,13 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import find
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
-from plmkit.inference.loading import Task, label_head, read_parts
+from plmkit.inference.loading import read_parts
 from plmkit.network import Network
 from plmkit.schedules.optimizers import AdamW, BertAdam
-from plmkit.tasks.head import LabelHead
-from plmkit.tasks.kinds import KINDS
+from plmkit.tasks.heads import ClassHead
+from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.seed_run import optimizer_of
 from plmkit.tasks.settings import Settled, TaskSettings, settle_task
-from plmkit.tasks.trial import optimizer_of
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
 
@@ -76,7 +76,7 @@ def peaks_of(architecture, decay: float) -> dict[str, float]:
     """The highest rate of each weight, of 1."""
     with torch.device("meta"):
         model = architecture.build(unnamed(9))
-        head = LabelHead(width=architecture.width, outputs=2, numeric=False, pooling="first", length=8)
+        head = ClassHead(width=architecture.width, outputs=2, pooling="first", length=8)
         network = Network(model, {"label": head}, {"label": 1.0})
     settings = TaskSettings(layer_decay=decay, rate=1.0).settled(architecture)
     optimizer = optimizer_of(network, settings)
@@ -217,8 +217,8 @@ def shares_dropped(name: str) -> dict[str, float]:
     """Shares that are dropped before the layer that the first position goes through, and before the last."""
     architecture = find(name).architecture.for_task(0.5)
     small = replace(architecture, layers=1, heads=1, width=8, inner=8, dropout=0.0, attention_dropout=0.0)
-    task = Task(kind=KINDS["classify"], classes=("a", "b"), pooling="first", length=8)
-    model, head = small.build(unnamed(9)), label_head(small, task, 0.5)
+    task = Classify(classes=("a", "b"), length=8)
+    model, head = small.build(unnamed(9)), task.head(small, 0.5)
     assert model.pooler is not None
     with torch.no_grad():
         model.pooler.weight.copy_(torch.eye(8))
@@ -246,7 +246,7 @@ def test_a_head_begins_as_the_weights_of_its_network_do(name, truncated):
     architecture = find(name).architecture.for_task(0.1)
     classes = tuple(map(str, range(20)))
     torch.manual_seed(0)
-    head = label_head(architecture, Task(kind=KINDS["classify"], classes=classes, pooling="first", length=8))
+    head = Classify(classes=classes, length=8).head(architecture)
     weights = head.classify.weight.detach()  # 15,360 draws, of which a normal has 700 beyond
     assert bool((weights.abs() <= 0.04).all()) is truncated
     assert float(weights.std()) == pytest.approx(0.0176 if truncated else 0.02, rel=0.05)

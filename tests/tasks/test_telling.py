@@ -5,11 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
-from plmkit.tasks.judging import baseline
-from plmkit.tasks.kinds import KINDS
-from plmkit.tasks.rows import Row
-from plmkit.tasks.telling import labels_told, lengths_told
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.telling import lengths_told
 
 
 def rows_of(*labels) -> list[Row]:
@@ -17,28 +16,29 @@ def rows_of(*labels) -> list[Row]:
 
 
 def test_classes_are_told_with_their_counts_and_shares_the_commonest_first():
-    assert labels_told(rows_of("bad", "good", "good", "good"), KINDS["classify"]) == (
+    assert find_kind("classify")().describe(rows_of("bad", "good", "good", "good")) == (
         "2 classes: good: 3 (75.0%), bad: 1 (25.0%)"
     )
 
 
 def test_of_many_classes_the_commonest_six_are_told_and_the_rarest():
     labels = [name for name, count in zip("abcdefgh", (9, 8, 7, 6, 5, 4, 3, 2), strict=True) for _ in range(count)]
-    assert labels_told(rows_of(*labels), KINDS["classify"]) == (
+    assert find_kind("classify")().describe(rows_of(*labels)) == (
         "8 classes: a: 9 (20.5%), b: 8 (18.2%), c: 7 (15.9%), d: 6 (13.6%), e: 5 (11.4%), f: 4 (9.1%), 2 more, "
         "the rarest h: 2"
     )
 
 
 def test_numbers_are_told_by_their_range_and_mean_and_choices_by_how_many():
-    assert labels_told(rows_of(1.0, 2.5, -3.0), KINDS["regress"]) == "numbers from -3 to 2.5, mean 0.1667"
+    assert find_kind("regress")().describe(rows_of(1.0, 2.5, -3.0)) == "numbers from -3 to 2.5, mean 0.1667"
     rows = [Row(text="a", label="x", line=1, choices=("x", "y")), Row(text="a", label="x", line=2, choices=("x",) * 4)]
-    assert labels_told(rows, KINDS["choose"]) == "2 to 4 choices each"
-    assert labels_told(rows[:1], KINDS["choose"]) == "2 choices each"
+    assert find_kind("choose")().describe(rows) == "2 to 4 choices each"
+    assert find_kind("choose")().describe(rows[:1]) == "2 choices each"
 
 
-def framed(length: int, cut: int = 0) -> Framed:
-    return Framed(tokens=np.zeros(length, dtype=np.int64), second=length, cut=cut)
+def framed(length: int, cut: int = 0) -> Example:
+    made = Framed(tokens=np.zeros(length, dtype=np.int64), second=length, cut=cut)
+    return Example(row=Row(text="a", line=1), inputs=(made,))
 
 
 def test_lengths_are_told_as_the_texts_have_them_and_how_many_are_cut():
@@ -53,14 +53,14 @@ def test_lengths_are_told_as_the_texts_have_them_and_how_many_are_cut():
 
 def test_a_baseline_answers_without_looking_at_the_text():
     train, dev = rows_of("b", "a", "b"), rows_of("a", "b", "a", "a")
-    assert str(baseline(train, dev, KINDS["classify"])) == "the commonest label, b: accuracy 0.250"
-    numbers = baseline(rows_of(1.0, 3.0), rows_of(2.0, 5.0), KINDS["regress"])
+    assert str(find_kind("classify")().baseline(train, dev)) == "the commonest label, b: accuracy 0.250"
+    numbers = find_kind("regress")().baseline(rows_of(1.0, 3.0), rows_of(2.0, 5.0))
     assert str(numbers) == "the mean label: mse 4.500"
     rows = [
         Row(text="a", label="x", line=1, choices=("x", "y")),
         Row(text="a", label="x", line=2, choices=tuple("xyzw")),
     ]
-    assert str(baseline(rows, rows, KINDS["choose"])) == "any choice: accuracy 0.375"
+    assert str(find_kind("choose")().baseline(rows, rows)) == "any choice: accuracy 0.375"
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +71,15 @@ def said(pretrained, rows_file, tmp_path_factory):
     from rich.console import Console
 
     from plmkit.config.machine import Machine
-    from plmkit.tasks.finetune import Order, finetune
+    from plmkit.tasks.finetune import FinetuneRequest, finetune
     from plmkit.tasks.settings import TaskSettings
     from plmkit.terminal.screen import Screen
 
     text = io.StringIO()
-    order = Order(
-        model=pretrained, kind=KINDS["classify"], train=rows_file, dev=rows_file, test=None, seed=3, seeds=2,
-        out=tmp_path_factory.mktemp("told") / "out", task=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
+    order = FinetuneRequest(
+        model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None, seed=3, seeds=2,
+        out=tmp_path_factory.mktemp("told") / "out", settings=TaskSettings(epochs=2, batch=16),
+        machine=Machine(threads=1),
     )  # fmt: skip
     about = finetune(order, Screen(Console(file=text, width=200)))
     return text.getvalue().splitlines(), about, order.out

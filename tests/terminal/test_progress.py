@@ -35,7 +35,7 @@ def shown(terminal: bool, before: float = 0.0) -> str:
             report = Report(
                 state=state, progress=step / 10, loss=1.0, losses={}, rate=0.1, norm=1.0, check=lambda: None
             )
-            update(report, {"masked_lm": 2.0}, 1000.0, {})
+            update(report, {"masked": 2.0}, 1000.0, {})
     return text.getvalue()
 
 

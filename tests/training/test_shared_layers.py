@@ -13,18 +13,17 @@ from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
 from plmkit.config.machine import Machine, settle
 from plmkit.storage.manifest import unseal
-from plmkit.tasks.finetune import Order as TaskOrder
-from plmkit.tasks.finetune import finetune
-from plmkit.tasks.kinds import find_kind
+from plmkit.tasks.finetune import FinetuneRequest, finetune
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.seed_run import optimizer_of
 from plmkit.tasks.settings import TaskSettings
-from plmkit.tasks.trial import optimizer_of
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.embedding=8", "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]",
+    "architecture.embedding=8", "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]",
     "tokenizer.size=300", "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.optimizer=Lamb",
     "schedule.rate=0.01", "schedule.optimizer.decay=0.02",
 )  # fmt: skip
@@ -73,9 +72,9 @@ def test_every_weight_has_moved_and_is_saved_once(run):
 
 def test_it_is_fine_tuned_and_exported(run, plm, labelled, tmp_path):
     rows = labelled(tmp_path / "rows.tsv", 24, 3)
-    tuned = TaskOrder(
-        model=run.out, kind=find_kind("classify"), train=rows, dev=rows, test=None, out=tmp_path / "tuned",
-        task=TaskSettings(epochs=1, batch=8, layer_decay=0.5), machine=Machine(threads=1),
+    tuned = FinetuneRequest(
+        model=run.out, task=find_kind("classify")(), train=rows, dev=rows, test=None, out=tmp_path / "tuned",
+        settings=TaskSettings(epochs=1, batch=8, layer_decay=0.5), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(tuned, Screen())
     for folder, kind in ((run.out, "AlbertForPreTraining"), (tuned.out, "AlbertForSequenceClassification")):
@@ -106,7 +105,7 @@ def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(cor
 
 
 def test_the_size_for_minutes_learns(corpus, tmp_path):
-    sets = ("schedule.lengths=[[1.0, 32]]", "tokenizer.size=300", "run.threads=1", "run.log_steps=1")
+    sets = ("stages=[[1.0, 32]]", "tokenizer.size=300", "run.threads=1", "run.log_steps=1")
     settings = settle(find("albert-tiny"), sets)
     given = Order(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=60))
     pretrain(given, Screen())

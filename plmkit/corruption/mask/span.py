@@ -2,12 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from plmkit.corruption.contract import Masking
+from plmkit.corruption.contract import Counts, Masking
 from plmkit.corruption.mask.masking import Units, check_longest, masked_rows, ordinary_token, runs_of, units_of
 from plmkit.corruption.mask.token import BertMasking, TokenMasking
 from plmkit.data.batch import IGNORE
@@ -31,6 +31,7 @@ class SpanMasking(BertMasking):
     longest: int = 10  # words
     segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "edges"})
+    needs_counts: ClassVar[frozenset[str]] = frozenset({"tokens"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,9 +43,17 @@ class SpanMasking(BertMasking):
         """As BERT's held-out text is masked, so that losses compare; adjacent masked tokens are the spans."""
         return EdgedTokens()
 
+    def prepared(self, counts: Counts) -> Masking:
+        assert counts.tokens is not None
+        return CorpusSpanMasking(**vars(self), corpus=counts.tokens)
+
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        """Any ordinary token, where the corpus is not known."""
+        return ordinary_token(draw, vocabulary)
+
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
         length = rows.tokens.shape[1]
-        draw, other = draws.uniform(length), occurring_token(draws.uniform(length), rows, vocabulary)
+        draw, other = draws.uniform(length), self.random_tokens(draws.uniform(length), vocabulary)
         spans = runs_of(self.choose(rows, vocabulary, draws))
         draw = np.take_along_axis(draw, spans.first, axis=1)  # one for a span, that of its first token
         made = masked_rows(
@@ -72,11 +81,14 @@ class SpanMasking(BertMasking):
         return 1 + np.searchsorted(np.cumsum(shares)[:-1] / shares.sum(), draw, side="right")
 
 
-def occurring_token(draw: np.ndarray, rows: Rows, vocabulary: Vocabulary) -> np.ndarray:
-    """For each draw the token at some position of the corpus; any ordinary one where the corpus is not known."""
-    if rows.corpus is None:
-        return ordinary_token(draw, vocabulary)
-    return rows.corpus[(draw * len(rows.corpus)).astype(np.int64)].astype(np.int64)
+@dataclass(frozen=True, kw_only=True)
+class CorpusSpanMasking(SpanMasking):
+    """Spans whose random tokens come from a corpus: for each draw the token at some position of it."""
+
+    corpus: np.ndarray = field(repr=False, compare=False)  # (T,)
+
+    def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+        return self.corpus[(draw * len(self.corpus)).astype(np.int64)].astype(np.int64)
 
 
 def positions(

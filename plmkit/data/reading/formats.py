@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from statistics import median
 
+from plmkit.data.characters import HAN, HANGUL, KANA
 from plmkit.data.reading.blocks import BLOCK, cutting_point, read_blocks, read_lines
 from plmkit.data.reading.dialect import Row
 from plmkit.data.reading.encoding import check_start
@@ -13,7 +14,7 @@ from plmkit.data.reading.tables import table_rows
 
 # a line of text, then only space (U+3000 is the Chinese one), then more text
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]|\xe3\x80\x80)*\n\s*\S")
-CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+CJK = re.compile(f"[{KANA}{HAN}{HANGUL}]+")
 PARAGRAPH_LENGTH = 60  # characters; from there on, a line is thought to be a paragraph
 CJK_PARAGRAPH_LENGTH = 30
 

@@ -1,19 +1,14 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from masking_rows import PIECES, WORDS, Forced, many, rows_of, stretches
 from scipy.stats import chisquare
-from stores import all_documents, random_store
 
-from plmkit.corruption.arrange.packing import SingleSegment
+from plmkit.corruption.contract import Counts
 from plmkit.corruption.mask.masking import runs_of
 from plmkit.corruption.mask.span import SpanMasking, edges_of
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws, generator
 from plmkit.data.rows import Rows
-from plmkit.data.samples import Samples
-from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 PMF = [0.2241, 0.1792, 0.1434, 0.1147, 0.0918, 0.0734, 0.0587, 0.0470, 0.0376, 0.0301]
 
@@ -45,19 +40,14 @@ def test_other_lengths_can_be_set(geometric, longest, mean):
 
 
 def test_swapped_tokens_come_as_often_as_they_occur_in_the_corpus():
-    rows = replace(many(400, 64), corpus=np.repeat(np.array([7, 9, 11, 400], dtype=np.uint16), [10, 20, 30, 40]))
-    out, hidden = run(rows, mask_share=0.0, random_share=1.0)
+    corpus = np.repeat(np.array([7, 9, 11, 400], dtype=np.uint16), [10, 20, 30, 40])
+    step = SpanMasking(mask_share=0.0, random_share=1.0).prepared(Counts(tokens=corpus))
+    out = step(many(400, 64), PIECES, Draws(0, 0, np.arange(400)))
+    hidden = out.targets != IGNORE
     found, counts = np.unique(out.tokens[hidden], return_counts=True)
     assert found.tolist() == [7, 9, 11, 400]
     assert chisquare(counts, hidden.sum() * np.array([0.1, 0.2, 0.3, 0.4])).pvalue > 0.001
     assert counts.sum() == hidden.sum() > 3000
-
-
-def test_rows_of_a_store_bring_its_tokens_along():
-    store = random_store(5, (3, 6), (20, 30))
-    words = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{n}" for n in range(len(store.tokens) - 5))))
-    samples = Samples(store, all_documents(store), (SingleSegment(), SpanMasking()), words, seed=0)
-    assert samples.rows(0, 0, 2, 32).corpus is store.tokens
 
 
 def length_draw(words: int) -> float:

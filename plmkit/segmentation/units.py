@@ -1,8 +1,9 @@
 """Units of text: where words, phrases and entities lie, first in characters, then in tokens."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -26,10 +27,41 @@ class Spans:
     entities: np.ndarray = field(default_factory=no_spans)  # (E, 2)
 
 
-class Segmenter(Protocol):
-    """What the settings of a segmenter build."""
+class Finder(Protocol):
+    """What a segmenter builds."""
 
     def spans(self, texts: Sequence[str]) -> Spans: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segmenter(ABC):
+    """How the units of a text are found: a setting of the maskings that mask whole units."""
+
+    files: ClassVar[tuple[str, ...]] = ()  # settings that name files, whose content decides the units
+    tool: ClassVar[str | None] = None  # the package whose version decides the units
+    reads_text: ClassVar[bool] = True  # False: the tokens alone are enough, and nothing is stored
+
+    @property
+    @abstractmethod
+    def finds(self) -> tuple[str, ...]:
+        """The levels of units that it finds."""
+
+    def check(self) -> None:  # noqa: B027 - most have nothing to refuse
+        """Refuse files that are missing, broken or useless, before anything takes time."""
+
+    def build(self) -> Finder:
+        raise NotImplementedError(f"{type(self).__name__} reads no text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces(Segmenter):
+    """Words from the tokens alone: `##ing` continues one, and a Chinese character is one. Nothing is stored."""
+
+    reads_text: ClassVar[bool] = False
+
+    @property
+    def finds(self) -> tuple[str, ...]:
+        return ("word",)
 
 
 def check_level(level: str, name: str = "corruption.segmenter.level") -> None:

@@ -2,15 +2,14 @@
 
 import pytest
 
-from plmkit.inference.model import Prediction
-from plmkit.tasks.judging import pair_of, scores_of, spreads
-from plmkit.tasks.kinds import KINDS
-from plmkit.tasks.rows import Row
+from plmkit.tasks.contract import Prediction, Row
+from plmkit.tasks.evaluation import spreads
+from plmkit.tasks.registry import find_kind
 
 
 def judged(kind: str, said: list, wanted: list, classes: tuple[str, ...] = ()) -> dict:
     rows = [Row(text="t", label=label, line=number) for number, label in enumerate(wanted)]
-    return scores_of([Prediction(label=label) for label in said], rows, KINDS[kind], classes)
+    return find_kind(kind)(classes=classes).score([Prediction(label=label) for label in said], rows)
 
 
 @pytest.mark.parametrize("kind", ["regress", "similarity"])
@@ -28,18 +27,6 @@ def test_classes_are_counted_with_who_was_taken_for_whom():
 
 def test_choices_are_right_or_wrong():
     assert judged("choose", ["a", "b", "c"], ["a", "x", "c"]) == {"accuracy": 2 / 3, "rows": 3}
-
-
-@pytest.mark.parametrize(
-    ("row", "asked"),
-    [
-        (Row(text="a", line=1), "a"),
-        (Row(text="a", other="b", line=1), ("a", "b")),
-        (Row(text="a", choices=("x", "y"), line=1), {"text": "a", "choices": ["x", "y"]}),
-    ],
-)
-def test_a_row_is_asked_without_its_label(row, asked):
-    assert pair_of(row) == asked
 
 
 def test_scores_of_seeds_are_summed_up_where_there_are_some():

@@ -1,0 +1,107 @@
+"""What every objective is, and every head that one builds."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+
+FIELDS = frozenset(field.name for kind in (Batch, States) for field in fields(kind))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """One loss of a recipe: its settings, and the head that computes it."""
+
+    weight: float = 1.0
+    learned_weight: bool = (
+        False  # `weight` is the initial one, then trained: low losses weigh more (Kendall et al., 2018)
+    )
+    name: ClassVar[str]  # of its loss in logs and of its head in saved weights; no other objective has it
+    reads: ClassVar[frozenset[str]]  # fields of Batch and States
+    label: ClassVar[str | None] = None  # on progress lines; None: its name
+    needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its own head uses
+
+    def __init_subclass__(cls) -> None:
+        if unknown := cls.reads - FIELDS:
+            raise TypeError(f"{cls.__name__}.reads has {sorted(unknown)}, which are no fields of Batch or States")
+
+    def __post_init__(self) -> None:
+        if self.learned_weight and not self.weight > 0:
+            raise SettingError(
+                f"objectives.{self.name}.weight is the initial value of a learned weight and must be above 0; "
+                f"found {self.weight:g}."
+            )
+
+    @abstractmethod
+    def build(self, model: Any) -> "Head":
+        """The head, with initial weights, on a model that an architecture built."""
+
+
+class Head(nn.Module, ABC):
+    """The part of a network that turns states into one loss."""
+
+    fills: ClassVar[bool] = False  # `output` predicts a masked token from both sides
+    generates: ClassVar[bool] = False  # `output` predicts each token from those before it
+    uses_layers: ClassVar[bool] = False  # in training it reads the states of all layers
+    auxiliary: ClassVar[str | None] = None  # name of a second loss, in training only
+
+    @abstractmethod
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        """The mean loss over what is scored; it is called only where something is."""
+
+    @abstractmethod
+    def scored(self, batch: Batch) -> int:
+        """The number of predictions that the loss is the mean of."""
+
+    def needed(self, batch: Batch) -> Tensor | None:
+        """(B, L) True at the states it uses besides the pooled one; None: all."""
+        return None
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """Its predictions, as logits or numbers, in a shape of its own."""
+        raise NotImplementedError(f"{type(self).__name__} is for training only")
+
+    def auxiliary_loss(self, states: States, batch: Batch) -> Tensor:
+        """The loss that is called `auxiliary`; it has the weight of the first."""
+        raise NotImplementedError(f"{type(self).__name__} has no auxiliary loss")
+
+    def advance(self, progress: float) -> None:
+        """Before each step: the share of the run that is done."""
+
+    def connect(self, heads: Mapping[str, "Head"]) -> None:
+        """Once all heads are built: find those of `needs_objectives`."""
+
+    @property
+    def output(self) -> Any:
+        """The part that turns a state into a logit per token of the vocabulary, in a head that predicts tokens."""
+        return None
+
+
+class TokenHead(Head):
+    """Predicts the token at every position that has a target, by a part `vocabulary`."""
+
+    vocabulary: Any  # from layers/: it has `loss(hidden, targets)` and, called, gives logits
+
+    @property
+    def output(self) -> Any:
+        return self.vocabulary
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.targets is not None
+        predicted = batch.predicted
+        if bool(predicted.all()):  # as in every row of a stream but its last
+            return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
+        # of masked text, projecting only these saves 85% of the largest product
+        return self.vocabulary.loss(states.hidden[predicted], batch.targets[predicted])
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(B, L, vocabulary)."""
+        return self.vocabulary(states.hidden)
+
+    def scored(self, batch: Batch) -> int:
+        return int(batch.predicted.sum())

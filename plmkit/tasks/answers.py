@@ -1,0 +1,167 @@
+"""What tasks with one answer per row have in common, apart from how they read their texts: a class, or a number."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.data.reading.cells import listed
+from plmkit.data.reading.columns import Say
+from plmkit.tasks.checking import remark_labels
+from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
+from plmkit.tasks.framing import Texts, frame_all
+from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
+from plmkit.tasks.rows import check_classes, check_trainable, classes_of
+from plmkit.tasks.scores import class_scores, confusion, number_scores
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+NAMED = 6  # classes that are named one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowTask(Task):
+    """A task with one answer per row, which may be read in several versions."""
+
+    def versions(self, row: Row) -> list[Texts]:
+        """The texts that are framed for a row: one input each."""
+        return [(row.text, row.other)]
+
+    @abstractmethod
+    def target(self, row: Row) -> int | float:
+        """The label of a row as the head reads it."""
+
+    def framed(
+        self, rows: Sequence[Row], tokenizer: Tokenizer, length: int, *, choosing: bool = False
+    ) -> list[Example]:
+        versions = [self.versions(row) for row in rows]
+        inputs = iter(frame_all([texts for row in versions for texts in row], tokenizer, length, choosing))
+        return [
+            Example(
+                row=row,
+                inputs=tuple(next(inputs) for _ in texts),
+                label=None if row.label is None else self.target(row),
+            )
+            for row, texts in zip(rows, versions, strict=True)
+        ]
+
+    def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
+        return self.framed(rows, tokenizer, length)
+
+    def head_settings(self, architecture: Architecture, dropout: float) -> dict[str, Any]:
+        """What every head for whole rows is built with."""
+        return {
+            "width": architecture.width,
+            "bias": architecture.head_bias,
+            "start": architecture.initial_weights,
+            "pooling": self.pooling,
+            "length": self.length,
+            "dropout": dropout,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTask(RowTask):
+    """A task whose answer is one of the classes that the training rows have."""
+
+    problem: ClassVar[str | None] = "classification"
+
+    def target(self, row: Row) -> int:
+        return self.classes.index(str(row.label))
+
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
+        return ClassHead(outputs=len(self.classes), **self.head_settings(architecture, dropout))
+
+    def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
+        return [most_probable(self.classes, row) for row in answers.softmax(-1).tolist()]
+
+    def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
+        """Scores of classes, with the confusion matrix."""
+        numbers = {name: number for number, name in enumerate(self.classes)}
+        predicted = [numbers[str(prediction.label)] for prediction in predictions]
+        gold = [numbers[str(row.label)] for row in rows]
+        scores: dict[str, Any] = class_scores(predicted, gold, self.classes)
+        return {**scores, "rows": len(rows), "confusion": confusion(predicted, gold, self.classes)}
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        found = prediction.probabilities or dict.fromkeys(self.classes)
+        rounded = {name: None if (value := found[name]) is None else round(value, 6) for name in self.classes}
+        return {"prediction": prediction.label} | {f"probability:{name}": value for name, value in rounded.items()}
+
+    def learn(self, rows: Sequence[Row], path: Path) -> Self:
+        check_trainable(rows, path)
+        return replace(self, classes=classes_of(rows))
+
+    def check(self, rows: Sequence[Row], path: Path) -> None:
+        check_classes(rows, self.classes, path)
+
+    def remark(self, file: Labelled, say: Say) -> None:
+        remark_labels(file, say)
+
+    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
+        (label, _), *_ = Counter(row.label for row in train).most_common(1)
+        right = sum(row.label == label for row in rows)
+        return Baseline(answer=f"the commonest label, {label}", measure="accuracy", score=right / len(rows))
+
+    def describe(self, rows: Sequence[Row]) -> str:
+        counted = Counter(str(row.label) for row in rows).most_common()
+        named = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:NAMED]]
+        if others := counted[NAMED:]:
+            named.append(f"{len(others)} more, the rarest {others[-1][0]}: {others[-1][1]:,}")
+        return f"{len(counted):,} classes: {', '.join(named)}"
+
+    @property
+    def answers(self) -> str:
+        return listed(self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberTask(RowTask):
+    """A task whose answer is a number."""
+
+    best: ClassVar[str] = "pearson"
+    problem: ClassVar[str | None] = "regression"
+
+    def target(self, row: Row) -> float:
+        return float(row.label)
+
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
+        return NumberHead(**self.head_settings(architecture, dropout))
+
+    def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
+        return [Prediction(label=number) for (number,) in answers.tolist()]
+
+    def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
+        return number_scores([float(found.label) for found in predictions], [float(row.label) for row in rows])
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        return {"prediction": None if prediction.label is None else round(prediction.label, 6)}
+
+    def learn(self, rows: Sequence[Row], path: Path) -> Self:
+        check_trainable(rows, path)
+        return self
+
+    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
+        mean = sum(float(row.label) for row in train) / len(train)
+        errors = [(float(row.label) - mean) ** 2 for row in rows]
+        return Baseline(answer="the mean label", measure="mse", score=sum(errors) / len(errors))
+
+    def describe(self, rows: Sequence[Row]) -> str:
+        numbers = np.array([float(row.label) for row in rows])
+        return f"numbers from {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.4g}"
+
+    @property
+    def answers(self) -> str:
+        return "a number"
+
+
+def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:
+    """The name with the highest probability; a row may have fewer choices than its batch."""
+    probabilities = dict(zip(names, values, strict=False))
+    best = max(probabilities, key=probabilities.__getitem__)
+    return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)

@@ -1,0 +1,176 @@
+"""What a task is: rows of a table, examples for a model, a head, predictions and scores."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.data.reading.cells import is_blank
+from plmkit.data.reading.columns import Columns, Say, Search
+from plmkit.data.reading.whole import Table
+from plmkit.errors import SettingError
+from plmkit.inference.arguments import text_or_pair
+from plmkit.tasks.framing import Framed
+from plmkit.tasks.heads import TaskHead
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a table: one text or two, and the label that a model should predict."""
+
+    text: str
+    other: str | None = None  # second text of a pair
+    label: Any = None  # a class, a number, or whatever the task reads; None: none is given
+    choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
+    line: int  # 1-based line, or row of a Parquet file
+
+    @property
+    def blank(self) -> bool:
+        """Whether a text is missing."""
+        return is_blank(self.text) or (self.other is not None and is_blank(self.other))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """The rows of one file that have text and label."""
+
+    path: Path
+    rows: list[Row]
+    columns: Columns  # that they are from
+    names: tuple[str, ...]  # of all columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row as a model reads it, framed once and used in every epoch."""
+
+    row: Row
+    inputs: tuple[Framed, ...]  # several where it is read in both orders, or with each choice
+    label: int | float | np.ndarray | None = None  # as the head reads it; an array has one for every token
+    words: np.ndarray | None = None  # (L,) the word that each token of the input belongs to, or -1
+
+    @property
+    def cut(self) -> int:
+        """Tokens that did not fit."""
+        return max(framed.cut for framed in self.inputs)
+
+    @property
+    def longest(self) -> int:
+        return max(len(framed.tokens) for framed in self.inputs)
+
+    @property
+    def padded(self) -> int:
+        """Positions that it takes in a batch of examples like it."""
+        return self.longest * len(self.inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A class with its probability and those of all classes, or a number; of a blank text, nothing."""
+
+    label: Any
+    probability: float | None = None
+    probabilities: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The score of an answer that does not depend on the text."""
+
+    answer: str  # that is always given
+    measure: str
+    score: float
+
+    def __str__(self) -> str:
+        return f"{self.answer}: {self.measure} {self.score:.3f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    """One task: how its rows are read, framed, answered and scored, with everything that a run folder keeps of it."""
+
+    kind: ClassVar[str]  # by which the registry lists it
+    best: ClassVar[str] = "accuracy"  # the score by which the best epoch is chosen: higher is better
+    problem: ClassVar[str | None] = None  # as Hugging Face's classifiers know it; None: they do not
+
+    name: str = ""  # of its head; by default its kind
+    classes: tuple[str, ...] = ()  # that a label may be; none where the answer is a number
+    pooling: str = "first"  # which hidden states a head for whole rows reads
+    length: int = 512  # tokens per row, special tokens included
+    columns: Columns = Columns()  # that it was trained on
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.kind)
+        if not self.name.isidentifier():
+            raise SettingError(f"A task is named by letters, digits and '_'; found '{self.name}'.")
+
+    @abstractmethod
+    def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
+        """The rows of a table, those without text included, and the columns that they are from."""
+
+    @abstractmethod
+    def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
+        """The rows as token ids, at most `length` each, with labels in the shape that the head reads."""
+
+    @abstractmethod
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> TaskHead:
+        """A new head over the states of an architecture."""
+
+    @abstractmethod
+    def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
+        """What the head's answers, (examples, ...) on the CPU, predict for each example."""
+
+    @abstractmethod
+    def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
+        """How good the predictions are; `best` is one of the scores."""
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        """The columns that `plm predict` adds to a row."""
+        return {"prediction": prediction.label}
+
+    def learn(self, rows: Sequence[Row], path: Path) -> Self:
+        """The task with what only its training rows tell, such as the classes; rows that teach nothing are refused."""
+        return self
+
+    def check(self, rows: Sequence[Row], path: Path) -> None:  # noqa: B027 (optional)
+        """Refuse labels that were never seen in training."""
+
+    def remark(self, file: Labelled, say: Say) -> None:  # noqa: B027 (optional)
+        """Warn about training labels that are probably not what was meant."""
+
+    def asked(self, given: Any, number: int, model: Path) -> Row:
+        """What a caller from Python gives as row `number`."""
+        text, other = text_or_pair(given, number)
+        return Row(text=text, other=other, line=number)
+
+    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline | None:
+        """What the training rows alone say of any text."""
+        return None
+
+    def describe(self, rows: Sequence[Row]) -> str:
+        """The labels of the training rows, in a few words."""
+        return f"{len({str(row.label) for row in rows}):,} different labels"
+
+    @property
+    def answers(self) -> str:
+        """What it predicts, in a few words."""
+        return ", ".join(self.classes)
+
+    @property
+    def fixed_length(self) -> int | None:
+        """The length to which every row is padded, where the head needs one."""
+        return self.length if self.pooling == "concat" else None
+
+
+def stored(task: Task) -> dict[str, Any]:
+    """The task as run.json has it."""
+    from plmkit.config.settings import to_json
+
+    return {"kind": task.kind, **{field.name: to_json(getattr(task, field.name)) for field in fields(task)}}

@@ -1,0 +1,153 @@
+"""Heads of tasks: one answer for a whole example, a class, a number or one of its choices."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import SettingError
+from plmkit.initialisation.weights import STARTS
+from plmkit.layers.dropout import Dropout
+from plmkit.objectives.contract import Head
+
+POOLINGS = ("first", "mean", "max", "concat")
+Look = Callable[[], tuple[States, Batch]]  # the states of a first batch, computed when they are needed
+
+
+class TaskHead(Head):
+    """States to answers, (examples, ...), which `Task.decide` reads, and answers with labels to a loss."""
+
+    @abstractmethod
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(examples, ...)."""
+
+    def scored(self, batch: Batch) -> int:
+        return batch.examples
+
+    def fit(self, labels: Tensor, look: Look) -> None:
+        """Start from the labels of the training rows."""
+
+    def in_units(self, weights: dict[str, Tensor], stem: str) -> dict[str, Tensor]:
+        """The weights of the whole network, those of this head as they are used without what `fit` found."""
+        return weights
+
+    def forget(self) -> None:
+        """Drop what `fit` found, once the weights have been loaded that contain it."""
+
+
+class RowHead(TaskHead):
+    """Pool each row, drop out, one linear layer."""
+
+    def __init__(
+        self, *, width: int, outputs: int, pooling: str = "first", dropout: float = 0.1,
+        length: int | None = None, bias: bool = True, start: str = "truncated",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{pooling}'.")
+        if pooling == "concat" and length is None:
+            raise SettingError("task.pooling=concat joins all positions, so it needs a fixed task.length.")
+        self.pooling, self.length = pooling, length
+        self.dropout = Dropout(dropout)
+        inputs = width * length if pooling == "concat" and length else width
+        self.classify = nn.Linear(inputs, outputs, bias=bias)
+        STARTS[start](self)
+
+    def pool(self, states: States, batch: Batch) -> Tensor:
+        """(B, width), or (B, length * width) where all positions are joined."""
+        if self.pooling == "first":
+            assert states.pooled is not None
+            return states.pooled
+        shown = batch.source.visible[:, :, None]
+        if self.pooling == "mean":
+            return (states.hidden * shown).sum(1) / shown.sum(1)
+        if self.pooling == "max":
+            return states.hidden.masked_fill(~shown, -torch.inf).amax(1)
+        return (states.hidden * shown).flatten(1)
+
+    def needed(self, batch: Batch) -> Tensor | None:
+        return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
+
+    def pooled(self, states: States, batch: Batch) -> Tensor:
+        """(examples, inputs), where an example is read in both orders their sum (Radford et al., 2018, 3.3)."""
+        rows = self.pool(states, batch)
+        if batch.alternatives is None:
+            return rows
+        return rows.new_zeros(batch.examples, rows.shape[1]).index_add(0, batch.alternatives, rows)
+
+    def logits(self, states: States, batch: Batch) -> Tensor:
+        """(examples, outputs)."""
+        return self.classify(self.dropout(self.pooled(states, batch)))
+
+
+class ClassHead(RowHead):
+    """Cross entropy over classes."""
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        return self.logits(states, batch)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.labels is not None
+        return F.cross_entropy(self.logits(states, batch), batch.labels)
+
+
+class NumberHead(RowHead):
+    """Squared error of a number, in standard deviations from the mean of the training labels."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(outputs=1, **settings)
+        self.mean, self.deviation = 0.0, 1.0
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        """(examples, 1) as labels give them."""
+        return self.mean + self.deviation * self.logits(states, batch)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.labels is not None
+        return F.mse_loss(self.logits(states, batch).squeeze(1), (batch.labels - self.mean) / self.deviation)
+
+    @torch.no_grad()
+    def fit(self, labels: Tensor, look: Look) -> None:
+        """Train on standard deviations; a layer without a bias starts with the mean label at the mean row."""
+        self.deviation = float(labels.std(correction=0)) or 1.0
+        if self.classify.bias is not None:
+            self.mean = float(labels.mean())
+            return
+        middle = self.pooled(*look()).float().mean(0)
+        self.classify.weight += float(labels.mean()) / self.deviation * middle / middle.dot(middle)
+
+    def in_units(self, weights: dict[str, Tensor], stem: str) -> dict[str, Tensor]:
+        weight, bias = f"{stem}.classify.weight", f"{stem}.classify.bias"
+        changed = {weight: weights[weight] * self.deviation}
+        if bias in weights:
+            changed[bias] = weights[bias] * self.deviation + self.mean
+        return weights | changed
+
+    def forget(self) -> None:
+        self.mean, self.deviation = 0.0, 1.0
+
+
+class ChoiceHead(ClassHead):
+    """Cross entropy over the choices of an example, each read as a row (Radford et al., 2018, 3.3)."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(outputs=1, **settings)
+
+    def logits(self, states: States, batch: Batch) -> Tensor:
+        """(examples, most choices), minus infinity where an example has fewer."""
+        rows = self.pool(states, batch)
+        own = torch.arange(len(rows), device=rows.device) if batch.alternatives is None else batch.alternatives
+        kept = self.dropout(rows.new_ones(batch.examples, rows.shape[1]))  # one mask for all choices of an example
+        return side_by_side(self.classify(rows * kept[own]).squeeze(1), own)
+
+
+def side_by_side(scores: Tensor, alternatives: Tensor) -> Tensor:
+    """(examples, most choices) from the scores of all choices (B,); minus infinity where an example has fewer."""
+    counts = alternatives.bincount()
+    places = torch.arange(len(scores), device=scores.device) - (counts.cumsum(0) - counts)[alternatives]
+    table = scores.new_full((len(counts), int(counts.max())), -torch.inf)
+    return table.index_put((alternatives, places), scores)

@@ -1,0 +1,89 @@
+"""Multiple choice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.data.reading.cells import is_missing, listed
+from plmkit.data.reading.columns import Columns, Say, Search
+from plmkit.data.reading.whole import Table, where
+from plmkit.errors import InputError
+from plmkit.inference.arguments import text_or_pair
+from plmkit.tasks.answers import RowTask, most_probable
+from plmkit.tasks.contract import Baseline, Example, Prediction, Row
+from plmkit.tasks.framing import Texts
+from plmkit.tasks.heads import ChoiceHead
+from plmkit.tasks.rows import choices_in, chosen_of, words_in
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choose(RowTask):
+    """A context, a question, and one of several choices, each read with them (Radford et al., 2018, 3.3)."""
+
+    kind: ClassVar[str] = "choose"
+
+    def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
+        """Rows with `context`, `question` or both, a list of `choices`, and as `label` one of them or its number."""
+        texts = [table.columns.index(name) for name in ("context", "question") if name in table.columns]
+        if not texts or "choices" not in table.columns:
+            raise InputError(
+                f"{table.path} has the columns {listed(table.columns)}.\n"
+                "Choosing needs context or question or both, choices (a list, as in JSONL) and label."
+            )
+        columns, note = search.within(table.heading, ("label",) if labelled else ())
+        if note:
+            say(note)
+        rows = []
+        for line, cells in zip(table.lines, table.rows, strict=True):
+            place = where(table.path, line)
+            choices = choices_in(cells[table.columns.index("choices")], place)
+            text = " ".join(words_in(cells[column], table.columns[column], place) for column in texts)
+            label = cells[table.columns.index(columns.label)] if columns.label else None
+            chosen = None if is_missing(label) or label == "" else chosen_of(label, choices, place)
+            rows.append(Row(text=text, choices=choices, label=chosen, line=line))
+        return rows, columns
+
+    def asked(self, given: Any, number: int, model: Path) -> Row:
+        choices = given.get("choices") if isinstance(given, Mapping) else None
+        if not isinstance(choices, list | tuple):
+            raise InputError(f"{model} chooses: row {number} needs `text` and `choices`, a list.")
+        text, _ = text_or_pair(given, number)
+        return Row(text=text, choices=tuple(map(str, choices)), line=number)
+
+    def versions(self, row: Row) -> list[Texts]:
+        return [(row.text, choice) for choice in row.choices]
+
+    def target(self, row: Row) -> int:
+        return row.choices.index(str(row.label))
+
+    def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
+        return self.framed(rows, tokenizer, length, choosing=True)
+
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> ChoiceHead:
+        return ChoiceHead(**self.head_settings(architecture, dropout))
+
+    def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
+        probabilities = answers.softmax(-1).tolist()
+        return [most_probable(made.row.choices, row) for made, row in zip(examples, probabilities, strict=True)]
+
+    def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
+        right = [found.label == row.label for found, row in zip(predictions, rows, strict=True)]
+        return {"accuracy": sum(right) / len(right), "rows": len(rows)}
+
+    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
+        chance = sum(1 / len(row.choices) for row in rows) / len(rows)
+        return Baseline(answer="any choice", measure="accuracy", score=chance)
+
+    def describe(self, rows: Sequence[Row]) -> str:
+        counts = [len(row.choices) for row in rows]
+        span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        return f"{span} choices each"
+
+    @property
+    def answers(self) -> str:
+        return "its choices"

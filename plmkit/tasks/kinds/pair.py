@@ -1,0 +1,24 @@
+"""Classification of pairs of texts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from plmkit.data.reading.columns import Columns, Say, Search
+from plmkit.data.reading.whole import Table
+from plmkit.tasks.answers import ClassTask
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import asked_texts, read_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(ClassTask):
+    """Two texts, one class (Devlin et al., 2018, 4.1)."""
+
+    kind: ClassVar[str] = "pair"
+
+    def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
+        return read_texts(table, search, say, paired=True, labelled=labelled)
+
+    def asked(self, given: Any, number: int, model: Path) -> Row:
+        return asked_texts(given, number, model, paired=True)

@@ -1,0 +1,19 @@
+"""Classification of pairs whose order means nothing."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from plmkit.tasks.contract import Row
+from plmkit.tasks.framing import Texts, both_orders
+from plmkit.tasks.kinds.pair import Pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paraphrase(Pair):
+    """Two texts in both orders, one class (Radford et al., 2018, 3.3)."""
+
+    kind: ClassVar[str] = "paraphrase"
+    problem: ClassVar[str | None] = None
+
+    def versions(self, row: Row) -> list[Texts]:
+        return both_orders(row.text, row.other)

@@ -1,0 +1,72 @@
+"""The kinds of task: name → class, one line per kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from plmkit.errors import SettingError, nearest
+
+if TYPE_CHECKING:
+    from plmkit.tasks.contract import Task
+
+LABEL = "label"  # the only head of a run folder of format 1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where a kind of task is; it is imported when it is used, because torch comes with it."""
+
+    place: str  # module:class
+    summary: str
+
+
+KINDS = {
+    "classify": Kind("plmkit.tasks.kinds.classify:Classify", "one text, one class"),
+    "pair": Kind("plmkit.tasks.kinds.pair:Pair", "two texts, one class"),
+    "nli": Kind("plmkit.tasks.kinds.nli:NLI", "premise and hypothesis: contradiction, entailment or neutral"),
+    "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", "two texts in both orders, one class"),
+    "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", "two texts in both orders, a number"),
+    "choose": Kind("plmkit.tasks.kinds.choose:Choose", "a context, a question, and one of several choices"),
+    "regress": Kind("plmkit.tasks.kinds.regress:Regress", "one or two texts, a number"),
+}
+
+
+def find_kind(name: str) -> "type[Task]":
+    if name not in KINDS:
+        raise SettingError(f"There is no task '{name}'.{nearest(name, KINDS)} Tasks: {', '.join(KINDS)}.")
+    module, _, kind = KINDS[name].place.partition(":")
+    return getattr(import_module(module), kind)
+
+
+def stored_tasks(about: Mapping[str, Any]) -> "tuple[Task, ...]":
+    """The tasks that run.json of a fine-tuning has."""
+    from plmkit.config.settings import from_json
+    from plmkit.data.reading.columns import Columns
+
+    tasks = []
+    for record in upgraded(about)["tasks"]:
+        kind = find_kind(record["kind"])
+        values = {name: value for name, value in record.items() if value is not None}
+        tasks.append(from_json({**values, "kind": kind.__name__}, {kind.__name__: kind, "Columns": Columns}))
+    return tuple(tasks)
+
+
+def upgraded(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json of a fine-tuning says, as format 2 has it: format 1 had one task without a name."""
+    if "tasks" in about:
+        return dict(about)
+    task = {
+        "kind": about["task_kind"], "name": about["task_kind"], "classes": about["classes"],
+        "pooling": about["task"]["pooling"], "length": about["length"], "columns": about.get("columns"),
+    }  # fmt: skip
+    return {
+        **{name: value for name, value in about.items() if name not in ("task_kind", "classes", "length", "columns")},
+        "tasks": [task],
+    }
+
+
+def with_named_head(weights: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    """Weights whose head of one name has another."""
+    stem = f"heads.{old}."
+    return {f"heads.{new}.{name[len(stem) :]}" if name.startswith(stem) else name: w for name, w in weights.items()}
