@@ -12,7 +12,7 @@ from rich.text import Text
 from plmkit.inference.model import Candidate
 from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
-from plmkit.preparation.prepare import asks_next
+from plmkit.preparation.preview import asks_next
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.terminal.chart import curve
 
