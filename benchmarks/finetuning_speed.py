@@ -79,6 +79,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     import torch
 
     from plmkit.architectures.encoder import Encoder
+    from plmkit.data.mixture_source import MixtureSource
     from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
     from plmkit.network import Network
     from plmkit.schedules.optimizers import AdamW
@@ -104,12 +105,18 @@ def make_ours(case: Case) -> Callable[[], Told]:
     blank = Row(text="", line=1)
     examples = [Example(row=blank, inputs=(row,), label=number % 2) for number, row in enumerate(framed)]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *words))
-    source = LabelledExamples(examples, vocabulary, seed=case.seed)
-    schedule = Schedule(steps=case.steps, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, warmup=0.0)
+    batches = MixtureSource.of_one(LabelledExamples(examples, vocabulary, seed=case.seed), case.length)
+    schedule = Schedule(steps=case.steps, batch=case.batch, rate=RATE, warmup=0.0)
 
     def one_round() -> Told:
         tokens, seconds = our_steps(
-            network, source, optimizer, schedule, case.steps, case.seed, tokens_at_once=TOKENS_AT_ONCE
+            network,
+            batches,
+            optimizer,
+            schedule,
+            case.steps,
+            case.seed,
+            tokens_at_once=TOKENS_AT_ONCE,
         )
         return {"tokens_per_second": tokens / seconds, "peak": peak(), "parameters": parameters_of(network)}
 

@@ -82,25 +82,27 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     from plmkit.architectures.decoder import Decoder
     from plmkit.catalogue import find
+    from plmkit.data.mixture_source import MixtureSource
     from plmkit.data.vocabulary import unnamed
     from plmkit.schedules.optimizers import AdamW
+    from plmkit.schedules.stage import Stage
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)
     mini = find("gpt2-mini")
-    schedule = replace(mini.schedule, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, optimizer=AdamW())
+    schedule = replace(mini.schedule, batch=case.batch, rate=RATE, optimizer=AdamW())
     architecture = Decoder(
         layers=case.layers, heads=case.heads, width=case.width, inner=4 * case.width, longest=case.length,
         dropout=case.dropout, attention_dropout=case.dropout,
     )  # fmt: skip
-    recipe = replace(mini, architecture=architecture, schedule=schedule)
-    samples = samples_of(case)
+    recipe = replace(mini, architecture=architecture, stages=(Stage(length=case.length),), schedule=schedule)
+    source = MixtureSource.of_one(samples_of(case), case.length)
     torch.manual_seed(case.seed)
     network = recipe.build(unnamed(case.vocabulary))
     optimizer = schedule.optimizer.build(network.named_parameters(), RATE)
 
     def one_round() -> Told:
-        tokens, seconds = our_steps(network, samples, optimizer, schedule, case.steps, case.seed)
+        tokens, seconds = our_steps(network, source, optimizer, schedule, case.steps, case.seed)
         return {
             "tokens_per_second": tokens / seconds,
             "megabytes": peak_megabytes(),

@@ -57,7 +57,7 @@ def parse() -> argparse.Namespace:
 def compare(asked: argparse.Namespace) -> dict[str, Any]:
     """Both runs: the same text in the same order, the same steps, the same network; one forgets every segment."""
     recipe = settle(find(asked.recipe), asked.set).recipe
-    length = recipe.schedule.longest
+    length = recipe.max_length
     runs = {}
     for name, steps_kept in ((WITH, recipe.architecture.memory), (WITHOUT, 0)):
         out = asked.out / name.replace(" ", "-")

@@ -77,9 +77,12 @@ def make_ours(case: Case) -> Callable[[], Told]:
     from plmkit.architectures.encoder import Encoder
     from plmkit.catalogue import find
     from plmkit.corruption.mask.token import TokenMasking
+    from plmkit.data.mixture_source import MixtureSource
     from plmkit.objectives.masked_lm import MaskedLM
     from plmkit.objectives.sentence_pair import NextSentence
+    from plmkit.recipe import one_stream
     from plmkit.schedules.optimizers import AdamW
+    from plmkit.schedules.stage import Stage
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)
@@ -90,21 +93,23 @@ def make_ours(case: Case) -> Callable[[], Told]:
     )  # fmt: skip
     recipe = replace(
         mini,
-        corruption=(mini.corruption[0], TokenMasking(rate=0.15)),
+        streams=one_stream(mini.corruption[0], TokenMasking(rate=0.15)),
         architecture=encoder,
         objectives=(MaskedLM(), NextSentence()),
-        schedule=replace(mini.schedule, batch=case.batch, lengths=((1.0, case.length),), rate=RATE, optimizer=AdamW()),
+        stages=(Stage(length=case.length),),
+        schedule=replace(mini.schedule, batch=case.batch, rate=RATE, optimizer=AdamW()),
     )
     samples = samples_of(case, recipe.corruption[1:])
     torch.manual_seed(case.seed)
     network = recipe.build(samples.vocabulary)
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
     source = Watched(samples)
+    batches = MixtureSource.of_one(source, case.length)
 
     def one_round() -> Told:
         source.shapes.clear()
         product = Product(case.products)
-        _, seconds = our_steps(network, source, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
+        _, seconds = our_steps(network, batches, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
         shapes = source.shapes[WARM_STEPS:]
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,

@@ -121,7 +121,8 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     import torch
 
     from plmkit.catalogue import find
-    from plmkit.data.samples import Position, Samples
+    from plmkit.data.mixture_source import MixtureSource
+    from plmkit.data.samples import Place, Samples
     from plmkit.training.device import set_threads
 
     set_threads(1 if quick else None)
@@ -129,17 +130,16 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     rows, length, taken = (4, 32, 2) if quick else (32, 128, 8)
     shape = {"layers": 2, "heads": 2, "width": 32, "inner": 64} if quick else {"layers": 4, "heads": 4, "width": 256}
     shape |= {} if quick else {"inner": 1024}
-    schedule = replace(
-        recipe.schedule, batch=rows, lengths=tuple((part, length) for part, _ in recipe.schedule.lengths)
-    )
-    recipe = replace(recipe, architecture=replace(recipe.architecture, **shape), schedule=schedule)
-    samples = read_samples(text, tokenizer, cache, recipe.corruption)
+    schedule = replace(recipe.schedule, batch=rows)
+    stages = tuple(replace(stage, length=length) for stage in recipe.stages)
+    recipe = replace(recipe, architecture=replace(recipe.architecture, **shape), stages=stages, schedule=schedule)
+    samples = read_samples(text, tokenizer, cache, recipe.streams[0].steps)
     torch.manual_seed(0)
     network = recipe.build(samples.vocabulary)
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
 
     def one_round(with_batches: bool = True) -> dict[str, float]:
-        tokens, seconds = our_steps(network, samples, optimizer, schedule, taken)
+        tokens, seconds = our_steps(network, MixtureSource.of_one(samples, length), optimizer, schedule, taken)
         told = {"tokens_per_second": tokens / seconds, "step_seconds": seconds / taken}
         return told | (making(samples) if with_batches else {})
 
@@ -149,7 +149,7 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
         begun = time.perf_counter()
         _, order = samples.plan(0, length, rows)
         planned = time.perf_counter()
-        position, many = Position(), max(1, min(len(order) // rows, 20))
+        position, many = Place(), max(1, min(len(order) // rows, 20))
         for _ in range(many):
             _, position = samples.next(position, rows, length)
         made = time.perf_counter()

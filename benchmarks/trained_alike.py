@@ -22,7 +22,7 @@ from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
 from plmkit.storage.files import write_json
 from plmkit.terminal.screen import Screen
-from plmkit.training.loop import Budget, moved
+from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 ALLOWED = 0.02  # of the perplexity
@@ -58,12 +58,9 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=schedule.rate
     )
-    position = Position()
+    source, position = material.source(recipe, asked.seed), Position()
     for step in range(asked.steps):
-        stage = schedule.stage(step / asked.steps)
-        if stage != position.stage:
-            position = moved(position, stage, schedule)
-        batch, position = material.samples.next(position, schedule.batch, schedule.lengths[stage][1])
+        batch, position = source.next(position, step=step, progress=step / asked.steps, rows=schedule.batch)
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate * schedule.factor((step + 1) / (asked.steps + 1))
         loss = loss_of(model, batch)
@@ -76,7 +73,7 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     model.eval()
     total = count = 0.0
     with torch.inference_mode():
-        for batch in material.valid_batches(recipe, asked.seed):
+        for batch in material.valid_batches(recipe, asked.seed)["text"]:
             scored = int((batch.targets != IGNORE).sum())
             total, count = total + float(loss_of(model, batch)) * scored, count + scored
     return total / count

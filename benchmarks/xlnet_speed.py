@@ -60,6 +60,8 @@ def make_ours(
     import torch
 
     from plmkit.catalogue import find
+    from plmkit.data.mixture_source import MixtureSource
+    from plmkit.schedules.stage import Stage
     from plmkit.training.device import set_threads
     from plmkit.training.loop import Budget, State, train
 
@@ -69,18 +71,20 @@ def make_ours(
     samples = samples_of(text, tokenizer, cache)
     recipe = find("xlnet-large")
     shape = {"layers": layers, "heads": heads, "width": width, "inner": inner, "memory": 0}
-    schedule = replace(recipe.schedule, batch=rows, lengths=((1.0, length),), rate=RATE, clip=CLIP)
-    recipe = replace(recipe, architecture=replace(recipe.architecture, **shape), schedule=schedule)
+    schedule = replace(recipe.schedule, batch=rows, rate=RATE, clip=CLIP)
+    recipe = replace(
+        recipe, architecture=replace(recipe.architecture, **shape), stages=(Stage(length=length),), schedule=schedule
+    )
     torch.manual_seed(0)
     network = recipe.build(samples.vocabulary)
     optimizer = recipe.schedule.optimizer.build(network.named_parameters(), RATE)
-    states = [State()]
+    states, source = [State()], MixtureSource.of_one(samples, length)
 
     def one_round() -> float:
         begun = time.perf_counter()
         steps = states[-1].step + taken
         state = train(
-            network, samples, optimizer, schedule, Budget(steps=steps), lambda report: True,
+            network, source, optimizer, schedule, Budget(steps=steps), lambda report: True,
             seed=0, device=torch.device("cpu"), state=replace(states[-1], seconds=0.0),
         )  # fmt: skip
         states.append(state)
@@ -101,7 +105,7 @@ def make_theirs(
         XLNetLMHeadModel,
     )
 
-    from plmkit.data.samples import Position
+    from plmkit.data.samples import Place
     from plmkit.training.device import set_threads
 
     set_threads(1 if quick else None)
@@ -124,7 +128,7 @@ def make_theirs(
     collator = DataCollatorForPermutationLanguageModeling(
         AutoTokenizer.from_pretrained(tokenizer), plm_probability=1 / 6, max_span_length=5
     )
-    positions = [Position()]
+    positions = [Place()]
 
     def batch() -> dict[str, torch.Tensor]:
         given, position = samples.next(positions[-1], rows, length)

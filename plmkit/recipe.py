@@ -1,22 +1,58 @@
-"""A paper as five choices: tokenizer, corruption, architecture, objectives, schedule."""
+"""A paper as five choices: tokenizer, corruption, architecture, objectives, schedule; its streams and stages."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
 from plmkit.config.renamed import current_recipe
 from plmkit.config.settings import from_json
+from plmkit.config.upgrading import upgraded_recipe
 from plmkit.corruption.contract import Arrangement, Masking, Step
+from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
 
 Architecture = Any  # one of ARCHITECTURES
 Tokenizer = Any  # one of TOKENIZERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataStream:
+    """Rows made in one way, and the objectives that they are for."""
+
+    name: str = ONLY
+    arrangement: Arrangement[Any]  # documents → rows
+    maskings: tuple[Masking, ...] = ()  # in this order
+    heads: tuple[str, ...] | None = None  # names of the objectives that its batches are for; None: all
+    weight: float = 1.0  # its share of the steps, in proportion to the other streams of a stage
+    place: str | None = None  # the name of the position that it reads from; None: its own name
+
+    @property
+    def reads_from(self) -> str:
+        return self.place or self.name
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its corruption: the arrangement, then the maskings."""
+        return (self.arrangement, *self.maskings)
+
+    def with_steps(self, steps: Sequence[Step]) -> Self:
+        """The stream with another corruption: an arrangement, then maskings."""
+        arrangement, *maskings = steps
+        assert isinstance(arrangement, Arrangement)
+        return replace(self, arrangement=arrangement, maskings=tuple(m for m in maskings if isinstance(m, Masking)))
+
+
+def one_stream(arrangement: Arrangement[Any], *maskings: Masking) -> tuple[DataStream, ...]:
+    """The streams of a recipe that makes all its rows in one way, for all its objectives."""
+    return (DataStream(arrangement=arrangement, maskings=maskings),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +66,10 @@ class Recipe:
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: Tokenizer
-    corruption: tuple[Step, ...]  # the first arranges documents into rows, the others mask
+    streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
+    stages: tuple[Stage, ...]  # one after the other
     schedule: Schedule
     tuning: Tuning = Tuning()  # of a model that is trained by it
 
@@ -40,16 +77,25 @@ class Recipe:
         check_fit(self)
 
     @property
-    def arrangement(self) -> Arrangement:
-        """The step that makes rows of documents."""
-        first = self.corruption[0]
-        assert isinstance(first, Arrangement)
-        return first
+    def corruption(self) -> tuple[Step, ...]:
+        """The steps of all its streams, each once; with one stream, its arrangement and its maskings."""
+        steps: list[Step] = []
+        for stream in self.streams:
+            steps += [step for step in stream.steps if step not in steps]
+        return tuple(steps)
 
     @property
-    def maskings(self) -> tuple[Masking, ...]:
-        """The steps that follow it."""
-        return tuple(step for step in self.corruption if isinstance(step, Masking))
+    def max_length(self) -> int:
+        """Tokens in its longest rows."""
+        return max(stage.length for stage in self.stages)
+
+    def running(self, stage: Stage) -> tuple[DataStream, ...]:
+        """The streams that run in a stage."""
+        return tuple(stream for stream in self.streams if not stage.streams or stream.name in stage.streams)
+
+    def first_stage(self, stream: DataStream) -> Stage:
+        """The first stage in which a stream runs."""
+        return next(stage for stage in self.stages if stream in self.running(stage))
 
     def build(self, vocabulary: Vocabulary) -> Network:
         model = self.architecture.build(vocabulary)
@@ -60,67 +106,94 @@ class Recipe:
 
 def check_fit(recipe: Recipe) -> None:
     """A recipe whose parts do not fit cannot be built."""
-    check_corruption(recipe)
+    for stream in recipe.streams:
+        check_steps(recipe.name, stream.steps)
+    check_stages(recipe.stages)
+    check_streams(recipe)
     check_objectives(recipe)
-    needed, found = recipe.arrangement.segments, recipe.architecture.segment_count
-    if found is not None and found < needed:
-        raise RecipeError(
-            f"{recipe.name}: {kind_of(recipe.corruption[0])} tells {needed} segments apart, "
-            f"but architecture.segments is {found}. Set architecture.segments={needed}."
-        )
-    if recipe.schedule.longest > recipe.architecture.longest:
-        raise RecipeError(
-            f"{recipe.name}: schedule.lengths asks for rows of {recipe.schedule.longest} tokens, "
-            f"but architecture.longest is {recipe.architecture.longest}. Change one of them."
-        )
-    shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
-    if recipe.architecture.reused_share is not None:
-        shares[kind_of(recipe.architecture)] = recipe.architecture.reused_share
-    if len(set(shares.values())) > 1:
-        told = ", ".join(f"{name} has {share}" for name, share in shares.items())
-        raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
-    for step in recipe.corruption:
-        stages, lengths = step.stages, len(recipe.schedule.lengths)
-        if stages not in (1, lengths):
-            raise RecipeError(
-                f"{recipe.name}: {type(step).__name__} has {stages} stages, but schedule.lengths has {lengths}.\n"
-                "Give as many entries to schedule.lengths, or one stage for the whole run."
-            )
+    check_architecture(recipe)
 
 
-def check_corruption(recipe: Recipe) -> None:
+def check_steps(name: str, steps: Sequence[Step]) -> None:
     """One arrangement first, then maskings that write what no other step does."""
-    names = ", ".join(map(kind_of, recipe.corruption)) or "nothing"
-    arrangements = [kind_of(step) for step in recipe.corruption if isinstance(step, Arrangement)]
-    if len(arrangements) != 1 or not isinstance(recipe.corruption[0], Arrangement):
+    names = ", ".join(map(kind_of, steps)) or "nothing"
+    if [isinstance(step, Arrangement) for step in steps] != [True, *(False for _ in steps[1:])]:
         raise RecipeError(
-            f"{recipe.name}: corruption begins with one arrangement of documents into rows, and maskings "
+            f"{name}: corruption begins with one arrangement of documents into rows, and maskings "
             f"follow; found {names}.\nArrangements: {', '.join(kind.__name__ for kind in ARRANGEMENTS)}."
         )
-    for number, step in enumerate(recipe.corruption):
-        for earlier in recipe.corruption[:number]:
+    for number, step in enumerate(steps):
+        for earlier in steps[:number]:
             if both := step.writes & earlier.writes:
                 raise RecipeError(
-                    f"{recipe.name}: {kind_of(earlier)} and {kind_of(step)} both write {', '.join(sorted(both))}. "
+                    f"{name}: {kind_of(earlier)} and {kind_of(step)} both write {', '.join(sorted(both))}. "
                     "Choose one of them."
                 )
 
 
+def check_streams(recipe: Recipe) -> None:
+    """Each has a name of its own, a stage that runs it, and objectives that there are."""
+    names = [stream.name for stream in recipe.streams]
+    known = [objective.name for objective in recipe.objectives]
+    if len(set(names)) < len(names) or not names:
+        raise RecipeError(f"{recipe.name}: streams need names that differ; found {', '.join(names) or 'no stream'}.")
+    if unknown := [name for stage in recipe.stages for name in stage.streams if name not in names]:
+        raise RecipeError(f"{recipe.name}: stages name the stream '{unknown[0]}'; the streams are {', '.join(names)}.")
+    run = {stream.name for stage in recipe.stages for stream in recipe.running(stage)}
+    if idle := [name for name in names if name not in run]:
+        raise RecipeError(f"{recipe.name}: no stage runs the stream '{idle[0]}'. Name it in one, or drop it.")
+    for stream in recipe.streams:
+        if stream.weight <= 0:
+            raise RecipeError(f"{recipe.name}: streams.{stream.name}.weight must be above 0; found {stream.weight}.")
+        if absent := [head for head in stream.heads or () if head not in known]:
+            raise RecipeError(
+                f"{recipe.name}: the stream '{stream.name}' is for {absent[0]}; the objectives are {', '.join(known)}."
+            )
+        for other in recipe.streams:
+            if other.reads_from == stream.reads_from and other.arrangement != stream.arrangement:
+                raise RecipeError(
+                    f"{recipe.name}: the streams '{other.name}' and '{stream.name}' read from the place "
+                    f"'{stream.reads_from}', but arrange rows differently. Give each its own place."
+                )
+    for stage in recipe.stages:
+        running = recipe.running(stage)
+        if len(running) > 1 and any(stream.arrangement.continues for stream in running):
+            raise RecipeError(
+                f"{recipe.name}: a stream whose rows continue from batch to batch must run alone in its stage; "
+                f"found {', '.join(stream.name for stream in running)}."
+            )
+
+
+def check_architecture(recipe: Recipe) -> None:
+    """It has segments, positions and recurrent memory for the rows."""
+    architecture = recipe.architecture
+    widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments)
+    found = architecture.segment_count
+    if found is not None and found < widest.segments:
+        raise RecipeError(
+            f"{recipe.name}: {kind_of(widest)} tells {widest.segments} segments apart, "
+            f"but architecture.segments is {found}. Set architecture.segments={widest.segments}."
+        )
+    if recipe.max_length > architecture.longest:
+        raise RecipeError(
+            f"{recipe.name}: stages ask for rows of {recipe.max_length} tokens, "
+            f"but architecture.longest is {architecture.longest}. Change one of them."
+        )
+    shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
+    if architecture.reused_share is not None:
+        shares[kind_of(architecture)] = architecture.reused_share
+    if len(set(shares.values())) > 1:
+        told = ", ".join(f"{name} has {share}" for name, share in shares.items())
+        raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
+
+
 def check_objectives(recipe: Recipe) -> None:
-    """Each once, and each with what it reads."""
+    """Each once, with a weight, and with what it reads in every stream that it is for."""
     if not recipe.objectives:
         raise RecipeError(f"{recipe.name}: there is no objective, so nothing to learn. Choose one or more.")
-    makers = [*recipe.corruption, recipe.architecture]
-    written = frozenset().union(*(maker.writes for maker in makers))
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
             raise RecipeError(f"{recipe.name}: {kind_of(objective)} is there twice. Name each objective once.")
-        if missing := objective.reads - written:
-            raise RecipeError(
-                f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
-                f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
-                f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
-            )
         if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
             needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
             raise RecipeError(
@@ -131,8 +204,25 @@ def check_objectives(recipe: Recipe) -> None:
             raise RecipeError(
                 f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
             )
+        serving = [stream for stream in recipe.streams if stream.heads is None or objective.name in stream.heads]
+        if not serving:
+            raise RecipeError(f"{recipe.name}: no stream is for {objective.name}. Name it in the heads of one.")
+        for stream in serving:
+            check_reads(recipe, objective, stream)
     if not any(objective.weight > 0 for objective in recipe.objectives):
         raise RecipeError(f"{recipe.name}: every objective has the weight 0, so nothing is learnt. Give one a weight.")
+
+
+def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> None:
+    """What an objective reads is written by the stream's steps or the architecture."""
+    makers = [*stream.steps, recipe.architecture]
+    written = frozenset().union(*(maker.writes for maker in makers))
+    if missing := objective.reads - written:
+        raise RecipeError(
+            f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
+            f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
+            f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
+        )
 
 
 def kind_of(choice: Any) -> str:
@@ -147,6 +237,7 @@ def writers_of(wanted: frozenset[str]) -> str:
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
+    """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, Schedule, Tuning, Recipe)
-    return from_json(current_recipe(data), {kind.__name__: kind for kind in kinds})
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Recipe)
+    return from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})

@@ -159,7 +159,7 @@ def test_each_way_of_sharing_prints_its_loss_beside_its_parameters(corpus: Path,
     held = tmp_path / "held.txt"
     held.write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
     shape = ("architecture.layers=3", "architecture.heads=2", "architecture.width=16", "architecture.inner=32")
-    more = ("architecture.embedding=8", "schedule.lengths=[[1.0, 32]]", "schedule.batch=2", "tokenizer.size=200")
+    more = ("architecture.embedding=8", "stages=[[1.0, 32]]", "schedule.batch=2", "tokenizer.size=200")
     command = (
         "benchmarks.sharing", "--corpus", str(corpus), "--valid", str(held), "--steps", "1",
         "--out", str(tmp_path / "out"), *(part for setting in (*shape, *more) for part in ("--set", setting)),
@@ -258,7 +258,7 @@ def test_a_contestant_that_dies_or_fails_stops_the_benchmark():
 @pytest.mark.slow
 def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_path: Path):
     small = ("architecture.layers=1", "architecture.width=16", "architecture.inner=16", "architecture.memory=16",
-             "schedule.lengths=[[1.0, 16]]", "tokenizer.size=300", "run.threads=1")  # fmt: skip
+             "stages=[[1.0, 16]]", "tokenizer.size=300", "run.threads=1")  # fmt: skip
     chosen = [part for setting in small for part in ("--set", setting)]
     held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
     files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
@@ -278,7 +278,7 @@ def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_p
 def test_our_gpt2_and_theirs_are_trained_alike(mixed_corpus: Path, tmp_path: Path):
     held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
     small = ("architecture.layers=1", "architecture.width=32", "architecture.inner=64", "tokenizer.size=300",
-             "schedule.lengths=[[1.0, 32]]", "run.threads=1")  # fmt: skip
+             "stages=[[1.0, 32]]", "run.threads=1")  # fmt: skip
     chosen = [part for setting in small for part in ("--set", setting)]
     files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
     done = bench("benchmarks.trained_alike", "--recipe", "gpt2-tiny", "--steps", "20", *files, *chosen)

@@ -8,7 +8,8 @@ from plmkit.choices import OBJECTIVES, WEIGHTINGS
 from plmkit.config.counting import encoder_parameters, least_weights, parameters
 from plmkit.config.settings import to_json
 from plmkit.errors import RecipeError
-from plmkit.recipe import recipe_from_json
+from plmkit.recipe import DataStream, recipe_from_json
+from plmkit.schedules.stage import Stage
 
 COUNTS = {
     "bert-tiny": (4_385_920, 4_433_468),
@@ -185,7 +186,7 @@ def test_xlnet_large_keeps_the_papers_settings():
     recipe = find("xlnet-large")
     schedule, (arrangement, orders), shape = recipe.schedule, recipe.corruption, recipe.architecture
     assert not recipe.notes
-    assert (schedule.steps, schedule.batch, schedule.rate, schedule.lengths) == (500_000, 8192, 4e-4, ((1.0, 512),))
+    assert (schedule.steps, schedule.batch, schedule.rate, recipe.stages) == (500_000, 8192, 4e-4, (Stage(length=512),))
     assert schedule.warmup * schedule.steps == 40_000
     assert (schedule.optimizer.epsilon, schedule.optimizer.decay) == (1e-6, 0.01)
     assert (shape.memory, shape.dropout, shape.attention_dropout) == (384, 0.1, 0.1)
@@ -214,7 +215,7 @@ def test_base_and_large_keep_the_papers_settings(name):
     schedule, (_, masking) = recipe.schedule, recipe.corruption
     assert not recipe.notes
     assert (schedule.steps, schedule.batch, schedule.rate, schedule.warmup) == (1_000_000, 256, 1e-4, 0.01)
-    assert schedule.lengths == ((0.9, 128), (1.0, 512))
+    assert recipe.stages == (Stage(until=0.9, length=128), Stage(length=512))
     assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 10)
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
 
@@ -228,7 +229,7 @@ def test_roberta_keeps_the_papers_settings(name, rate, warmup_steps):
     assert not recipe.notes
     assert (schedule.steps, schedule.batch, schedule.rate, schedule.clip) == (500_000, 8192, rate, 0.0)
     assert schedule.warmup * schedule.steps == pytest.approx(warmup_steps)
-    assert schedule.lengths == ((1.0, 512),)
+    assert recipe.stages == (Stage(length=512),)
     assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.decay) == (0.9, 0.98, 1e-6, 0.01)
     assert (shape.first, shape.activation, shape.epsilon, shape.dropout) == (2, "gelu", 1e-5, 0.1)
     assert [type(objective).__name__ for objective in recipe.objectives] == ["MaskedLM"]
@@ -254,7 +255,7 @@ def test_alberts_keep_the_papers_settings(name):
     assert (type(schedule.optimizer).__name__, schedule.optimizer.decay, schedule.optimizer.epsilon, schedule.clip) == (
         "Lamb", 0.01, 1e-6, 1.0,
     )  # fmt: skip
-    assert schedule.lengths == ((1.0, 512),)
+    assert recipe.stages == (Stage(length=512),)
     assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 40)
     assert (recipe.architecture.embedding, recipe.architecture.sharing) == (128, "all")
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.0
@@ -275,10 +276,10 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.activation": "activation",
     r"architecture\.memory": "memory",
     r"architecture\.band": "bands",
-    r"architecture\.longest|schedule\.lengths": "length",
+    r"architecture\.longest|stages\..*": "length",
     r"architecture\.neighbours|objectives\..*(frequency_bias|near_vectors)": "starting weights",
-    r"corruption\.\w*Masking\..*": "masking",
-    r"corruption\.PermutedSpans\.rate": "share of predicted tokens",
+    r"streams\..*\.maskings\.\w*Masking\..*": "masking",
+    r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"schedule\.batch": "batch",
     r"schedule\.clip": "clipping",
     r"schedule\.optimizer\..*": "optimizer",
@@ -345,7 +346,7 @@ def described(part):
         value = getattr(part, field.name)
         for choice in value if isinstance(value, tuple) else (value,):
             if is_dataclass(choice):
-                yield choice
+                yield from () if isinstance(choice, DataStream | Stage) else (choice,)  # of these, what they hold
                 yield from described(choice)
 
 
@@ -353,7 +354,7 @@ def described(part):
 def test_a_summary_says_no_length_of_rows_that_this_size_does_not_have(name):
     recipe = find(name)
     said = {int(number) for number in re.findall(r"rows of (\d+)", recipe.summary)}
-    assert said <= {length for _, length in recipe.schedule.lengths}
+    assert said <= {stage.length for stage in recipe.stages}
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest_name():
@@ -386,4 +387,4 @@ def test_every_position_that_a_writer_can_read_is_trained():
     bounded = [recipe for recipe in writers if getattr(recipe.architecture, "bounded", False)]
     assert {"gpt1-mini", "gpt2-xl", "gpt3-tiny"} <= {recipe.name for recipe in bounded}
     for recipe in bounded:
-        assert recipe.architecture.longest == recipe.schedule.longest, recipe.name
+        assert recipe.architecture.longest == recipe.max_length, recipe.name

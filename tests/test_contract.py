@@ -23,8 +23,8 @@ SHRUNK = {
 def options(name: str) -> list[str]:
     """The recipe as it is, but small: rows of 32, and two layers of width 32."""
     recipe = find(name)
-    stages = [[share, 32] for share, _ in recipe.schedule.lengths]
-    settings = {**SHRUNK, "schedule.lengths": json.dumps(stages)}
+    stages = [[stage.until, 32] for stage in recipe.stages]
+    settings = {**SHRUNK, "stages": json.dumps(stages)}
     for setting in SHRUNK:
         axis, _, name = setting.partition(".")
         if axis == "architecture" and getattr(recipe.architecture, name, None) is None:

@@ -21,7 +21,7 @@ from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 SMALL = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=32", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=32", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "tokenizer.size=400", "run.threads=1", "schedule.rate=1e-2",
 )  # fmt: skip
 

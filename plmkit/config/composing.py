@@ -12,7 +12,7 @@ from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
-from plmkit.recipe import Recipe
+from plmkit.recipe import DataStream, Recipe, check_steps
 
 SENTENCE_TASK = "sentence_task"
 SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, and what is asked about them
@@ -34,21 +34,48 @@ def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Na
     left = []
     for name, text in sorted(assignments, key=lambda named: named[0] != SENTENCE_TASK):
         axis, *path = name.split(".")
-        chosen = axes.get(axis, getattr(recipe, axis, None))
         if name == SENTENCE_TASK:
             axes |= with_sentence_task(recipe, text)
         elif axis not in CHOICES or not NAMES.fullmatch(text):
             left.append((name, text))
-        elif not path:
-            axes[axis] = chosen_by_names(chosen, axis, text)
-        elif isinstance(chosen, tuple) and path in ([snake(type(member).__name__)] for member in chosen):
-            kind = kind_called(text, axis)
-            axes[axis] = tuple(take_over(kind, m) if [snake(type(m).__name__)] == path else m for m in chosen)
+        elif axis == "corruption" and names_kinds(steps_of(streams := axes.get("streams", recipe.streams)), path):
+            axes["streams"] = tuple(with_kinds(recipe, stream, path, text) for stream in streams)
+        elif axis != "corruption" and names_kinds(chosen := axes.get(axis, getattr(recipe, axis)), path):
+            axes[axis] = chosen_anew(chosen, axis, path, text)
         else:
             left.append((name, text))
     if axes:
         axes["architecture"] = fitted(recipe, axes)
     return axes, left
+
+
+def names_kinds(chosen: Any, path: list[str]) -> bool:
+    """Does the name stand for a choice as a whole: an axis, or one member of a list?"""
+    return not path or (isinstance(chosen, tuple) and path in ([called(member)] for member in chosen))
+
+
+def steps_of(streams: Sequence[DataStream]) -> tuple[Any, ...]:
+    return tuple(step for stream in streams for step in stream.steps)
+
+
+def called(choice: Any) -> str:
+    """The name of a choice in `--set`."""
+    return snake(type(choice).__name__)
+
+
+def chosen_anew(chosen: Any, axis: str, path: list[str], text: str) -> Any:
+    """Other kinds for all members, or another kind for one of them."""
+    if not path:
+        return chosen_by_names(chosen, axis, text)
+    kind = kind_called(text, axis)
+    return tuple(take_over(kind, member) if [called(member)] == path else member for member in chosen)
+
+
+def with_kinds(recipe: Recipe, stream: DataStream, path: list[str], text: str) -> DataStream:
+    """The stream with other kinds of steps; what kinds that stay are set to stays too."""
+    steps = chosen_anew(stream.steps, "corruption", path, text)
+    check_steps(recipe.name, steps)
+    return stream.with_steps(steps)
 
 
 def with_sentence_task(recipe: Recipe, task: str) -> Axes:
@@ -57,8 +84,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
         known = ", ".join(SENTENCE_TASKS)
         raise SettingError(f"There is no sentence_task '{task}'.{nearest(task, SENTENCE_TASKS)} There are {known}.")
     rows, judge = SENTENCE_TASKS[task]
-    arrangement: Any = recipe.arrangement
-    if "targets" in arrangement.writes:
+    if any("targets" in stream.arrangement.writes for stream in recipe.streams):
         raise SettingError(
             f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
         )
@@ -67,14 +93,18 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
             f"{recipe.name}: a {type(recipe.architecture).__name__} makes no vector of a row as a whole, so there is "
             "no sentence_task to set."
         )
-    if (judge or arrangement.writes & LABELS) and not isinstance(
-        arrangement, rows
-    ):  # rows without a label suit no task
-        arrangement = take_over(rows, arrangement)
+    streams = tuple(arranged(stream, rows, bool(judge)) for stream in recipe.streams)
     judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
     others = [objective for objective in recipe.objectives if not isinstance(objective, JUDGES)]
     asked = [take_over(judge, *judges[:1])] if judge else []
-    return {"corruption": (arrangement, *recipe.maskings), "objectives": (*others, *asked)}
+    return {"streams": streams, "objectives": (*others, *asked)}
+
+
+def arranged(stream: DataStream, rows: type, is_judged: bool) -> DataStream:
+    """The stream with rows of this kind; rows without a label suit a recipe that has no sentence task."""
+    if isinstance(stream.arrangement, rows) or not (is_judged or stream.arrangement.writes & LABELS):
+        return stream
+    return replace(stream, arrangement=take_over(rows, stream.arrangement))
 
 
 def has_pooler(recipe: Recipe) -> bool:
@@ -85,13 +115,13 @@ def has_pooler(recipe: Recipe) -> bool:
 def sentence_task(recipe: Recipe) -> str | None:
     """The name of the task that a recipe has; None where it has another, or can have none."""
     judges = {type(objective) for objective in recipe.objectives if isinstance(objective, JUDGES)}
-    if "targets" in recipe.arrangement.writes or not has_pooler(recipe):
+    arrangements = [stream.arrangement for stream in recipe.streams]
+    if any("targets" in arrangement.writes for arrangement in arrangements) or not has_pooler(recipe):
         return None
     if not judges:
         return "none"
-    arrangement = recipe.arrangement
     named = ((task, rows) for task, (rows, judge) in SENTENCE_TASKS.items() if judges == {judge})
-    return next((task for task, rows in named if isinstance(arrangement, rows)), None)
+    return next((task for task, rows in named if all(isinstance(one, rows) for one in arrangements)), None)
 
 
 def chosen_by_names(old: Any, axis: str, text: str) -> Any:
@@ -138,11 +168,10 @@ def take_over(kind: type, old: Any = None) -> Any:
 def fitted(recipe: Recipe, axes: Axes) -> Any:
     """The architecture with the pooler and the segments that rows and objectives need, where it has such settings."""
     architecture: Any = axes.get("architecture", recipe.architecture)
-    arrangement = axes.get("corruption", recipe.corruption)[0]
+    segments = max(stream.arrangement.segments for stream in axes.get("streams", recipe.streams))
     objectives = axes.get("objectives", recipe.objectives)
     if architecture.optional_pooler and "objectives" in axes:
         architecture = replace(architecture, pooler=any("pooled" in objective.reads for objective in objectives))
-    segments = arrangement.segments if isinstance(arrangement, Arrangement) else 1
     if architecture.segment_count is not None and segments > architecture.segment_count:
-        architecture = replace(architecture, segments=arrangement.segments)
+        architecture = replace(architecture, segments=segments)
     return architecture

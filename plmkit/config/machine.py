@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.config.composing import SENTENCE_TASK, compose
-from plmkit.config.settings import assign, checked, cut, from_json, names_in, to_json
+from plmkit.config.settings import assign, checked, cut, from_json, names_in, not_a_value, to_json
+from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
 from plmkit.recipe import Recipe, recipe_from_json
 
 MOST_CORES = 1024  # of one machine
 PREPARING = ("processes", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
+STREAMS = ("streams", "stages")  # when and how often each way of making rows is used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +62,20 @@ class Settings:
 def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
     """Apply `--set`: names begin with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
     choices, values = compose(recipe, [cut(assignment) for assignment in assignments])
+    stages_text = None
     for name, text in values:  # whether choices fit is asked once, when all are made
         root, *path = name.split(".")
+        streams = choices.get("streams", recipe.streams)
         if root == "run":
             machine = assign(Settings(recipe=recipe, run=machine), [root, *path], text, name).run
+        elif root == "corruption" and path:
+            choices["streams"] = assign_corruption(streams, path, text, name)
+        elif root == "corruption":
+            raise not_a_value(name, recipe.corruption)
+        elif root == "streams":
+            choices["streams"] = assign_stream(streams, path, text, name)
+        elif name == "stages":
+            stages_text = text
         elif root in AXES and path:
             choices[root] = assign(choices.get(root, getattr(recipe, root)), path, text, name)
         elif root in AXES:
@@ -74,10 +86,21 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             meant = f" Did you mean {' or '.join(homes)}?" if homes else nearest(root, (*groups, SENTENCE_TASK))
             raise SettingError(
                 f"There is no setting '{name}'.{meant} "
-                f"Names begin with {', '.join(AXES)} or run: `plm recipes {recipe.name}` shows them all."
+                f"Names begin with {', '.join((*AXES, *STREAMS))} or run: `plm recipes {recipe.name}` shows them all."
             )
+    choices |= staged(recipe, choices.get("streams", recipe.streams), stages_text)
     choices = {root: checked(choice) for root, choice in choices.items()}
     return Settings(recipe=replace(recipe, **choices), run=checked(machine))
+
+
+def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]:
+    """Streams, and the stages that run them, as `stages=TEXT` says."""
+    streams, stages = joined(streams, recipe.stages)
+    if text is not None:
+        stages = assign_stages(stages, text, "stages")
+    if len(recipe.streams) == 1 < len(streams):
+        stages = one_per_stage(streams, stages)
+    return {"streams": streams, "stages": stages}
 
 
 def check_read(name: str, read: Sequence[str], verb: str) -> None:

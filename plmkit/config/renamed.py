@@ -9,9 +9,15 @@ RENAMED = {  # settings: old → new
     "corruption.swapped": "corruption.random_share",
     "corruption.most": "corruption.max_masked",
     "corruption.copies": "corruption.static_masks",
+    "schedule.lengths": "stages",
 }
 HEADS = {"causal_lm": ("adaptive_lm", "auxiliary_lm")}  # heads: old → objectives that shared the name
 Some = TypeVar("Some")
+
+
+def set_name(path: str) -> str:
+    """The name by which `--set` reaches the setting at a path of a recipe's JSON: steps are those of a corruption."""
+    return re.sub(r"\bstreams\.(arrangement|maskings)\.", "corruption.", path)
 
 
 def current(name: str) -> str:

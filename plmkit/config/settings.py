@@ -6,11 +6,11 @@ import json
 import math
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.config import habits
-from plmkit.config.renamed import current
+from plmkit.config.renamed import current, set_name
 from plmkit.errors import SettingError, nearest
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
@@ -39,7 +39,9 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
     if kind is None:
         raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
     stem = f"{path}." if path else ""
-    named = {current(stem + key).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"}
+    named = {
+        current(set_name(stem + key)).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"
+    }
     values = {name: from_json(item, kinds, stem + key) for name, (key, item) in named.items()}
     known = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(values) - known):
@@ -83,10 +85,15 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
     if kinds and old is None:
         raise SettingError(f"'{full}' takes one of {', '.join(kinds)}, or none; found '{text}'.{nearest(text, kinds)}")
     if is_group(old):
-        options = ", ".join(sorted(names_in(old)))
-        others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
-        raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
+        raise not_a_value(full, old, kinds)
     return changed(settings, name, parse(text, hint, full))
+
+
+def not_a_value(full: str, group: Any, kinds: Iterable[str] = ()) -> SettingError:
+    """The error where a value is given to a group of settings."""
+    options = ", ".join(sorted(names_in(group)))
+    others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
+    return SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
 
 
 def changed(settings: Any, name: str, value: Any) -> Any:
@@ -124,8 +131,7 @@ def assign_member(members: tuple, path: list[str], text: str, full: str) -> tupl
             options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
             raise SettingError(f"'{full}' could be one of {options}: say which.")
         if named:
-            options = ", ".join(sorted(names_in(named[0])))
-            raise SettingError(f"'{full}' is a group of settings, not a value; it has {options}.")
+            raise not_a_value(full, named[0])
         if not having:
             raise SettingError(f"There is no setting '{full}'.{suggest(members, full, name)}")
         chosen, inner = having[0], path

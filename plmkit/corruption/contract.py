@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -60,17 +60,8 @@ class Step:
 
     @property
     def levels_used(self) -> tuple[str, ...]:
-        """The units that are masked in any stage, from small to large."""
+        """The units that are masked, from small to large."""
         return (self.level,)
-
-    @property
-    def stages(self) -> int:
-        """Number of stages of a run that it distinguishes."""
-        return 1
-
-    def at(self, stage: int) -> Self:
-        """The step as it is in this stage of a run."""
-        return self
 
     @property
     def reuse(self) -> float | None:

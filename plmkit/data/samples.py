@@ -1,7 +1,7 @@
 """From tokens on disk to batches: what is in each is a pure function of (seed, epoch, index)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -20,12 +20,22 @@ TOO_LARGE = 5  # times the tokens wanted: such a document is not held out where 
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """How far one stream of data is read."""
+
+    epoch: int = 0
+    index: int = 0  # rows of this epoch already used
+
+
+@dataclass(frozen=True, kw_only=True)
 class Position:
     """Where a run is in its data: all that a checkpoint needs to know."""
 
-    stage: int = 0  # which of the schedule's lengths
-    epoch: int = 0
-    index: int = 0  # rows of this epoch already used
+    stage: int = 0  # of the recipe's
+    places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that nothing was read from are left out
+
+    def at(self, name: str) -> Place:
+        return self.places.get(name, Place())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,31 +83,30 @@ class Samples:
         if self.arrange.in_streams and tokens < length:
             raise InputError(
                 f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
-                f"Give more text, or shorter segments: --set schedule.lengths='[[1.0, {max(5, tokens // 2)}]]'."
+                f"Give more text, or shorter segments: --set stages='[[1.0, {max(5, tokens // 2)}]]'."
             )
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
         """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
-        _, order = self.plan(position.epoch, length, rows)
-        if position.index and position.index + rows > len(order):
-            position = Position(stage=position.stage, epoch=position.epoch + 1)
-        batch = self.batch(position.epoch, position.index, rows, length, stage=position.stage)
-        used = Position(stage=position.stage, epoch=position.epoch, index=position.index + len(batch.source.tokens))
-        return batch, used
+        _, order = self.plan(place.epoch, length, rows)
+        if place.index and place.index + rows > len(order):
+            place = Place(epoch=place.epoch + 1)
+        batch = self.batch(place.epoch, place.index, rows, length)
+        return batch, replace(place, index=place.index + len(batch.source.tokens))
 
-    def batch(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Batch:
-        """Rows index to index + rows of an epoch, fewer at its end, masked as in this stage of the run."""
-        batch = as_batch(self.rows(epoch, index, rows, length, stage=stage))
+    def batch(self, epoch: int, index: int, rows: int, length: int) -> Batch:
+        """Rows index to index + rows of an epoch, fewer at its end."""
+        batch = as_batch(self.rows(epoch, index, rows, length))
         return replace(batch, continues=torch.full((len(batch.source.tokens),), index > 0)) if self.continues else batch
 
-    def rows(self, epoch: int, index: int, rows: int, length: int, *, stage: int = 0) -> Rows:
+    def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
         """The same before it becomes a batch: with the units that were masked."""
         plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
         filled = self.arrange.fill(self.store, plan, chosen, self.vocabulary, length)
         for masking in self.maskings:
             draws = Draws(self.seed, masking.mask_epoch(epoch), chosen)
-            filled = masking.at(stage)(filled, self.vocabulary, draws)
+            filled = masking(filled, self.vocabulary, draws)
         return filled
 
     def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:

@@ -31,7 +31,7 @@ from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import claim, read_run
 
 RECIPE = "bert-tiny"
-SETTINGS = ("tokenizer.size=6000", "schedule.lengths=[[1.0, 64]]")  # so that two minutes go further
+SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # so that two minutes go further
 RESULTS = "demo.json"
 TOKENS = 1_200_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
 TASK = TaskSettings(epochs=8, length=64, pooling="mean")

@@ -27,12 +27,13 @@ from plmkit.network import Network
 from plmkit.recipe import Architecture, recipe_from_json
 from plmkit.schedules.tuning import Tuning
 from plmkit.storage.manifest import check
+from plmkit.storage.tensors import checksum, load_tensors
 from plmkit.tasks.contract import Task
 from plmkit.tasks.kinds.classify import ClassifyAny
 from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import CHECKPOINTS, checksum, load_tensors, newest_whole, put_weights
+from plmkit.training.checkpoint import CHECKPOINTS, newest_whole, put_weights
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import FINETUNE, RUN_FILE, WEIGHTS, read_run
 

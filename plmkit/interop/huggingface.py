@@ -13,32 +13,18 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta, xlnet
+from plmkit.interop.families import FAMILIES, bert
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.numbers import check_settings
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
 from plmkit.storage.files import check_name, new_folder, read_json, write_json
+from plmkit.storage.tensors import save_tensors
 from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
-from plmkit.training.checkpoint import save_tensors
 
 MOST_SPECIAL = 4  # special tokens in a row
 VERY_LONG = 1 << 30  # what transformers says of a tokenizer that says nothing is more
-FAMILIES: tuple[Family, ...] = (  # the first that can write a network does
-    bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
-)  # fmt: skip
-
-REASONS = {
-    "Recurrent": "transformers has no LSTM",
-    "SegmentRecurrence": "transformers has no Transformer-XL any more",
-    "AbsoluteRecurrence": "transformers has no Transformer-XL any more",
-    "CharacterDecoder": "transformers has no decoder with positions at every layer",
-    "GeneratorDiscriminator": "ELECTRA's heads have gelu",
-    "Encoder": "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width",
-    "PostNormDecoder": "GPT-1 is four times as wide inside",
-    "BandedDecoder": "GPT-2 has no bands",
-}
 
 
 def family_named(model_type: Any) -> Family | None:
@@ -56,10 +42,10 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
     came_as = family_named(model_type)
     chosen = came_as or next((family for family in FAMILIES if family.writes(architecture)), None)
     if chosen is None:
-        name = type(architecture).__name__
+        why = next(filter(None, (family.refusal(architecture) for family in FAMILIES)), None)
         raise CheckpointError(
-            f"No Hugging Face model is built as this {name} is, so it cannot be exported: "
-            f"{REASONS.get(name, 'transformers has no counterpart of this architecture')}.\n"
+            f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported: "
+            f"{why or 'transformers has no counterpart of this architecture'}.\n"
             "To share it, share its run folder: `plmkit.load` and every command of `plm` read it."
         )
     return chosen
@@ -92,13 +78,8 @@ def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any
     for ours, theirs in table:
         if ours in weights:
             for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-                out[name] = shaped("as_theirs", family)(name, part, architecture).clone()  # it may have several places
+                out[name] = family.as_theirs(name, part, architecture).clone()  # it may have several places
     return out
-
-
-def shaped(direction: str, family: Family) -> Callable[[str, Tensor, Any], Tensor]:
-    """How a family turns one weight; most have the very shapes that we have."""
-    return getattr(family, direction, lambda name, tensor, architecture: tensor)
 
 
 def behind(weights: dict[str, Tensor], family: Family) -> list[str]:
@@ -111,7 +92,7 @@ def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: A
     weights = current(weights, family)
     heads = [head for head, names in family.HEADS.items() if weights.keys() & set(names.values())]
     return {
-        ours: torch.cat([shaped("as_ours", family)(name, weights[name], architecture) for name in theirs])
+        ours: torch.cat([family.as_ours(name, weights[name], architecture) for name in theirs])
         for ours, theirs in all_pairs(family, architecture, heads)
         if all(name in weights for name in theirs)
     }
@@ -341,7 +322,7 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
     def compute(batch: Batch) -> dict[str, Tensor]:
         segments = batch.source.segment_ids
         segments = segments if known is None else segments.clamp(max=known - 1)
-        told = {"token_type_ids": segments} if getattr(family, "SEGMENTS", True) else {}
+        told = {"token_type_ids": segments} if family.SEGMENTS else {}
         padding = (
             batch.source.tokens
             if config.pad_token_id is None

@@ -24,8 +24,8 @@ from plmkit.interop.weights import (
     read_parts_of,
 )
 from plmkit.storage.files import new_folder
+from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
-from plmkit.training.checkpoint import save_tensors
 
 FORMATS = ("huggingface", "openai-gpt")
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader names of a pickle that is more than tensors

@@ -13,7 +13,7 @@ from torch import Tensor
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
 from plmkit.storage.files import read_json, write_json
-from plmkit.training.checkpoint import load_tensors, save_tensors
+from plmkit.storage.tensors import load_tensors, save_tensors
 
 MODULES, CONFIG, WEIGHTS = "modules.json", "config.json", "model.safetensors"
 LENGTH, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plmkit.errors import CheckpointError
 from plmkit.storage.files import read_json
-from plmkit.training.checkpoint import load_tensors
+from plmkit.storage.tensors import load_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = ".index.json"  # behind the name of a file whose content lies in several

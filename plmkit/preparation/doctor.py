@@ -98,7 +98,7 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
 
 def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None) -> Diagnosis:
     survey = material.store.survey
-    plan, _ = material.samples.plan(0, recipe.schedule.lengths[0][1])
+    plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
     shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
     found: dict[str, Any] = dict(

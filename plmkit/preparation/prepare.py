@@ -2,15 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
+from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.reading.whole import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
@@ -19,7 +21,7 @@ from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.preparation.counts import frequencies_of, prepared
-from plmkit.recipe import Recipe, kind_of
+from plmkit.recipe import DataStream, Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
 from plmkit.segmentation.starts import word_starts
 from plmkit.storage.files import cache_folder, new_folder
@@ -44,11 +46,29 @@ class Material:
     tokenizer: Tokenizer
     store: TokenStore
     valid_store: TokenStore
-    samples: Samples
+    streams: Mapping[str, Samples]  # of the recipe's streams, by name
     valid_documents: np.ndarray
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
+
+    @property
+    def samples(self) -> Samples:
+        """Of the first stream; all read the same documents."""
+        return next(iter(self.streams.values()))
+
+    def source(self, recipe: Recipe, seed: int) -> MixtureSource:
+        """The batches of a run."""
+        fed = {
+            stream.name: FedStream(
+                feed=self.streams[stream.name],
+                place=stream.reads_from,
+                heads=None if stream.heads is None else frozenset(stream.heads),
+                weight=stream.weight,
+            )
+            for stream in recipe.streams
+        }
+        return MixtureSource(fed, recipe.stages, seed=seed)
 
     def frequencies(self) -> np.ndarray:
         """How often each token of the vocabulary occurs in the text that is trained on."""
@@ -61,14 +81,23 @@ class Material:
         """(vocabulary, width) of tokens by what stands near them in the text that is trained on."""
         return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 
-    def valid_batches(self, recipe: Recipe, seed: int) -> list[Batch]:
-        """Held-out text, always hidden alike: by the paper's rate, whatever training uses, so that losses compare."""
+    def valid_batches(self, recipe: Recipe, seed: int) -> dict[str, list[Batch]]:
+        """Held-out text by stream, always masked alike: by the paper's rate, so that losses compare.
+
+        Streams that differ in training only, as those of ERNIE's stages, have one set between them.
+        """
         if not len(self.valid_documents):
-            return []
-        length = recipe.schedule.lengths[0][1]
+            return {}
+        sets: dict[tuple[Any, ...], DataStream] = {}
+        for stream in recipe.streams:
+            steps = tuple(step.for_validation() for step in stream.steps)
+            sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
+        return {stream.name: self.held_out(stream, length, seed) for (_, _, length), stream in sets.items()}
+
+    def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
+        """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
-        steps = [step.for_validation() for step in recipe.corruption]
-        corruption = prepared(steps, self.store, self.samples.documents, len(vocabulary), seed)
+        corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
         samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         _, order = samples.plan(0, length, at_once)
@@ -76,7 +105,9 @@ class Material:
         if samples.continues:
             at_once = min(at_once, len(order))
             rows -= rows % at_once  # a memory is of so many streams
-        return [samples.batch(0, start, min(at_once, rows - start), length) for start in range(0, rows, at_once)]
+        heads = None if stream.heads is None else frozenset(stream.heads)
+        starts = range(0, rows, at_once)
+        return [replace(samples.batch(0, at, min(at_once, rows - at), length), heads=heads) for at in starts]
 
 
 def prepare(
@@ -103,7 +134,8 @@ def prepare(
     notes = tuple(note for corpus in corpora for note in corpus.notes)
     for note in notes:
         screen.say(note)
-    needed = recipe.arrangement.needs
+    arrangements = [stream.arrangement for stream in recipe.streams]
+    needed = tuple(dict.fromkeys(role for one in arrangements for role in one.needs))
     ready = (
         load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
     )
@@ -122,15 +154,23 @@ def prepare(
     else:
         held, parts = store, split(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    recipe.arrangement.check(store, train_documents, first_place(corpora[0]))
-    corruption = prepared(recipe.corruption, store, train_documents, len(ready.vocabulary), seed)
-    samples = Samples(store, train_documents, corruption, ready.vocabulary, seed=seed, weights=machine.weights)
-    samples.check(recipe.schedule.longest)
+    for arrangement in arrangements:
+        arrangement.check(store, train_documents, first_place(corpora[0]))
+    places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
+    streams = {
+        stream.name: Samples(
+            store, train_documents, prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
+            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
+        )
+        for stream in recipe.streams
+    }  # fmt: skip
+    for samples in streams.values():
+        samples.check(recipe.max_length)
     return Material(
         tokenizer=ready,
         store=store,
         valid_store=held,
-        samples=samples,
+        streams=streams,
         valid_documents=valid_documents,
         key=store_key(corpora, ready, segmenter),
         notes=notes,
@@ -205,7 +245,7 @@ def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], 
 class Example:
     """A row as the model sees it and as it was, decoded."""
 
-    stage: int  # of the run, from 0
+    stage: int  # of the run, from 0: the first in which its stream runs
     seen: str
     whole: str  # from left to right, what it is asked for: the row, one token on
     hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
@@ -213,19 +253,19 @@ class Example:
 
 def asks_next(recipe: Recipe) -> bool:
     """Is what is asked for at a place of a row the token that follows there?"""
-    return len(recipe.corruption) == 1 and "targets" in recipe.arrangement.writes
+    return all("targets" in stream.arrangement.writes and not stream.maskings for stream in recipe.streams)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
-    """The first rows of training; where stages hide otherwise, the same rows in each of them."""
-    stages = max(step.stages for step in recipe.corruption)
-    return [
-        example for stage in range(stages) for example in previewed(material, recipe, stage, max(1, count // stages))
-    ]
+    """The first rows of training, of every stream."""
+    each = max(1, count // len(recipe.streams))
+    return [example for stream in recipe.streams for example in previewed(material, recipe, stream, each)]
 
 
-def previewed(material: Material, recipe: Recipe, stage: int, count: int) -> list[Example]:
-    rows = material.samples.rows(0, 0, count, recipe.schedule.lengths[stage][1], stage=stage)
+def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
+    first = recipe.first_stage(stream)
+    stage = recipe.stages.index(first)
+    rows = material.streams[stream.name].rows(0, 0, count, first.length)
     assert rows.targets is not None
     decode = material.tokenizer.decode
     if asks_next(recipe):
@@ -235,7 +275,7 @@ def previewed(material: Material, recipe: Recipe, stage: int, count: int) -> lis
         ]
     hidden = rows.targets != IGNORE
     whole = np.where(hidden, rows.targets, rows.tokens)
-    level = recipe.maskings[0].at(stage).levels_used[-1]
+    level = stream.maskings[0].levels_used[-1]
     if level == "character":
         starts = np.ones_like(hidden)
     else:

@@ -1,17 +1,14 @@
-"""How a run spends its budget: rows, lengths, rate and optimizer."""
+"""How a run spends its budget: rows per step, learning rate and optimizer."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from plmkit.errors import SettingError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 
 Optimizers = AdamW | BertAdam | Lamb | Momentum
 BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf}
-
-SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
 
 
 def linear_over_all(progress: float, warmup: float) -> float:
@@ -77,7 +74,6 @@ class Schedule:
 
     steps: int  # the budget when the command line names none
     batch: int  # rows in a step
-    lengths: tuple[tuple[float, int], ...]  # up to this progress, rows of this many tokens
     rate: float  # at its peak
     warmup: float  # share of the run
     shape: str = "linear_over_all"
@@ -95,22 +91,7 @@ class Schedule:
         check_optimizer(self.optimizer, "schedule.optimizer")
         if self.clip < 0:
             raise SettingError(f"schedule.clip is the longest gradient allowed, or 0 for any; found {self.clip}.")
-        until = [0.0, *(share for share, _ in self.lengths)]
-        if until[-1] != 1.0 or any(after <= before for before, after in pairwise(until)):
-            raise SettingError(
-                f"schedule.lengths must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {self.lengths}."
-            )
-        if any(length < SHORTEST for _, length in self.lengths):
-            raise SettingError(f"schedule.lengths: rows have at least {SHORTEST} tokens; found {self.lengths}.")
 
     def factor(self, progress: float) -> float:
         """What the peak rate is multiplied by when this share of the run is done."""
         return max(0.0, SHAPES[self.shape](min(progress, 1.0), self.warmup))
-
-    def stage(self, progress: float) -> int:
-        """Which of the lengths is in use."""
-        return next(i for i, (until, _) in enumerate(self.lengths) if progress < until or until == 1.0)
-
-    @property
-    def longest(self) -> int:
-        return max(length for _, length in self.lengths)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.randomness import generator
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.tasks.contract import Example
 from plmkit.tasks.framing import batch_of, place_in
@@ -59,14 +59,14 @@ class LabelledExamples:
         self.padded = np.array([example.padded for example in examples])
         self.latest: tuple[int, np.ndarray] | None = None  # epoch, and its order
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        if position.index >= len(self.examples):
-            position = Position(epoch=position.epoch + 1)
-        order = self.order(position.epoch, rows)[position.index : position.index + rows]
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
+        if place.index >= len(self.examples):
+            place = Place(epoch=place.epoch + 1)
+        order = self.order(place.epoch, rows)[place.index : place.index + rows]
         chosen = [self.examples[number] for number in order]
         batch = batch_of_examples(chosen, self.vocabulary, self.length)
         labels = labels_of(chosen, self.vocabulary, batch.source.tokens.shape[1])
-        after = replace(position, index=position.index + len(chosen))
+        after = replace(place, index=place.index + len(chosen))
         return replace(batch, labels=labels, targets=next_tokens(batch), heads=self.heads), after
 
     def order(self, epoch: int, batch: int) -> np.ndarray:

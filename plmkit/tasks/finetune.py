@@ -14,6 +14,7 @@ from plmkit.errors import FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.storage.files import alone, new_folder, sweep, write_json
 from plmkit.storage.manifest import check
+from plmkit.storage.tensors import checksum, load_tensors, save_tensors
 from plmkit.tasks.checking import check_tokens, remark_files
 from plmkit.tasks.contract import Example, Labelled, Task, stored
 from plmkit.tasks.evaluation import spreads
@@ -24,7 +25,6 @@ from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.tasks.telling import tell_examples
 from plmkit.terminal.screen import Screen
-from plmkit.training.checkpoint import checksum, load_tensors, save_tensors
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final

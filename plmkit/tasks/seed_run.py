@@ -11,8 +11,9 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch, States
+from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.inference.loading import Parts
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
@@ -97,7 +98,6 @@ class SeedRun:
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
-            lengths=((1.0, task.length),),
             rate=settings.rate,
             warmup=settings.warmup,
             shape=settings.shape,
@@ -108,7 +108,7 @@ class SeedRun:
             self.data.train, self.vocabulary, length=task.fixed_length, seed=self.seed,
             heads=frozenset(self.network.heads),
         )  # fmt: skip
-        first = source.next(Position(), settings.batch, task.length)[0]
+        first = source.next(Place(), settings.batch, task.length)[0]
         self.head.fit(labels_of(self.data.train, self.vocabulary, task.length), lambda: self.look(first))
         with interruptible() as interrupted, screen.training(name, after) as bar:
 
@@ -119,8 +119,8 @@ class SeedRun:
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
                 train(
-                    self.network, source, optimizer, schedule, Budget(steps=self.steps), watch,
-                    seed=self.seed, device=self.device, dtype=finetuning.dtype,
+                    self.network, MixtureSource.of_one(source, task.length), optimizer, schedule,
+                    Budget(steps=self.steps), watch, seed=self.seed, device=self.device, dtype=finetuning.dtype,
                     rows_at_once=finetuning.machine.rows_at_once,
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",
                 )  # fmt: skip

@@ -86,12 +86,13 @@ def one_recipe(name: str, as_json: bool) -> None:
         console.print(recipe.notes)
     for line in choices_of(recipe):
         console.print(line, markup=False)
-    for axis in ("tokenizer", "corruption", "architecture", "objectives", "schedule"):
-        value = getattr(recipe, axis)
+    for axis, value in axes_of(recipe).items():
         for choice in value if isinstance(value, tuple) else (value,):
             console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
             for line in settings_of(choice, axis, isinstance(value, tuple)):
                 console.print(f"  {line}", markup=False)
+    console.print("\n[bold]stages[/]: until which share of the run, and the sequence length")
+    console.print(f"  stages={as_set([[stage.until, stage.length] for stage in recipe.stages])}", markup=False)
     console.print(f"\n[bold]run[/]: {first_line(Machine())}")
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
@@ -101,6 +102,16 @@ def one_recipe(name: str, as_json: bool) -> None:
         console.print(f"  {line}", markup=False)
 
 
+def axes_of(recipe: Recipe) -> dict[str, Any]:
+    """What stands on each axis, under the name by which it is set; of several streams, the steps of each."""
+    several_streams = len(recipe.streams) > 1
+    corruption = {
+        f"streams.{stream.name}" if several_streams else "corruption": stream.steps for stream in recipe.streams
+    }
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "schedule")}
+    return {"tokenizer": recipe.tokenizer, **corruption, **rest}
+
+
 def choices_of(recipe: Recipe) -> list[str]:
     """The choices that others can be named for, as --set takes them."""
     task = sentence_task(recipe)
@@ -108,7 +119,7 @@ def choices_of(recipe: Recipe) -> list[str]:
     lines = ["", *([f"{SENTENCE_TASK}={task}    (or {tasks})"] if task else [])]
     for axis, kinds in CHOICES.items():
         value = getattr(recipe, axis)
-        names = [type(choice).__name__ for choice in (value if isinstance(value, tuple) else (value,))]
+        names = list(dict.fromkeys(type(one).__name__ for one in (value if isinstance(value, tuple) else (value,))))
         others = [kind.__name__ for kind in kinds if kind.__name__ not in names]
         named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
         lines.append(f"{axis}={named}" + (f"    (or {', '.join(others)})" if others else ""))
@@ -195,13 +206,13 @@ def bad_files(problems: dict[str, str]) -> None:
 
 
 def stage_of(recipe: Recipe, stage: int) -> str:
-    """` in stage 2 of 3 (33–67% of the run, by phrase)`, of a run whose stages hide otherwise."""
-    units = [step.at(stage).levels_used for step in recipe.corruption if step.stages > 1]
-    if not units:
+    """` in stage 2 of 3 (33–67% of the run, by phrase)`, of a run whose stages mask otherwise."""
+    chosen = recipe.stages[stage]
+    if not chosen.streams:
         return ""
-    ends = [0.0, *(end for end, _ in recipe.schedule.lengths)]
+    ends = [0.0, *(one.until for one in recipe.stages)]
     part = f"{100 * ends[stage]:.0f}–{ends[stage + 1]:.0%} of the run"
-    return f" in stage {stage + 1} of {len(ends) - 1} ({part}, by {' and '.join(units[0])})"
+    return f" in stage {stage + 1} of {len(recipe.stages)} ({part}, by {' and '.join(chosen.streams)})"
 
 
 def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:

@@ -2,24 +2,24 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from plmkit.config.renamed import current_weights
 from plmkit.data.batch import Memory
-from plmkit.data.samples import Position
-from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.data.mixture_source import ONLY
+from plmkit.data.samples import Place, Position
+from plmkit.errors import CheckpointError, InputError
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
+from plmkit.storage.tensors import checksum, load_tensors, save_tensors
 from plmkit.training.loop import State, is_finite
 from plmkit.training.run_folder import WEIGHTS
 
@@ -115,7 +115,7 @@ def read_checkpoint(folder: Path) -> Content:
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         memory = read_memory(folder / MEMORY) if MEMORY in content["checksums"] else None
-        state |= {"position": Position(**state["position"]), "memory": memory}
+        state |= {"position": read_position(state["position"]), "memory": memory}
         return State(**state), weights, moments
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
@@ -125,6 +125,13 @@ def read_memory(file: Path) -> Memory:
     """In the order in which it was kept; checkpoints before format 2 have one tensor under one name."""
     tensors = load_tensors(file)
     return (tensors["memory"],) if "memory" in tensors else tuple(tensors[f"memory.{n}"] for n in range(len(tensors)))
+
+
+def read_position(data: dict[str, Any]) -> Position:
+    """Checkpoints before format 2 have one place, of the only stream there was."""
+    if "places" not in data:
+        return Position(stage=data["stage"], places={ONLY: Place(epoch=data["epoch"], index=data["index"])})
+    return Position(stage=data["stage"], places={name: Place(**place) for name, place in data["places"].items()})
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
@@ -176,35 +183,6 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
         # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused
         device = parameter.device if tensor.dim() or parameter in fused else torch.device("cpu")
         optimizer.state[parameter][key] = tensor.to(device)
-
-
-def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
-    try:
-        save_file(tensors, path, metadata={"format": "pt", **(about or {})})
-        path.chmod(0o666 & ~umask())  # as every other file: the library writes one that only its owner can read
-    except SafetensorError as error:  # a full disk among them
-        raise FolderError(f"{path.parent} cannot be written: {error}. What was there is unchanged.") from error
-
-
-def umask() -> int:
-    """The permissions that this process takes from what it writes; the system tells only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read as weights: {error}.") from error
-
-
-def checksum(path: Path) -> str:
-    if path.exists() and not path.is_file():  # a device or a pipe might never end
-        raise CheckpointError(f"{path} is not a regular file. Copy it again from where it came.")
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def digest(content: dict) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -25,7 +25,7 @@ DROPOUT = 17  # the purpose of these random numbers, apart from those of the dat
 class Source(Protocol):
     """Where batches come from."""
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]: ...
+    def next(self, position: Position, *, step: int, progress: float, rows: int) -> tuple[Batch, Position]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,7 @@ def train(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     report: Report | None = None
     while (progress := budget.progress(state, time.perf_counter() - begun)) < 1:
-        stage = schedule.stage(progress)
-        if stage != state.position.stage:
-            state = replace(state, position=moved(state.position, stage, schedule))
-        batch, position = source.next(state.position, schedule.batch, schedule.lengths[stage][1])
+        batch, position = source.next(state.position, step=state.step, progress=progress, rows=schedule.batch)
         # dropout is a function of (seed, step), so a run that goes on needs no generator state
         torch.manual_seed(int(generator(seed, DROPOUT, state.step).integers(2**62)))
         network.advance(progress)
@@ -141,13 +138,6 @@ def train(
     if report:
         report.check()
     return replace(state, seconds=time.perf_counter() - begun)
-
-
-def moved(position: Position, stage: int, schedule: Schedule) -> Position:
-    """To another stage: rows of another length begin a new epoch, rows of the same length go on."""
-    if schedule.lengths[stage][1] == schedule.lengths[position.stage][1]:
-        return replace(position, stage=stage)
-    return Position(stage=stage, epoch=position.epoch + 1)
 
 
 def rate_progress(budget: Budget, state: State, progress: float) -> float:
@@ -234,6 +224,16 @@ def set_rate(optimizer: Optimizer, factor: float) -> float:
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
     return max(group["lr"] for group in optimizer.param_groups)
+
+
+def validate_streams(
+    network: Network, streams: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype
+) -> dict[str, float]:
+    """Mean loss of each objective over held-out batches; of several streams, under the name of each."""
+    losses = {stream: validate(network, batches, device, dtype) for stream, batches in streams.items()}
+    if len(losses) == 1:
+        return next(iter(losses.values()))
+    return {f"{stream}/{name}": loss for stream, found in losses.items() for name, loss in found.items()}
 
 
 @torch.no_grad()

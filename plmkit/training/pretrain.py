@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from plmkit.config.settings import to_json
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
@@ -26,27 +26,20 @@ from plmkit.preparation.prepare import Material, prepare
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.storage.files import alone, explained, new_file, sweep
 from plmkit.storage.manifest import check, unseal
+from plmkit.storage.tensors import checksum, save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import (
-    CHECKPOINTS,
-    checksum,
-    load_checkpoint,
-    newest_whole,
-    save_checkpoint,
-    save_tensors,
-    weights_of,
-)
+from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, save_checkpoint, weights_of
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
-from plmkit.training.loop import Budget, Report, State, train, validate
+from plmkit.training.loop import Budget, Report, State, train, validate_streams
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
 from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, read_run, seal_run, write_run
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 
 TRIED = 4  # rows whose need of memory is measured before training
-LOWER = "schedule.batch, schedule.lengths or architecture.layers"  # what makes a step smaller
+LOWER = "schedule.batch, the lengths of stages or architecture.layers"  # what makes a step smaller
 WORDS = (
     "recipe.summary ",
     "recipe.notes",
@@ -240,11 +233,12 @@ def begin(network: Network, material: Material, seed: int, screen: Screen) -> St
 def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
     """See that a batch and a step have room, before anything is written."""
     schedule = settings.recipe.schedule
-    rows, length = min(schedule.batch, examples), schedule.lengths[0][1]
-    check_batch(rows, schedule.longest, LOWER)
-    sample = material.samples.next(Position(), schedule.batch, length)[0].part(0, TRIED)
+    longest = settings.recipe.max_length
+    rows, length = min(schedule.batch, examples), settings.recipe.stages[0].length
+    check_batch(rows, longest, LOWER)
+    sample = material.samples.next(Place(), schedule.batch, length)[0].part(0, TRIED)
     at_once = min(rows, settings.run.rows_at_once or rows)
-    check_step(network, sample, at_once, device, LOWER, longer=schedule.longest / length)
+    check_step(network, sample, at_once, device, LOWER, longer=longest / length)
 
 
 def tell(found: Diagnosis, screen: Screen) -> None:
@@ -349,8 +343,8 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
     other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
     settings = as_settings(unlike(theirs, other.architecture))
-    if other.schedule.longest > theirs.longest:
-        settings += f" --set 'schedule.lengths=[[1.0, {theirs.longest}]]'"
+    if other.max_length > theirs.longest:
+        settings += f" --set 'stages=[[1.0, {theirs.longest}]]'"
     raise SettingError(
         f"--from {where} has the architecture {type(theirs).__name__}, but {recipe.name} trains "
         f"{type(recipe.architecture).__name__}.\nTo continue from it, take the recipe {other.name}"
@@ -380,7 +374,7 @@ def run(
         watch = Watch(order, budget, network, optimizer, valid, device, dtype, threads, log, bar, interrupted, state)
         with memory_explained(LOWER, lambda: f"The run is saved up to step {watch.saved:,}."):
             state = train(
-                network, material.samples, optimizer, recipe.schedule, budget, watch,
+                network, material.source(recipe, order.seed), optimizer, recipe.schedule, budget, watch,
                 seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
             )  # fmt: skip
         watch.save(state)
@@ -396,7 +390,7 @@ class Watch:
 
     def __init__(
         self, order: Order, budget: Budget, network: Network, optimizer: torch.optim.Optimizer,
-        valid: list[Batch], device: torch.device, dtype: torch.dtype, threads: Threads, log: Log,
+        valid: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype, threads: Threads, log: Log,
         bar: Callable[..., None], interrupted: Callable[[], bool], state: State,
     ) -> None:  # fmt: skip
         self.order, self.network, self.optimizer, self.valid = order, network, optimizer, valid
@@ -452,7 +446,7 @@ class Watch:
         self.sums, self.since = {}, state
 
     def validate(self, state: State) -> dict[str, float]:
-        losses = validate(self.network, self.valid, self.device, self.dtype)
+        losses = validate_streams(self.network, self.valid, self.device, self.dtype)
         self.score = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
         self.log.write(state.step, {**self.score, "seconds": round(state.seconds, 2)})
         return self.score

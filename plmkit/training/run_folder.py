@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit import __version__
+from plmkit.config.renamed import set_name
 from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import check_name, leftovers, read_json, unfinished, write_json
 from plmkit.storage.manifest import LOGS, seal, unseal
@@ -86,4 +87,4 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
     old_told, new_told = ("none" if value is None else value for value in (old, new))
-    return [] if old == new else [f"{name} was {old_told}, is {new_told}"]
+    return [] if old == new else [f"{set_name(name)} was {old_told}, is {new_told}"]

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import Architecture, Generates, GeneratingModel
 from plmkit.data.batch import Batch, Side, States
-from plmkit.data.samples import Position
+from plmkit.data.mixture_source import MixtureSource
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.layers.cache import Cache
 from plmkit.network import Network
@@ -91,8 +92,8 @@ class AttendingModel(GeneratingModel[Read]):
 class Turned:
     """Texts of up to six tokens, and as target their first four, the last of them first."""
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        drawn = torch.Generator().manual_seed(position.index)
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
+        drawn = torch.Generator().manual_seed(place.index)
         lengths = torch.randint(TARGET, SOURCE + 1, (rows, 1), generator=drawn)
         visible = torch.arange(SOURCE) < lengths
         tokens = torch.randint(1, TOKENS, visible.shape, generator=drawn).where(visible, torch.tensor(START))
@@ -100,7 +101,7 @@ class Turned:
         read = torch.cat([torch.full((rows, 1), START), targets[:, :-1]], dim=1)
         target = Side(tokens=read, visible=torch.ones_like(read, dtype=torch.bool))
         batch = Batch(source=Side(tokens=tokens, visible=visible), target=target, targets=targets)
-        return batch, replace(position, index=position.index + rows)
+        return batch, replace(place, index=place.index + rows)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def trained() -> tuple[Network, list[float]]:
     torch.manual_seed(0)
     model = Attending(layers=1, width=32).build(unnamed(TOKENS))
     network = Network(model, {"causal_lm": CausalLM().build(model)}, {"causal_lm": 1.0})
-    schedule = Schedule(steps=150, batch=32, lengths=((1.0, SOURCE),), rate=1e-2, warmup=0.1)
+    schedule = Schedule(steps=150, batch=32, rate=1e-2, warmup=0.1)
     optimizer = AdamW().build(network.named_parameters(), schedule.rate)
     losses: list[float] = []
 
@@ -117,7 +118,8 @@ def trained() -> tuple[Network, list[float]]:
         return True
 
     train(
-        network, Turned(), optimizer, schedule, Budget(steps=150), watch, seed=0, device=torch.device("cpu"),
+        network, MixtureSource.of_one(Turned(), SOURCE), optimizer, schedule, Budget(steps=150), watch,
+        seed=0, device=torch.device("cpu"),
         rows_at_once=16,
     )  # fmt: skip
     return network.eval(), losses
@@ -127,7 +129,7 @@ def test_an_encoder_decoder_learns_what_only_its_source_tells(trained):
     network, losses = trained
     assert losses[0] > 1.9  # of eight tokens that are equally likely: 2.08
     assert losses[-1] < 0.4
-    batch, _ = Turned().next(Position(index=10**6), 64, SOURCE)
+    batch, _ = Turned().next(Place(index=10**6), 64, SOURCE)
     with torch.no_grad():
         hidden = network.model(batch).hidden
         found = (hidden @ network.model.token_embedding.weight.T).argmax(-1)
@@ -140,7 +142,7 @@ def test_an_encoder_decoder_learns_what_only_its_source_tells(trained):
 
 def test_it_generates_from_a_source_token_by_token(trained):
     network, _ = trained
-    batch, _ = Turned().next(Position(index=10**6), 8, SOURCE)
+    batch, _ = Turned().next(Place(index=10**6), 8, SOURCE)
     model, token, written = network.model, torch.full((8, 1), START), []
     with torch.no_grad():
         cache = model.begin(8, TARGET, source=batch.source)

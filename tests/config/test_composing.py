@@ -16,7 +16,7 @@ from plmkit.corruption.mask.token import DynamicMasking, TokenMasking
 from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence, SentenceOrder
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
@@ -67,7 +67,7 @@ def test_what_both_tasks_have_stays_as_it_was():
 
 
 def test_rows_without_a_label_stay_where_there_is_no_task():
-    segments = replace(MINI, corruption=(ContiguousSegments(), TokenMasking()), objectives=(MaskedLM(),))
+    segments = replace(MINI, streams=one_stream(ContiguousSegments(), TokenMasking()), objectives=(MaskedLM(),))
     assert settled(segments, "sentence_task=none").corruption == segments.corruption
 
 
@@ -221,7 +221,7 @@ def test_dialogues_need_turns(refused, tmp_path):
 
 
 TINY = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.heads=2", "architecture.width=32",
+    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.heads=2", "architecture.width=32",
     "architecture.inner=64", "tokenizer.size=300", "run.threads=1",
 )  # fmt: skip
 
@@ -256,7 +256,7 @@ def test_a_recipe_of_five_lines_builds_and_trains(corpus, tmp_path):
     recipe = replace(
         find("bert-tiny"),
         name="tiny-in-order",
-        corruption=(OrderedPairs(short=0.0), TokenMasking(rate=0.2)),
+        streams=one_stream(OrderedPairs(short=0.0), TokenMasking(rate=0.2)),
         objectives=(MaskedLM(), SentenceOrder(weight=0.5)),
     )
     order = Order(

@@ -10,7 +10,8 @@ from plmkit.choices import TOKENIZERS
 from plmkit.config.machine import Machine, settings_json, settings_of, settle
 from plmkit.config.settings import from_json, parse, snake, to_json
 from plmkit.errors import RecipeError, SettingError
-from plmkit.recipe import recipe_from_json
+from plmkit.recipe import one_stream, recipe_from_json
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.training.run_folder import differences
@@ -37,7 +38,7 @@ def refusal(*assignments: str) -> str:
         ("schedule.steps=1e6", lambda s: s.recipe.schedule.steps, 1_000_000),
         ("schedule.steps=1_000", lambda s: s.recipe.schedule.steps, 1_000),
         ("schedule.shape=cosine", lambda s: s.recipe.schedule.shape, "cosine"),
-        ("schedule.lengths=[[0.5, 64], [1, 128]]", lambda s: s.recipe.schedule.lengths, ((0.5, 64), (1.0, 128))),
+        ("stages=[[0.5, 64], [1, 128]]", lambda s: s.recipe.stages, (Stage(until=0.5, length=64), Stage(length=128))),
         ("schedule.optimizer.beta1=0.8", lambda s: s.recipe.schedule.optimizer.beta1, 0.8),
         ("architecture.dropout=0", lambda s: s.recipe.architecture.dropout, 0.0),
         ("tokenizer.lowercase=false", lambda s: s.recipe.tokenizer.lowercase, False),
@@ -70,16 +71,16 @@ def test_nothing_else_changes_and_later_settings_win():
     changed = settled("schedule.batch=16", "corruption.rate=0.3", "schedule.batch=32", "run.threads=2").recipe
     masking = replace(BERT.corruption[1], rate=0.3)
     assert changed == replace(
-        BERT, schedule=replace(BERT.schedule, batch=32), corruption=(BERT.corruption[0], masking)
+        BERT, schedule=replace(BERT.schedule, batch=32), streams=one_stream(BERT.corruption[0], masking)
     )  # fmt: skip
     assert settled().recipe == BERT
     assert settled().run == Machine()
 
 
 def test_settings_that_fit_only_together_may_come_in_any_order():
-    both = ["schedule.lengths=[[1.0, 1024]]", "architecture.longest=1024"]
+    both = ["stages=[[1.0, 1024]]", "architecture.longest=1024"]
     assert settled(*both) == settled(*reversed(both))
-    with pytest.raises(RecipeError, match=r"asks for rows of 1024 tokens, but architecture\.longest is 512"):
+    with pytest.raises(RecipeError, match=r"ask for rows of 1024 tokens, but architecture\.longest is 512"):
         settled(both[0])
 
 
@@ -138,16 +139,16 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name(assignment, says):
         ("run.weights=[true]", "'run.weights' takes a JSON list such as [0.7, 0.3]; found '[true]'."),
         ('run.weights=["1"]', "'run.weights' takes a JSON list such as [0.7, 0.3]; found '[\"1\"]'."),
         (
-            "schedule.lengths=128",
-            "'schedule.lengths' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '128'.",
+            "stages=128",
+            "'stages' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '128'.",
         ),
         (
-            "schedule.lengths=[[1.0, 12.5]]",
-            "'schedule.lengths' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '[[1.0, 12.5]]'.",
+            "stages=[[1.0, 12.5]]",
+            "'stages' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '[[1.0, 12.5]]'.",
         ),
         (
-            "schedule.lengths=[[1.0]]",
-            "'schedule.lengths' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '[[1.0]]'.",
+            "stages=[[1.0]]",
+            "'stages' takes a JSON list such as [[0.9, 128], [1.0, 512]]; found '[[1.0]]'.",
         ),
     ],
 )
@@ -195,7 +196,7 @@ def test_every_recipe_is_written_and_read_back(name):
 
 
 def test_the_settings_of_a_run_are_written_and_read_back():
-    settings = settled("schedule.lengths=[[0.5, 64], [1.0, 128]]", "run.weights=[1, 2]", "run.column=body")
+    settings = settled("stages=[[0.5, 64], [1.0, 128]]", "run.weights=[1, 2]", "run.column=body")
     assert settings_of(json.loads(json.dumps(settings_json(settings)))) == settings
 
 

@@ -22,8 +22,8 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.errors import SettingError
 
-BY_WORD = UnitMasking(levels=("word",), shares=((1.0,),))
-MIXED = UnitMasking(levels=("character", "word"), shares=((0.3, 0.7),))
+BY_WORD = UnitMasking(levels=("word",), shares=(1.0,))
+MIXED = UnitMasking(levels=("character", "word"), shares=(0.3, 0.7))
 WAYS = [
     TokenMasking(),
     DynamicMasking(),

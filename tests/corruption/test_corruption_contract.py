@@ -23,6 +23,7 @@ from plmkit.data.samples import Samples
 from plmkit.data.vocabulary import ROLES, SPECIAL_TOKENS, Vocabulary
 from plmkit.preparation.counts import prepared
 from plmkit.preparation.prepare import prepare
+from plmkit.recipe import one_stream
 from plmkit.terminal.screen import Screen
 
 STORE = store_of(*([[5, 6, 7, 4]] * 30), lines=[1] * 120, sources=[0, 1] * 15)
@@ -30,7 +31,7 @@ WORDS = Vocabulary.from_tokens(
     (*SPECIAL_TOKENS, "<|endoftext|>", *(f"w{number}" for number in range(len(STORE.tokens)))),
     needed=(*ROLES, "end"),
 )
-BY_WORD = UnitMasking(levels=("character", "word"), shares=((0.5, 0.5),))  # no segmenter is needed
+BY_WORD = UnitMasking(levels=("character", "word"), shares=(0.5, 0.5))  # no segmenter is needed
 NAMES = "ann bob cleo dora emil".split()
 ALWAYS = {"source", "continues"}  # of every arrangement, and of those whose rows continue
 
@@ -152,14 +153,14 @@ def test_what_stands_near_what_is_counted_where_it_is_needed():
 def test_counts_are_those_of_the_corpus_that_is_prepared(tmp_path):
     settings = settle(find("bert-tiny"), ["tokenizer.size=200"])
     corruption = (SingleSegment(), RareMasking())
-    recipe = replace(settings.recipe, corruption=corruption, objectives=settings.recipe.objectives[:1])
+    recipe = replace(settings.recipe, streams=one_stream(*corruption), objectives=settings.recipe.objectives[:1])
     text = tmp_path / "corpus.txt"
     text.write_text("\n\n".join(f"the cat saw {name}. it was {name} that the cat saw." for name in NAMES * 5))
     material = prepare(replace(settings, recipe=recipe), [str(text)], None, 0, Screen())
     used = material.samples.maskings[0].frequencies
     assert list(used) == material.frequencies().tolist()
     assert sum(used) == int(material.store.document_tokens()[material.samples.documents].sum()) > 0
-    assert recipe.corruption is corruption  # what is written with a run has no counts in it
+    assert recipe.corruption == corruption  # what is written with a run has no counts in it
 
 
 def test_random_tokens_of_spans_come_from_the_corpus_that_is_prepared():

@@ -11,6 +11,8 @@ from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
 from plmkit.demo import demo as demonstration
 from plmkit.preparation import prepare
+from plmkit.recipe import one_stream
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training import device
 
@@ -35,9 +37,10 @@ def small(tmp_path, monkeypatch):
     recipe = replace(
         base,
         tokenizer=WordPiece(size=200),
-        corruption=(SentencePairs(), TokenMasking()),
+        streams=one_stream(SentencePairs(), TokenMasking()),
         architecture=replace(base.architecture, layers=1, heads=2, width=32, inner=32),
-        schedule=replace(base.schedule, lengths=((1.0, 32),), batch=4),
+        stages=(Stage(length=32),),
+        schedule=replace(base.schedule, batch=4),
     )
     monkeypatch.setattr(device, "available_cores", lambda: 1)
     monkeypatch.setattr(demonstration, "find", lambda name: recipe)

@@ -68,10 +68,9 @@ FINETUNED = [
 def settings_of(name: str) -> list[str]:
     """The recipe of that case as it is, but small: rows of 24 and 32 tokens, two layers of width 32."""
     recipe = find(PRETRAINED[name][0])
-    longest = recipe.schedule.longest
-    lengths = [[share, 32 if length == longest else 24] for share, length in recipe.schedule.lengths]
+    stages = [[stage.until, 32 if stage.length == recipe.max_length else 24] for stage in recipe.stages]
     given = {f"architecture.{key}": value for key, value in SHRUNK.items() if getattr(recipe.architecture, key, None)}
-    given |= {"tokenizer.size": 300, "schedule.batch": 8, "schedule.lengths": json.dumps(lengths)}
+    given |= {"tokenizer.size": 300, "schedule.batch": 8, "stages": json.dumps(stages)}
     if not isinstance(recipe.schedule.optimizer, Momentum):
         given["schedule.rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
     if any(getattr(objective, "near_vectors", False) for objective in recipe.objectives):

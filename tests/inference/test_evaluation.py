@@ -230,7 +230,7 @@ def test_one_word_is_a_text(tmp_path):
 
 
 def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):
-    small = ["architecture.width=32", "schedule.lengths=[[1.0, 16]]", "tokenizer=Characters", "run.threads=1"]
+    small = ["architecture.width=32", "stages=[[1.0, 16]]", "tokenizer=Characters", "run.threads=1"]
     chosen = [part for setting in small for part in ("--set", setting)]
     ran = plm("pretrain", "lstm-tiny", mixed_corpus, "--out", tmp_path / "run", "--steps", 2, *chosen)
     assert ran.code == 0, ran.err

@@ -19,11 +19,12 @@ from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, InputError
 from plmkit.inference.loading import model_of, read_parts
 from plmkit.interop.families import albert, bert, ernie, roberta
+from plmkit.interop.families.family import Family
 from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.storage.manifest import unseal
+from plmkit.storage.tensors import checksum
 from plmkit.tokenizers.tokenizer import load_tokenizer
-from plmkit.training.checkpoint import checksum
 
 TEXTS = ["the cat sees a house.", "企鹅不擅长飞行。 the sea"]
 SHAPE = {
@@ -122,7 +123,7 @@ def spoil(folder, **changes):
 @pytest.mark.parametrize(
     ("kind", "changes", "error", "message"),
     [
-        ("ErnieModel", {"use_task_id": True}, InputError, r"use_task_id.*Take an ERNIE 1"),
+        ("ErnieModel", {"use_task_id": True}, InputError, r"use_task_id.*Use an ERNIE 1"),
         ("RobertaModel", {"hidden_act": "relu"}, InputError, "only hidden_act 'gelu'"),
         ("AlbertModel", {"inner_group_num": 2}, InputError, "2 layers in 1 groups of 2 cannot be read"),
         ("AlbertModel", {"num_hidden_layers": 4, "num_hidden_groups": 2}, InputError, "4 layers in 2 groups of 1"),
@@ -341,3 +342,12 @@ def test_quantized_weights_are_refused(finetuned, plm, tmp_path):
     spoil(tmp_path / "hub", quantization_config={"bits": 8})
     ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
     assert (ran.code, "the weights are quantized, which cannot be read" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.TITLE)
+def test_every_family_states_the_members_of_the_contract(family):
+    assert isinstance(family, Family)
+    for name in ("MODEL_TYPE", "TITLE", "RECIPE", "PREFIX", "DECODER"):
+        assert isinstance(getattr(family, name), str)
+    assert find(family.RECIPE)
+    assert family.refusal(find("bert-tiny").architecture) in (None, bert.REFUSALS[Encoder])

@@ -43,7 +43,7 @@ def spoil(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"is_decoder": True}, "is_decoder is True: this network reads from left to right, though built as an encoder"),
+        ({"is_decoder": True}, "is_decoder is True: this network is a causal decoder, though built as an encoder"),
         ({"add_cross_attention": True}, "add_cross_attention is True: this network attends to the states of another"),
     ],
     ids=["decoder", "cross attention"],

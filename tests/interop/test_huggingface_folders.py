@@ -138,7 +138,7 @@ def test_a_config_of_the_first_days_that_says_no_type_is_a_berts(pretrained, tmp
 def test_an_activation_that_is_not_known_is_refused(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     spoil(tmp_path, hidden_act="mish")
-    with pytest.raises(InputError, match="hidden_act 'mish' is not known"):
+    with pytest.raises(InputError, match="hidden_act 'mish' is unknown"):
         plmkit.load(tmp_path)
 
 

@@ -10,7 +10,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.catalogue import find
-from plmkit.data.samples import Position, Samples
+from plmkit.data.mixture_source import MixtureSource
+from plmkit.data.samples import Place, Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import Vocabulary
@@ -18,6 +19,7 @@ from plmkit.interop.families import gpt2
 from plmkit.interop.huggingface import from_huggingface
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.training.checkpoint import put_weights
 from plmkit.training.loop import Budget, train
 
@@ -44,11 +46,9 @@ def text() -> TokenStore:
 
 def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     words = Vocabulary.from_tokens([*(f"w{number}" for number in range(SIZE - 1)), "<|endoftext|>"], needed=("end",))
-    schedule = Schedule(
-        steps=STEPS, batch=ROWS, lengths=((1.0, LENGTH),), rate=RATE, warmup=0.1, shape="cosine", optimizer=AdamW()
-    )
+    schedule = Schedule(steps=STEPS, batch=ROWS, rate=RATE, warmup=0.1, shape="cosine", optimizer=AdamW())
     settings = Decoder(layers=2, heads=2, width=24, inner=96, longest=LENGTH, dropout=0.0, attention_dropout=0.0)
-    recipe = replace(find("gpt2-tiny"), architecture=settings, schedule=schedule)
+    recipe = replace(find("gpt2-tiny"), architecture=settings, stages=(Stage(length=LENGTH),), schedule=schedule)
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=SIZE, n_embd=24, n_layer=2, n_head=2, n_positions=LENGTH, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -62,7 +62,8 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
 
     found: list[float] = []
     train(
-        ours, samples, schedule.optimizer.build(ours.named_parameters(), RATE), schedule, Budget(steps=STEPS),
+        ours, MixtureSource.of_one(samples, LENGTH), schedule.optimizer.build(ours.named_parameters(), RATE), schedule,
+        Budget(steps=STEPS),
         lambda report: found.append(report.losses["causal_lm"]) or True, seed=0, device=torch.device("cpu"),
     )  # fmt: skip
 
@@ -71,7 +72,7 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     matrices = [weight for weight in theirs.parameters() if weight.dim() > 1]
     groups = [{"params": matrices, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)
-    wanted, position = [], Position()
+    wanted, position = [], Place()
     for step in range(STEPS):
         batch, position = samples.next(position, ROWS, LENGTH)
         progress = (step + 1) / (STEPS + 1)

@@ -130,7 +130,7 @@ def test_examples_are_counted_for_the_recipe_that_is_named(plm, tmp_path):
     sentences = [" ".join(rng.choices("abcdefgh", k=20)) + "." for _ in range(400)]
     path.write_text("\n\n".join("\n".join(sentences[i : i + 20]) for i in range(0, 400, 20)), encoding="utf-8")
     short, long = (
-        plm("doctor", path, "--json", "--recipe", "bert-base", "--set", f"schedule.lengths=[[1.0, {length}]]").json
+        plm("doctor", path, "--json", "--recipe", "bert-base", "--set", f"stages=[[1.0, {length}]]").json
         for length in (64, 256)
     )
     assert short["examples"] > 2 * long["examples"]
@@ -179,7 +179,7 @@ def test_a_recipe_that_no_memory_here_holds_is_warned_about(setting, weights, sm
 
 
 def test_rows_from_left_to_right_are_shown_with_what_follows(small, plm):
-    chosen = ("--recipe", "gpt2-tiny", "--set", "schedule.lengths=[[1.0,16]]")
+    chosen = ("--recipe", "gpt2-tiny", "--set", "stages=[[1.0,16]]")
     found = plm("doctor", small, *chosen, "--json").json
     for (seen, asked), units in zip(found["preview"], found["hidden"], strict=True):
         assert seen != asked

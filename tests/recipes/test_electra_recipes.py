@@ -23,6 +23,7 @@ from plmkit.errors import InputError
 from plmkit.inference.loading import read_parts, without_generator
 from plmkit.interop.export import export
 from plmkit.preparation.prepare import prepare
+from plmkit.schedules.stage import Stage
 from plmkit.storage.manifest import unseal
 from plmkit.tasks import finetune
 from plmkit.tasks.registry import find_kind
@@ -33,7 +34,7 @@ from plmkit.training.loop import Budget, validate
 from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "architecture.embedding=16", "tokenizer.size=300",
     "run.threads=1",
 )  # fmt: skip
@@ -90,7 +91,7 @@ def test_settings_are_the_papers():
     ):
         recipe = find(name)
         schedule = recipe.schedule
-        assert (schedule.rate, schedule.batch, schedule.lengths) == (rate, batch, ((1.0, length),))
+        assert (schedule.rate, schedule.batch, recipe.stages) == (rate, batch, (Stage(length=length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
         assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]
@@ -123,7 +124,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
 
 
 def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, material):
-    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)
+    batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)["text"]
     for seed in (1, 2):
         torch.manual_seed(seed)
         losses = validate(network, batches, torch.device("cpu"), torch.float32)

@@ -6,6 +6,7 @@ import pytest
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.counting import parameters
+from plmkit.schedules.stage import Stage
 
 SHAPES = {  # layers, width, heads, longest
     "gpt1": (12, 768, 12, 512),
@@ -63,7 +64,8 @@ def test_a_rate_can_fall_to_a_tenth(peak):
 def test_gpt1_keeps_the_papers_settings():
     recipe = find("gpt1")
     schedule = recipe.schedule
-    assert (schedule.batch, schedule.lengths, schedule.rate, schedule.shape) == (64, ((1.0, 512),), 2.5e-4, "cosine")
+    assert (schedule.batch, recipe.stages) == (64, (Stage(length=512),))
+    assert (schedule.rate, schedule.shape) == (2.5e-4, "cosine")
     assert schedule.warmup * schedule.steps == pytest.approx(2000)
     assert schedule.optimizer.decay == 0.01
     assert recipe.tokenizer.size == recipe.vocabulary == 40_478

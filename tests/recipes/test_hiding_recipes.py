@@ -18,7 +18,8 @@ from plmkit.errors import RecipeError
 from plmkit.inference.loading import load
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.preparation.prepare import prepare
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
+from plmkit.schedules.stage import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
@@ -34,11 +35,11 @@ LOSSES = {
 def tiny(name: str, length: int = 32):
     """The recipe with a network of width 32 on rows of 32 tokens, stages as they are."""
     recipe = find(name)
-    lengths = json.dumps([[share, length] for share, _ in recipe.schedule.lengths])
+    lengths = json.dumps([[stage.until, length] for stage in recipe.stages])
     return settle(
         recipe,
         (
-            f"schedule.lengths={lengths}", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+            f"stages={lengths}", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
             "architecture.width=32", "architecture.inner=64", "tokenizer.size=120", "run.threads=1",
             "run.log_steps=30", "schedule.rate=5e-3",
         ),
@@ -76,7 +77,7 @@ def test_held_out_text_has_spans_with_edges(corpus):
     settings = tiny("spanbert-mini", length=30)
     material = prepare(settings, (str(corpus),), None, 0, Screen())
     counts = set()
-    for batch in material.valid_batches(settings.recipe, 0):
+    for batch in material.valid_batches(settings.recipe, 0)["text"]:
         for hidden, edges, visible in zip(batch.targets != IGNORE, batch.edges, batch.source.visible, strict=True):
             length, places = int(visible.sum()), hidden.nonzero().flatten().tolist()
             counts.add((length, len(places)))
@@ -125,7 +126,7 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
     plain = find("bert-mini")
     both: Recipe = replace(
         plain,
-        corruption=(plain.corruption[0], SpanMasking()),
+        streams=one_stream(plain.corruption[0], SpanMasking()),
         objectives=(*plain.objectives, SpanBoundary()),
     )
     assert [objective.name for objective in both.objectives] == ["masked_lm", "next_sentence", "span_boundary"]
@@ -136,7 +137,7 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
     [
         ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5"),
         ("corruption.levels=[\"sentence\"]", "there is no level 'sentence'"),
-        ("schedule.lengths=[[1.0, 64]]", "UnitMasking has 3 stages, but schedule.lengths has 1"),
+        ("stages=[[1.0, 64]]", "'stages' has 1 stage, but the recipe has 3, each with its streams: character, phrase"),
     ],
 )  # fmt: skip
 def test_bad_settings_on_the_command_line_end_with_code_2_and_their_name(plm, corpus, tmp_path, setting, said):
@@ -148,5 +149,9 @@ def test_bad_settings_on_the_command_line_end_with_code_2_and_their_name(plm, co
 
 def test_stages_can_be_made_a_mixture_on_the_command_line():
     made = settle(find("ernie-mini"), ("corruption.shares=[[0.2, 0.4, 0.4]]",)).recipe
-    assert made.corruption[1].shares == ((0.2, 0.4, 0.4),)
-    assert all(earlier < later for (earlier, _), (later, _) in pairwise(made.schedule.lengths))
+    assert [stream.name for stream in made.streams] == ["text"]
+    assert made.corruption[1].shares == (0.2, 0.4, 0.4)
+    assert all(earlier.until < later.until for earlier, later in pairwise(made.stages))
+    assert settle(find("ernie-mini"), ("corruption.shares=[[0.2, 0.4, 0.4]]", "stages=[[1.0, 32]]")).recipe.stages == (
+        Stage(length=32),
+    )

@@ -16,7 +16,7 @@ SMALL = {
     "lstm-tiny": ("architecture.width=32",),
 }
 COMMON = (
-    "schedule.lengths=[[1.0, 16]]",
+    "stages=[[1.0, 16]]",
     "schedule.batch=4",
     "run.threads=1",
     "run.log_steps=10",
@@ -84,7 +84,7 @@ def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     ran = plm("pretrain", name, tmp_path / "short.txt", "--out", tmp_path / "run", "--set", "tokenizer.size=300")
     assert ran.code == 2
     assert "The text to train on has 19 tokens, less than one segment of 128." in ran.err
-    assert "--set schedule.lengths='[[1.0, 9]]'" in ran.err
+    assert "--set stages='[[1.0, 9]]'" in ran.err
     assert not (tmp_path / "run").exists()
 
 
@@ -130,12 +130,12 @@ def test_transformer_xl_keeps_the_settings_of_the_released_scripts(name):
     for recipe in (base, large):
         schedule = recipe.schedule
         assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
-        assert recipe.architecture.memory == schedule.longest
+        assert recipe.architecture.memory == recipe.max_length
         assert recipe.architecture.cutoffs == ((20_000, 40_000, 200_000) if words else ())
-    assert (base.schedule.batch, base.schedule.longest, base.schedule.steps) == (
+    assert (base.schedule.batch, base.max_length, base.schedule.steps) == (
         (60, 150, 200_000) if words else (22, 512, 400_000)
     )
-    assert (large.schedule.batch, large.schedule.longest, large.schedule.steps) == (
+    assert (large.schedule.batch, large.max_length, large.schedule.steps) == (
         (128, 384, 4_000_000) if words else (64, 768, 400_000)
     )
     assert large.schedule.warmup * large.schedule.steps == pytest.approx(16_000 if words else 4_000)
@@ -148,7 +148,7 @@ def test_transformer_xl_of_the_billion_words_keeps_the_settings_of_the_released_
     assert (shape.layers, shape.width, shape.heads, shape.inner, shape.shrink) == (18, 1024, 8, 4096, 4)
     assert shape.cutoffs == (60_000, 100_000, 640_000)
     assert shape.dropout == shape.attention_dropout == 0.0
-    assert (schedule.batch, schedule.longest, shape.memory, shape.longest) == (224, 32, 32, 32)
+    assert (schedule.batch, recipe.max_length, shape.memory, shape.longest) == (224, 32, 32, 32)
     assert (schedule.steps, schedule.warmup * schedule.steps) == (500_000, pytest.approx(20_000))
     assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
 

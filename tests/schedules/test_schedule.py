@@ -11,7 +11,7 @@ from plmkit.schedules.schedule import SHAPES, Schedule, constant, cosine, linear
 
 
 def schedule(**changes) -> Schedule:
-    settings = {"steps": 100, "batch": 8, "lengths": ((1.0, 128),), "rate": 1e-3, "warmup": 0.1}
+    settings = {"steps": 100, "batch": 8, "rate": 1e-3, "warmup": 0.1}
     return Schedule(**settings | changes)
 
 
@@ -80,12 +80,6 @@ def test_no_shape_leaves_the_range_from_0_to_1(shape):
     assert factor(1.4) == factor(1.0)  # a budget in seconds can be overrun by a step
 
 
-def test_lengths_take_turns_by_progress():
-    stages = schedule(lengths=((0.5, 64), (0.9, 128), (1.0, 512)))
-    assert [stages.stage(done) for done in (0, 0.49, 0.5, 0.89, 0.9, 1.0, 1.1)] == [0, 0, 1, 1, 2, 2, 2]
-    assert stages.longest == 512
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -96,12 +90,6 @@ def test_lengths_take_turns_by_progress():
         ({"warmup": 1.0}, "schedule.warmup is a share of the run, from 0 to below 1; found 1.0."),
         ({"warmup": -0.1}, "schedule.warmup is a share of the run, from 0 to below 1; found -0.1."),
         ({"clip": -1.0}, "schedule.clip is the longest gradient allowed, or 0 for any; found -1.0."),
-        ({"lengths": ()}, "schedule.lengths must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found ()."),
-        ({"lengths": ((0.9, 128),)}, "schedule.lengths must rise to 1.0"),
-        ({"lengths": ((0.9, 128), (0.5, 64), (1.0, 512))}, "schedule.lengths must rise to 1.0"),
-        ({"lengths": ((1.0, 128), (1.0, 512))}, "schedule.lengths must rise to 1.0"),  # the second is never reached
-        ({"lengths": ((0.0, 128), (1.0, 512))}, "schedule.lengths must rise to 1.0"),
-        ({"lengths": ((1.0, 4),)}, "schedule.lengths: rows have at least 5 tokens; found ((1.0, 4),)."),
         ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 lies from 0 to below 1; found 1.0."),
         ({"optimizer": AdamW(beta2=1.0)}, "schedule.optimizer.beta2 lies from 0 to below 1; found 1.0."),
         ({"optimizer": Momentum(momentum=1.0)}, "schedule.optimizer.momentum lies from 0 to below 1; found 1.0."),
@@ -122,7 +110,6 @@ def test_a_schedule_that_cannot_be_is_refused(changes, says):
         {"steps": 1, "batch": 1, "rate": 1e-9},
         {"warmup": 0.999},
         {"clip": 0.0},
-        {"lengths": ((0.001, 5), (1.0, 5))},
         {"optimizer": AdamW(beta1=0.0, beta2=0.999999, epsilon=0.0, decay=2.0)},
         {"optimizer": Momentum(momentum=0.0)},
     ],

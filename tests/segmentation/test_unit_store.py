@@ -73,7 +73,9 @@ def whole_word(monkeypatch):
 
     def make():
         bert = find("bert-tiny")
-        return replace(bert, name="word-test", corruption=(bert.corruption[0], WordHiding(segmenter=Jieba())))
+        return replace(
+            bert, name="word-test", streams=recipe_module.one_stream(bert.corruption[0], WordHiding(segmenter=Jieba()))
+        )
 
     monkeypatch.setitem(CATALOGUE, "word-test", make)
     monkeypatch.setattr(recipe_module, "MASKINGS", (*recipe_module.MASKINGS, WordHiding))
@@ -230,7 +232,9 @@ def test_what_a_recipe_needs_is_found_in_its_steps(whole_word):
 
 @pytest.mark.parametrize("kind", SEGMENTERS)
 def test_every_segmenter_is_written_with_the_recipe_and_read_back(kind, whole_word):
-    recipe = replace(whole_word, corruption=(whole_word.corruption[0], WordHiding(segmenter=kind())))
+    recipe = replace(
+        whole_word, streams=recipe_module.one_stream(whole_word.corruption[0], WordHiding(segmenter=kind()))
+    )
     assert recipe_module.recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
 
 

@@ -270,7 +270,7 @@ def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
         ("schedule.rate=fast", "a number"),
         ("schedule.batch=2.5", "a whole number"),
         ("run.compile=perhaps", "true or false"),
-        ("schedule.lengths=128", "a JSON list"),
+        ("stages=128", "a JSON list"),
         ("schedule.rate=", "a number"),
     ],
 )
@@ -292,8 +292,8 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
         ("run.dtype=float8", "run.dtype takes auto, float32 or bfloat16; found 'float8'."),
         ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
         (
-            "schedule.lengths=[[1.0, 4096]]",
-            "bert-tiny: schedule.lengths asks for rows of 4096 tokens, but architecture.longest is 512. Change one",
+            "stages=[[1.0, 4096]]",
+            "bert-tiny: stages ask for rows of 4096 tokens, but architecture.longest is 512. Change one",
         ),
     ],
 )

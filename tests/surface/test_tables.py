@@ -180,8 +180,8 @@ def test_options_that_a_model_of_plain_text_would_ignore(plm, tmp_path, monkeypa
     monkeypatch.setattr("plmkit.inference.loading.load", lambda folder: object())
     monkeypatch.setattr("plmkit.inference.evaluation.can_evaluate_text", lambda model: True)
     ran = plm("evaluate", "gpt", put(tmp_path / "a.csv", "text", "a"), "--label", "x")
-    assert (
-        ran.err
-        == "plm: gpt is not fine-tuned: it is scored on plain text, and --label would be ignored. Leave it out, or fine-tune the model first.\n"
+    assert ran.err == (
+        "plm: gpt is not fine-tuned: it is scored on plain text, and --label would be ignored. "
+        "Leave it out, or fine-tune the model first.\n"
     )
     assert ran.code == 2

@@ -8,7 +8,7 @@ import torch
 
 from plmkit.catalogue import find
 from plmkit.data.batch import Batch
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.network import Network
 from plmkit.tasks.batches import LabelledExamples
@@ -36,7 +36,7 @@ def source(lengths: list[int], seed: int = 0) -> LabelledExamples:
 
 def epochs(rows: LabelledExamples, batch: int, count: int) -> list[list[list[int]]]:
     """For each epoch the numbers of the rows, batch by batch; labels are those numbers."""
-    position, found = Position(), []
+    position, found = Place(), []
     for _ in range(count):
         numbers: list[list[int]] = []
         while sum(map(len, numbers)) < len(rows.examples):
@@ -80,9 +80,9 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
     whole = epochs(source(MIXED, seed=4), 5, 3)
     assert epochs(source(MIXED, seed=5), 5, 1) != whole[:1]
     fresh = source(MIXED, seed=4)  # as after a stop in the third epoch
-    made, _ = fresh.next(Position(epoch=2, index=35), 5, 0)
+    made, _ = fresh.next(Place(epoch=2, index=35), 5, 0)
     assert made.labels.tolist() == whole[2][7]
-    made, _ = fresh.next(Position(epoch=0, index=10), 5, 0)
+    made, _ = fresh.next(Place(epoch=0, index=10), 5, 0)
     assert made.labels.tolist() == whole[0][2]
 
 
@@ -90,7 +90,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
 
 
 def test_so_many_rows_are_computed_at_once_as_fit():
-    batch = source([12, 10, 10, 9]).next(Position(), 4, 0)[0]  # 4 rows of 12
+    batch = source([12, 10, 10, 9]).next(Place(), 4, 0)[0]  # 4 rows of 12
     assert fitting(batch, None, None) is None
     assert fitting(batch, 3, None) == 3
     assert fitting(batch, None, 30) == 2
@@ -100,7 +100,7 @@ def test_so_many_rows_are_computed_at_once_as_fit():
 
 def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
     rows = [example(0, 9, 8, 7), example(1, 7, 3), example(2, 4, 5)]
-    batch = LabelledExamples(rows, WORDS, seed=0).next(Position(), 3, 0)[0]
+    batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
     last = batch.part(1, 3)
     assert (last.labels.tolist(), last.alternatives.tolist(), last.examples) == ([1, 2], [0, 0, 1, 1], 2)
@@ -117,7 +117,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     rows = [example(1, 9), example(0, 7), example(1, 4)]
     if kind == "choose":
         rows = [example(1, 9, 8, 7), example(0, 7, 3), example(1, 4, 5)]
-    batch: Batch = LabelledExamples(rows, WORDS, seed=0).next(Position(), 3, 0)[0]
+    batch: Batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     task = find_kind(kind)(classes=("a", "b"), length=9, name="label")
     torch.manual_seed(0)
     model = architecture.build(unnamed(20))

@@ -22,8 +22,10 @@ from plmkit.corruption.mask.token import TokenMasking
 from plmkit.data.batch import Batch, Side, States
 from plmkit.errors import SettingError, TruncationWarning
 from plmkit.inference.loading import Parts, read_parts
+from plmkit.recipe import one_stream
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tasks import seed_run as finetuning
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.heads import ClassHead
@@ -441,9 +443,10 @@ def families(tmp_path_factory) -> tuple[Path, Path, Path]:
     recipe = replace(
         find("bert-base"),
         tokenizer=WordPiece(size=400),
-        corruption=(SentencePairs(), TokenMasking()),
+        streams=one_stream(SentencePairs(), TokenMasking()),
         architecture=Encoder(layers=2, heads=2, width=64, inner=128, longest=64, dropout=0.0, attention_dropout=0.0),
-        schedule=Schedule(steps=400, batch=16, lengths=((1.0, 32),), rate=3e-3, warmup=0.1, optimizer=AdamW()),
+        stages=(Stage(length=32),),
+        schedule=Schedule(steps=400, batch=16, rate=3e-3, warmup=0.1, optimizer=AdamW()),
     )
     settings = Settings(recipe=recipe, run=Machine(threads=1))
     order = PretrainOrder(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))

@@ -27,7 +27,7 @@ from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 SMALL = (
-    "schedule.lengths=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=128", "tokenizer.size=300", "run.threads=1", "schedule.rate=3e-3",
 )  # fmt: skip
 

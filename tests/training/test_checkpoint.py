@@ -12,20 +12,20 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb
 from plmkit.storage import files
+from plmkit.storage import tensors as tensor_files
+from plmkit.storage.tensors import checksum, load_tensors
 from plmkit.training import checkpoint
 from plmkit.training.checkpoint import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
     checkpoints,
-    checksum,
     digest,
     load_checkpoint,
-    load_tensors,
     put_weights,
     save_checkpoint,
     weights_of,
@@ -52,7 +52,8 @@ def step(network, optimizer) -> None:
 
 
 def state(number: int) -> State:
-    return State(step=number, tokens=12345, seconds=1.25, position=Position(stage=1, epoch=2, index=number))
+    places = {"text": Place(epoch=2, index=number), "pairs": Place(index=3)}
+    return State(step=number, tokens=12345, seconds=1.25, position=Position(stage=1, places=places))
 
 
 def saved(folder: Path, *steps: int):
@@ -329,8 +330,8 @@ def full_disk_in_rust(*_args, **_settings):
 @pytest.mark.parametrize(
     ("module", "name", "failure"),
     [
-        (checkpoint, "save_file", full_disk_in_rust),
-        (checkpoint, "save_file", full_disk),
+        (tensor_files, "save_file", full_disk_in_rust),
+        (tensor_files, "save_file", full_disk),
         (files.os, "fsync", full_disk),
         (files.os, "replace", full_disk),
     ],

@@ -18,7 +18,7 @@ from plmkit.training.stopping import interruptible
 SETTINGS = (
     "architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=64",
     "architecture.longest=32", "architecture.dropout=0.1", "architecture.attention_dropout=0.1",
-    "schedule.batch=4", "schedule.lengths=[[0.5, 16], [1.0, 32]]", "corruption.static_masks=2", "tokenizer.size=200",
+    "schedule.batch=4", "stages=[[0.5, 16], [1.0, 32]]", "corruption.static_masks=2", "tokenizer.size=200",
     "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=5",
 )  # fmt: skip
 STEPS = 40

@@ -11,9 +11,11 @@ from torch import nn
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.samples import Position
+from plmkit.data.mixture_source import FedStream, MixtureSource
+from plmkit.data.samples import Place, Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.training import loop
 from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
 
@@ -42,6 +44,9 @@ class Slope(nn.Module):
         return {"slope": len(batch.source.tokens)}
 
 
+STAGES = (Stage(length=6),)
+
+
 class Same:
     """A source of one batch, which remembers what it was asked for."""
 
@@ -49,20 +54,22 @@ class Same:
         tokens = torch.ones(2, 6, dtype=torch.long)
         self.batch = batch or Batch(source=Side(tokens=tokens, visible=tokens > 0, segments=0 * tokens))
         self.seconds = seconds
-        self.asked: list[tuple[Position, int, int]] = []
+        self.asked: list[tuple[Place, int, int]] = []
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
+    def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
         time.sleep(self.seconds)
-        self.asked.append((position, rows, length))
-        return self.batch, replace(position, index=position.index + rows)
+        self.asked.append((place, rows, length))
+        return self.batch, replace(place, index=place.index + rows)
 
 
 def schedule(**changes) -> Schedule:
-    settings = {"steps": 10, "batch": 2, "lengths": ((1.0, 6),), "rate": 0.5, "warmup": 0.0, "clip": 0.0}
+    settings = {"steps": 10, "batch": 2, "rate": 0.5, "warmup": 0.0, "clip": 0.0}
     return Schedule(**settings | changes)
 
 
-def descend(network: nn.Module, budget: Budget, *, source=None, watch=None, state=State(), **changes):
+def descend(
+    network: nn.Module, budget: Budget, *, source=None, watch=None, state=State(), stages=(Stage(length=6),), **changes
+):
     """Plain gradient descent; the reports of all steps, and the state at the end."""
     reports = []
     optimizer = torch.optim.SGD([{"params": list(network.parameters()), "peak": 0.5}], lr=0.5)
@@ -71,8 +78,9 @@ def descend(network: nn.Module, budget: Budget, *, source=None, watch=None, stat
         reports.append(report)
         return watch is None or watch(report)
 
+    batches = MixtureSource({"text": FedStream(feed=source or Same())}, stages, seed=0)
     end = train(
-        network, source or Same(), optimizer, schedule(**changes), budget, note, seed=7, device=CPU, state=state
+        network, batches, optimizer, schedule(**changes), budget, note, seed=7, device=CPU, state=state
     )  # fmt: skip
     return reports, end
 
@@ -82,7 +90,7 @@ def bert(**changes):
     settings = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "longest": 32} | changes
     recipe = settle(
         find("bert-tiny"),
-        ["schedule.lengths=[[1.0, 8]]", *(f"architecture.{name}={value}" for name, value in settings.items())],
+        ["stages=[[1.0, 8]]", *(f"architecture.{name}={value}" for name, value in settings.items())],
     ).recipe
     torch.manual_seed(0)
     return recipe.build(VOCABULARY)
@@ -274,9 +282,12 @@ def test_watch_can_stop_the_run():
 
 def test_rows_of_another_length_begin_a_new_epoch():
     source = Same()
-    descend(Slope((1.0,)), Budget(steps=6), source=source, lengths=((0.5, 8), (1.0, 16)))
-    positions = [(position.stage, position.epoch, position.index, length) for position, _, length in source.asked]
-    assert positions == [(0, 0, 0, 8), (0, 0, 2, 8), (0, 0, 4, 8), (1, 1, 0, 16), (1, 1, 2, 16), (1, 1, 4, 16)]
+    _, end = descend(
+        Slope((1.0,)), Budget(steps=6), source=source, stages=(Stage(until=0.5, length=8), Stage(length=16))
+    )
+    places = [(place.epoch, place.index, length) for place, _, length in source.asked]
+    assert places == [(0, 0, 8), (0, 2, 8), (0, 4, 8), (1, 0, 16), (1, 2, 16), (1, 4, 16)]
+    assert end.position == Position(stage=1, places={"text": Place(epoch=1, index=6)})
 
 
 def test_each_group_follows_its_own_peak():
@@ -287,7 +298,7 @@ def test_each_group_follows_its_own_peak():
     )  # fmt: skip
     rates = []
     train(
-        network, Same(), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
+        network, MixtureSource.of_one(Same(), 6), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
         watch=lambda report: bool(rates.append([group["lr"] for group in optimizer.param_groups])) or True,
     )  # fmt: skip
     assert rates == [pytest.approx([1 / 3, 1 / 15]), pytest.approx([1 / 6, 1 / 30])]

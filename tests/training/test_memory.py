@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from plmkit.corruption.contract import StretchArrangement
 from plmkit.data.batch import Batch, States
+from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.rows import StretchPlan
-from plmkit.data.samples import Position, Samples, side_by_side
+from plmkit.data.samples import Place, Samples, side_by_side
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import CheckpointError
@@ -70,11 +71,20 @@ def samples(documents: int) -> Samples:
 
 
 def run(made: Network, source: Samples, steps: int, *, state: State = State(), **settings) -> State:
-    schedule = Schedule(steps=9, batch=2, lengths=((1.0, 8),), rate=1e-9, warmup=0.0)
+    schedule = Schedule(steps=9, batch=2, rate=1e-9, warmup=0.0)
     optimizer = torch.optim.SGD([{"params": list(made.parameters()), "peak": 1e-9}], lr=1e-9)
     budget = Budget(steps=steps)
     return train(
-        made, source, optimizer, schedule, budget, lambda report: True, seed=0, device=CPU, state=state, **settings
+        made,
+        MixtureSource.of_one(source, 8),
+        optimizer,
+        schedule,
+        budget,
+        lambda report: True,
+        seed=0,
+        device=CPU,
+        state=state,
+        **settings,
     )
 
 
@@ -86,7 +96,7 @@ def test_streams_lie_side_by_side():
 
 def test_a_row_goes_on_where_the_same_row_of_the_batch_before_ended():
     made = samples(6)
-    batch, position = made.next(Position(), 2, 8)
+    batch, position = made.next(Place(), 2, 8)
     assert batch.source.tokens[:, 1:4].tolist() == [[0, 1, 2], [9, 10, 11]]
     assert batch.continues.tolist() == [False, False]
     batch, position = made.next(position, 2, 8)
@@ -94,7 +104,7 @@ def test_a_row_goes_on_where_the_same_row_of_the_batch_before_ended():
     assert batch.continues.tolist() == [True, True]
     batch, position = made.next(position, 2, 8)
     batch, position = made.next(position, 2, 8)
-    assert position == Position(epoch=1, index=2)
+    assert position == Place(epoch=1, index=2)
     assert batch.source.tokens[:, 1].tolist() == [0, 9]
     assert batch.continues.tolist() == [False, False]
 

@@ -23,7 +23,7 @@ from plmkit.training.pretrain import Order, pretrain
 CPU = torch.device("cpu")
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]", "tokenizer.size=120",
+    "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
     "run.threads=1", "run.checkpoint_steps=2",
 )  # fmt: skip
 REFUSED = (
@@ -222,7 +222,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
         "The memory of this machine is used up. The run is saved up to step 2.\nSet run.rows_at_once to fewer rows, "
-        "or lower schedule.batch, schedule.lengths or architecture.layers."
+        "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
     told = pretrain(order(corpus, tmp_path / "run"), Screen())
     assert told["result"]["steps"] == 5

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.preparation.prepare import prepare
 from plmkit.terminal.screen import Screen
 from plmkit.training import device
@@ -72,7 +72,7 @@ def test_in_bfloat16_hardly_a_product_stays_in_float32(name, corpus):
     settings = settle(find(name), ["run.threads=1", "tokenizer.size=300"])
     material = prepare(settings, [str(corpus)], None, 0, Screen())
     network = settings.recipe.build(material.tokenizer.vocabulary)
-    batch, _ = material.samples.next(Position(), 1, settings.recipe.schedule.lengths[0][1])
+    batch, _ = material.samples.next(Place(), 1, settings.recipe.stages[0].length)
     with Products() as counted:
         accumulate(network, batch, torch.device("cpu"), torch.bfloat16, None)
     total = sum(counted.work.values())
@@ -86,7 +86,7 @@ NAMES = (
 )
 CLUSTERS = (
     "architecture.layers=1", "architecture.heads=2", "architecture.width=32", "architecture.inner=64",
-    "architecture.cutoffs=[10, 20, 40]", "schedule.lengths=[[1.0, 16]]",
+    "architecture.cutoffs=[10, 20, 40]", "stages=[[1.0, 16]]",
 )  # fmt: skip
 FAMILIES: dict[str, tuple[str, ...]] = {**dict.fromkeys(NAMES.split(), ()), "transformer-xl-wt103": CLUSTERS}
 
@@ -95,7 +95,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {**dict.fromkeys(NAMES.split(), ()), "tra
 def test_a_step_of_every_family_in_bfloat16_has_nearly_the_loss_of_float32(name, corpus):
     settings = settle(find(name), ["run.threads=1", "tokenizer.size=300", *FAMILIES[name]])
     material = prepare(settings, [str(corpus)], None, 0, Screen())
-    batch, _ = material.samples.next(Position(), 2, settings.recipe.schedule.lengths[0][1])
+    batch, _ = material.samples.next(Place(), 2, settings.recipe.stages[0].length)
     losses = []
     for dtype in (torch.float32, torch.bfloat16):
         torch.manual_seed(0)

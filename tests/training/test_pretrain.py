@@ -15,13 +15,14 @@ from safetensors.torch import load_file, save_file
 
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
-from plmkit.data.samples import Position
+from plmkit.data.samples import Place
 from plmkit.data.vocabulary import unnamed
 from plmkit.preparation.prepare import prepare
 from plmkit.storage.manifest import MANIFEST
+from plmkit.storage.tensors import checksum
 from plmkit.terminal.screen import Screen
 from plmkit.training import pretrain as module
-from plmkit.training.checkpoint import checksum, digest
+from plmkit.training.checkpoint import digest
 from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
@@ -30,7 +31,7 @@ from plmkit.training.run_folder import FINETUNE, read_run, write_run
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]", "tokenizer.size=120",
+    "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
     "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.rate=0.001", "corruption.rate=0.15",
 )  # fmt: skip
 
@@ -315,7 +316,7 @@ def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(p
     ("sets", "more", "says"),
     [
         (("schedule.rate=0.5",), (), "schedule.rate was 0.001, is 0.5"),
-        (("schedule.lengths=[[1.0, 16]]",), (), "schedule.lengths was 32, is 16"),
+        (("stages=[[1.0, 16]]",), (), "stages.length was 32, is 16"),
         (("corruption.rate=0.3",), (), "corruption.rate was 0.15, is 0.3"),
         (("run.valid_share=0.2",), (), "run.valid_share was 0.01, is 0.2"),
         (("run.weights=[1.0]",), (), "run.weights was [], is [1.0]"),
@@ -601,19 +602,19 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     from plmkit.preparation.prepare import prepare
     from plmkit.terminal.screen import Screen
 
-    settings = settle(find("bert-tiny"), ["tokenizer.size=300", "run.valid_share=0.5", "schedule.lengths=[[1.0, 32]]"])
+    settings = settle(find("bert-tiny"), ["tokenizer.size=300", "run.valid_share=0.5", "stages=[[1.0, 32]]"])
     material = prepare(settings, [str(corpus)], None, 0, Screen())
     held = sum(material.store.document_tokens()[material.valid_documents])
     assert held > 0
     assert material.frequencies().sum() == len(material.store.tokens) - held
-    whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0))
+    whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "VALID_ROWS", 4)
         patch.setattr(module, "VALID_TOKENS", 32 * 10)
-        rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)]
+        rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"]]
     assert whole > 10
     assert rows == [4, 4, 2]
-    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == []
+    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == {}
 
 
 def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny_settings):
@@ -717,7 +718,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     settings = settle(find("bert-tiny"), [*TINY, "architecture.dropout=0", "architecture.attention_dropout=0"])
     anew = Order(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
     material = prepare(settings, anew.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
-    batch = material.samples.next(Position(), 4, 32)[0]
+    batch = material.samples.next(Place(), 4, 32)[0]
     assert (material.frequencies() == 0).any()
 
     def losses(order):

@@ -23,7 +23,7 @@ from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.embedding=8", "architecture.longest=32", "schedule.batch=4", "schedule.lengths=[[1.0, 32]]",
+    "architecture.embedding=8", "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]",
     "tokenizer.size=300", "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.optimizer=Lamb",
     "schedule.rate=0.01", "schedule.optimizer.decay=0.02",
 )  # fmt: skip
@@ -105,7 +105,7 @@ def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(cor
 
 
 def test_the_size_for_minutes_learns(corpus, tmp_path):
-    sets = ("schedule.lengths=[[1.0, 32]]", "tokenizer.size=300", "run.threads=1", "run.log_steps=1")
+    sets = ("stages=[[1.0, 32]]", "tokenizer.size=300", "run.threads=1", "run.log_steps=1")
     settings = settle(find("albert-tiny"), sets)
     given = Order(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=60))
     pretrain(given, Screen())

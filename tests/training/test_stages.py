@@ -1,4 +1,4 @@
-"""Hiding that changes in the course of a run."""
+"""Masking that changes in the course of a run."""
 
 from dataclasses import replace
 
@@ -9,27 +9,22 @@ import torch
 from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import find
 from plmkit.corruption.arrange.pairs import SentencePairs
-from plmkit.corruption.mask.token import TokenMasking
+from plmkit.corruption.contract import Masking
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.data.batch import IGNORE, Batch
-from plmkit.data.samples import Position, Samples
+from plmkit.data.mixture_source import FedStream, MixtureSource
+from plmkit.data.samples import Place, Position, Samples
 from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from plmkit.errors import RecipeError
-from plmkit.recipe import Recipe
+from plmkit.recipe import DataStream, Recipe
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.training.loop import Budget, State, train
 
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{n}" for n in range(25)), *(f"##p{n}" for n in range(20))))
-THIRDS = ((1 / 3, 32), (2 / 3, 32), (1.0, 32))
-STAGED = UnitMasking(
-    rate=0.3,
-    levels=("character", "word"),
-    shares=((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)),
-    mask_share=1.0,
-    random_share=0.0,
-)
+UNITS = UnitMasking(rate=0.3, levels=("character", "word"), shares=(1.0, 0.0), mask_share=1.0, random_share=0.0)
+SHARES = {"characters": (1.0, 0.0), "words": (0.0, 1.0), "both": (0.5, 0.5)}
 
 
 def store(documents: int = 40) -> TokenStore:
@@ -43,25 +38,38 @@ def store(documents: int = 40) -> TokenStore:
     )  # fmt: skip
 
 
-def recipe(lengths=THIRDS, masking=STAGED) -> Recipe:
+def stream(name: str, masking: Masking) -> DataStream:
+    return DataStream(name=name, arrangement=SentencePairs(), maskings=(masking,), place="text")
+
+
+def recipe(lengths: tuple[int, int, int] = (32, 32, 32)) -> Recipe:
+    """Three stages, each with a stream of its own; all continue in one place."""
     return replace(
         find("ernie-1.0"),
-        corruption=(SentencePairs(), masking),
+        streams=tuple(stream(name, replace(UNITS, shares=shares)) for name, shares in SHARES.items()),
         architecture=Encoder(layers=1, heads=2, width=8, inner=16, longest=64, activation="relu"),
-        schedule=Schedule(steps=12, batch=4, lengths=lengths, rate=1e-3, warmup=0.1),
+        stages=tuple(
+            Stage(until=until, length=length, streams=(name,))
+            for until, length, name in zip((1 / 3, 2 / 3, 1.0), lengths, SHARES, strict=True)
+        ),
+        schedule=Schedule(steps=12, batch=4, rate=1e-3, warmup=0.1),
     )
 
 
 class Recorded:
-    """Samples that remember what they gave."""
+    """A source that remembers the position from which it gave each batch, in its stage, and the batch."""
 
     def __init__(self, made: Recipe, documents: int = 40) -> None:
-        self.samples = Samples(store(documents), np.arange(documents), made.corruption, WORDS, seed=1)
-        self.given: list[tuple[Position, Batch]] = []
+        text, all_documents = store(documents), np.arange(documents)
+        self.samples = {one.name: Samples(text, all_documents, one.steps, WORDS, seed=1) for one in made.streams}
+        fed = {one.name: FedStream(feed=self.samples[one.name], place=one.reads_from) for one in made.streams}
+        self.source = MixtureSource(fed, made.stages, seed=1)
+        self.given: list[tuple[int, Place, Batch]] = []
 
-    def next(self, position: Position, rows: int, length: int) -> tuple[Batch, Position]:
-        batch, after = self.samples.next(position, rows, length)
-        self.given.append((position, batch))
+    def next(self, position: Position, *, step: int, progress: float, rows: int) -> tuple[Batch, Position]:
+        batch, after = self.source.next(position, step=step, progress=progress, rows=rows)
+        end = after.at("text")
+        self.given.append((after.stage, replace(end, index=end.index - len(batch.source.tokens)), batch))
         return batch, after
 
 
@@ -83,10 +91,10 @@ def breaks_words(batch: Batch) -> bool:
     return bool((joins & (hidden[:, 1:] != hidden[:, :-1])).any())
 
 
-def same(first: list[tuple[Position, Batch]], second: list[tuple[Position, Batch]]) -> bool:
+def same(first: list[tuple[int, Place, Batch]], second: list[tuple[int, Place, Batch]]) -> bool:
     return len(first) == len(second) and all(
-        one == two and torch.equal(a.source.tokens, b.source.tokens) and torch.equal(a.targets, b.targets)
-        for (one, a), (two, b) in zip(first, second, strict=True)
+        one == two and torch.equal(mine.source.tokens, yours.source.tokens) and torch.equal(mine.targets, yours.targets)
+        for (*one, mine), (*two, yours) in zip(first, second, strict=True)
     )
 
 
@@ -94,24 +102,24 @@ def test_granularity_switches_at_the_set_shares_of_the_run():
     made = recipe()
     source = Recorded(made)
     go(made, source)
-    assert [position.stage for position, _ in source.given] == [0] * 4 + [1] * 4 + [2] * 4
-    assert [breaks_words(batch) for _, batch in source.given[:8]] == [True] * 4 + [False] * 4
-    assert any(breaks_words(batch) for _, batch in source.given[8:])
+    assert [stage for stage, *_ in source.given] == [0] * 4 + [1] * 4 + [2] * 4
+    assert [breaks_words(batch) for *_, batch in source.given[:8]] == [True] * 4 + [False] * 4
+    assert any(breaks_words(batch) for *_, batch in source.given[8:])
 
 
 def test_a_stage_of_the_same_length_goes_on_where_the_last_one_stopped():
     made = recipe()
     source = Recorded(made)
     go(made, source)
-    places = [(position.epoch, position.index) for position, _ in source.given]
+    places = [(place.epoch, place.index) for _, place, _ in source.given]
     assert places[:9] == [(0, 4 * number) for number in range(9)]  # across two switches
 
 
 def test_a_stage_of_another_length_begins_a_new_epoch():
-    made = recipe(lengths=((1 / 3, 32), (2 / 3, 48), (1.0, 48)))
+    made = recipe(lengths=(32, 48, 48))
     source = Recorded(made)
     go(made, source)
-    places = [(position.stage, position.epoch, position.index) for position, _ in source.given]
+    places = [(stage, place.epoch, place.index) for stage, place, _ in source.given]
     assert places[3:6] == [(0, 0, 12), (1, 1, 0), (1, 1, 4)]
     assert places[7:9] == [(1, 1, 12), (2, 1, 16)]
 
@@ -127,34 +135,23 @@ def test_going_on_in_the_middle_of_a_stage_or_at_its_end_gives_the_same_batches(
     assert same(before.given + after.given, through.given)
 
 
-def test_the_stage_changes_what_is_hidden_and_not_which_text_it_is():
+def test_streams_of_one_place_differ_in_what_is_masked_and_not_in_the_text():
     samples = Recorded(recipe()).samples
     texts, masks = [], []
-    for stage in range(2):
-        batch = samples.batch(0, 0, 8, 32, stage=stage)
+    for name in ("characters", "words"):
+        batch = samples[name].batch(0, 0, 8, 32)
         texts.append(batch.source.tokens.where(batch.targets == IGNORE, batch.targets))
         masks.append(batch.targets)
     assert torch.equal(*texts)
     assert not torch.equal(*masks)
 
 
-def test_steps_without_stages_are_the_same_in_every_one():
-    samples = Recorded(recipe(masking=TokenMasking())).samples
-    first, last = samples.batch(0, 0, 8, 32, stage=0), samples.batch(0, 0, 8, 32, stage=2)
-    assert torch.equal(first.source.tokens, last.source.tokens)
-
-
-def test_stages_that_the_schedule_does_not_have_are_refused():
-    with pytest.raises(RecipeError, match=r"UnitMasking has 3 stages, but schedule\.lengths has 2"):
-        recipe(lengths=((0.5, 32), (1.0, 32)))
-    mixture = replace(STAGED, shares=((0.5, 0.5),))
-    assert recipe(lengths=((0.5, 32), (1.0, 48)), masking=mixture)  # one stage serves any schedule
-
-
 def test_the_recipes_of_ernie_go_through_three_stages_of_equal_share():
     for name in ("ernie-1.0", "ernie-mini"):
         made = find(name)
-        assert made.corruption[1].levels == ("character", "phrase", "entity")
-        assert [share for share, _ in made.schedule.lengths] == [1 / 3, 2 / 3, 1.0]
-        assert len({length for _, length in made.schedule.lengths}) == 1
-        assert made.corruption[1].stages == 3
+        levels = ["character", "phrase", "entity"]
+        assert [stage.streams for stage in made.stages] == [(level,) for level in levels]
+        assert [stream.maskings[0].levels_used for stream in made.streams] == [(level,) for level in levels]
+        assert {stream.reads_from for stream in made.streams} == {"text"}
+        assert [stage.until for stage in made.stages] == [1 / 3, 2 / 3, 1.0]
+        assert len({stage.length for stage in made.stages}) == 1

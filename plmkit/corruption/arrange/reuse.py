@@ -38,7 +38,7 @@ class ReusedText(Arrangement["ReusedPlan"]):
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> "ReusedPlan":
         if length < FEWEST:
-            raise SettingError(f"schedule.lengths asks for rows of {length} tokens; ReusedText needs {FEWEST} or more.")
+            raise SettingError(f"stages ask for rows of {length} tokens; ReusedText needs {FEWEST} or more.")
         joined = Joined(store=store, documents=rng.permutation(documents))
         first = round(self.reuse * length)
         count = max(1, (len(joined) - length) // first + 1)

@@ -1,7 +1,6 @@
 """Masking units of knowledge: characters, words, phrases, entities."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,11 +17,10 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 @dataclass(frozen=True, kw_only=True)
 class UnitMasking(BertMasking):
-    """Mask units, each drawn by itself, first characters, then phrases, then entities (Sun et al., 2019, 3.2)."""
+    """Mask units, each drawn by itself: characters, phrases or entities (Sun et al., 2019, 3.2)."""
 
     levels: tuple[str, ...] = ("character", "phrase", "entity")
-    # for each stage, the share of rows masked at each level; one stage of several shares is a mixture
-    shares: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    shares: tuple[float, ...] = (1.0, 0.0, 0.0)  # of the rows that are masked at each level
     segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
 
     def __post_init__(self) -> None:
@@ -30,37 +28,27 @@ class UnitMasking(BertMasking):
         for level in self.levels:
             if level not in LEVELS:
                 raise SettingError(f"corruption.levels: there is no level '{level}'; there are {', '.join(LEVELS)}.")
-        if not self.shares:
-            raise SettingError("corruption.shares is empty: give one list of shares for each stage.")
-        for stage in self.shares:
-            if len(stage) != len(self.levels) or min(stage, default=-1) < 0 or abs(sum(stage) - 1) > 1e-6:
-                raise SettingError(
-                    f"corruption.shares has one share for each of {', '.join(self.levels)}, 0 or more, "
-                    f"together 1, in every stage; found {list(stage)}."
-                )
-
-    @property
-    def stages(self) -> int:
-        return len(self.shares)
+        shares = self.shares
+        if len(shares) != len(self.levels) or min(shares, default=-1) < 0 or abs(sum(shares) - 1) > 1e-6:
+            raise SettingError(
+                f"corruption.shares has one share for each of {', '.join(self.levels)}, 0 or more, "
+                f"together 1; found {list(shares)}."
+            )
 
     @property
     def levels_used(self) -> tuple[str, ...]:
-        shares = zip(self.levels, zip(*self.shares, strict=True), strict=True)
-        return tuple(sorted((level for level, of_stages in shares if any(of_stages)), key=LEVELS.index))
+        shares = zip(self.levels, self.shares, strict=True)
+        return tuple(sorted((level for level, share in shares if share), key=LEVELS.index))
 
     @property
     def level(self) -> str:
         return max((*self.levels_used, "word"), key=LEVELS.index)
 
-    def at(self, stage: int) -> Self:
-        """A single stage serves the whole run."""
-        return replace(self, shares=(self.shares[min(stage, self.stages - 1)],)) if self.stages > 1 else self
-
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a token is masked; a row in which no unit was drawn masks the one nearest to it."""
         scores = draws.uniform(rows.tokens.shape[1])
         chance = draws.uniform(1)[:, 0]
-        level = np.searchsorted(np.cumsum(self.shares[0])[:-1], chance, side="right")  # (B,) of each row
+        level = np.searchsorted(np.cumsum(self.shares)[:-1], chance, side="right")  # (B,) of each row
         masked = np.zeros(rows.tokens.shape, dtype=bool)
         for number in np.unique(level):
             units = units_of(rows, vocabulary, self.levels[number])

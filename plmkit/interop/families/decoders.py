@@ -1,23 +1,19 @@
-"""What GPT-1's and GPT-2's folders have in common: settings, and the names of most weights."""
+"""Decoders: GPT-1, and GPT-2 with GPT-3 where its bands are as wide as its rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from plmkit.data.vocabulary import Vocabulary
+from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.architectures.contract import Architecture
+from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
+from plmkit.architectures.recurrent import Recurrent
 from plmkit.errors import InputError
-from plmkit.interop.families.common import linear
-from plmkit.interop.families.family import Net, Pair
+from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, linear
+from plmkit.interop.families.family import Family, Pair
 
-PREFIX = "transformer"
-DECODER = "lm_head.weight"
-SEGMENTS = False  # they would add a token's vector for each segment
-HEADS: dict[str, dict[str, str]] = {
-    "causal_lm": {},  # the token table is its only weight
-    "label": {"classify.weight": "score.weight"},
-}
 BLOCK = {
     **linear("attention_norm", "ln_1"),
     **linear("attention.query_key_value", "attn.c_attn"),
@@ -26,33 +22,130 @@ BLOCK = {
     **linear("feed_forward.expand", "mlp.c_fc"),
     **linear("feed_forward.contract", "mlp.c_proj"),
 }
-TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")  # their (input, output) is our (output, input)
+TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")  # their (input, output) is our (output, input)
+DEFAULTS: dict[str, Any] = {
+    "n_layer": 12,
+    "n_head": 12,
+    "n_embd": 768,
+    "resid_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-5,
+}
+GPT2_ONLY: dict[str, Any] = {  # defaults, and the only values that are supported
+    "add_cross_attention": False,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+}
+GPT1_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}  # here their `gelu` is the form with tanh
+GPT1_ACTIVATION_NAMES = {ours: theirs for theirs, ours in GPT1_ACTIVATIONS.items()}
 
 
-def networks(architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-    return [Net(architecture=architecture, weights=weights)]
+class DecoderFamily(Family):
+    """What GPT-1 and GPT-2 have in common."""
+
+    PREFIX, DECODER = "transformer", "lm_head.weight"
+    HEADS: ClassVar = {
+        "causal_lm": {},  # the tied token embedding is its only weight
+        "label": {"classify.weight": "score.weight"},
+    }
+    SEGMENTS = False  # they would add the embedding of a token for each segment
+
+    def as_theirs(self, name: str, ours: Tensor, architecture: Any) -> Tensor:
+        return ours.T.contiguous() if name.endswith(TRANSPOSED) else ours
+
+    def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
+        return theirs.T.contiguous() if name.endswith(TRANSPOSED) else theirs
 
 
-def as_theirs(name: str, tensor: Tensor, architecture: Any) -> Tensor:
-    return tensor.T.contiguous() if name.endswith(TURNED) else tensor
+class GPT2(DecoderFamily):
+    """GPT-2 (Radford et al., 2019)."""
+
+    MODEL_TYPE, TITLE, RECIPE = "gpt2", "GPT-2", "gpt2-small"
+    CLASSES: ClassVar = {
+        "GPT2LMHeadModel": {"causal_lm": "logits"},
+        "GPT2ForSequenceClassification": {"label": "logits"},
+        "GPT2Model": {},
+    }
+    REFUSALS: ClassVar = {
+        BandedDecoder: "GPT-2 has no bands",
+        CharacterDecoder: "transformers has no decoder with positions at every layer",
+        Recurrent: "transformers has no LSTM",
+    }
+
+    def writes(self, architecture: Architecture) -> bool:
+        if isinstance(architecture, BandedDecoder):
+            return architecture.band >= architecture.longest
+        return isinstance(architecture, Decoder)
+
+    def architecture(self, config: dict[str, Any], where: Path) -> Decoder:
+        if other := [name for name, value in GPT2_ONLY.items() if config.get(name, value) != value]:
+            raise InputError(f"{where}: {other[0]} is {config[other[0]]}; only {GPT2_ONLY[other[0]]} is supported.")
+        activation = config.get("activation_function", "gelu_new")
+        if activation not in ACTIVATIONS:
+            raise InputError(
+                f"{where}: activation_function '{activation}' is unknown; known: {', '.join(ACTIVATIONS)}."
+            )
+        shape = read_decoder(config, where, DEFAULTS | {"n_positions": 1024})
+        return Decoder(**shape, inner=config.get("n_inner") or 4 * shape["width"], activation=ACTIVATIONS[activation])
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return {
+            **write_decoder(architecture),
+            "n_inner": architecture.inner,
+            "activation_function": ACTIVATION_NAMES[architecture.activation],
+        }
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        yield from decoder_pairs(self.PREFIX, architecture.layers, "wte", "wpe")
+        for kind in ("weight", "bias"):
+            yield f"model.norm.{kind}", (f"{self.PREFIX}.ln_f.{kind}",)
 
 
-as_ours = as_theirs  # turning twice is turning back
+class GPT1(DecoderFamily):
+    """GPT-1 (Radford et al., 2018)."""
+
+    MODEL_TYPE, TITLE, RECIPE = "openai-gpt", "GPT-1", "gpt1"
+    CLASSES: ClassVar = {
+        "OpenAIGPTLMHeadModel": {"causal_lm": "logits"},
+        "OpenAIGPTForSequenceClassification": {"label": "logits"},
+        "OpenAIGPTModel": {},
+    }
+    REFUSALS: ClassVar = {PostNormDecoder: "GPT-1 is four times as wide inside"}
+
+    def writes(self, architecture: Architecture) -> bool:
+        return (
+            isinstance(architecture, PostNormDecoder)
+            and architecture.inner == 4 * architecture.width
+            and architecture.activation in GPT1_ACTIVATION_NAMES
+        )
+
+    def architecture(self, config: dict[str, Any], where: Path) -> PostNormDecoder:
+        activation = config.get("afn", "gelu")
+        if activation not in GPT1_ACTIVATIONS:
+            raise InputError(f"{where}: afn '{activation}' is unknown; known: {', '.join(GPT1_ACTIVATIONS)}.")
+        shape = read_decoder(config, where, DEFAULTS | {"n_positions": 512})
+        return PostNormDecoder(**shape, inner=4 * shape["width"], activation=GPT1_ACTIVATIONS[activation])
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return {**write_decoder(architecture), "afn": GPT1_ACTIVATION_NAMES[architecture.activation]}
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        return decoder_pairs(self.PREFIX, architecture.layers, "tokens_embed", "positions_embed")
 
 
-def decoder_pairs(layers: int, tokens: str, positions: str) -> Iterator[Pair]:
-    yield "model.embed.tokens.weight", (f"{PREFIX}.{tokens}.weight",)
-    yield "model.embed.positions.weight", (f"{PREFIX}.{positions}.weight",)
+def decoder_pairs(prefix: str, layers: int, tokens: str, positions: str) -> Iterator[Pair]:
+    yield "model.embed.tokens.weight", (f"{prefix}.{tokens}.weight",)
+    yield "model.embed.positions.weight", (f"{prefix}.{positions}.weight",)
     for layer in range(layers):
         for ours, theirs in BLOCK.items():
-            yield f"model.blocks.{layer}.{ours}", (f"{PREFIX}.h.{layer}.{theirs}",)
+            yield f"model.blocks.{layer}.{ours}", (f"{prefix}.h.{layer}.{theirs}",)
 
 
 def read_decoder(config: dict[str, Any], where: Path, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The settings that both have, by our names; `defaults` are what the family means by saying nothing."""
+    """The settings that both have, under our names; `defaults` are those of the family."""
     config = defaults | config
     if not config.get("tie_word_embeddings", True):
-        raise InputError(f"{where}: only tied weights can be read, where the decoder is the token table.")
+        raise InputError(f"{where}: only output embeddings that are tied to the token embeddings are supported.")
     return {
         "layers": config["n_layer"],
         "heads": config["n_head"],
@@ -65,7 +158,7 @@ def read_decoder(config: dict[str, Any], where: Path, defaults: dict[str, Any]) 
 
 
 def write_decoder(architecture: Any) -> dict[str, Any]:
-    """The same by their names."""
+    """The same under their names."""
     return {
         "n_layer": architecture.layers,
         "n_head": architecture.heads,
@@ -77,13 +170,3 @@ def write_decoder(architecture: Any) -> dict[str, Any]:
         "layer_norm_epsilon": architecture.epsilon,
         "initializer_range": 0.02,
     }
-
-
-DEFAULTS: dict[str, Any] = {
-    "n_layer": 12,
-    "n_head": 12,
-    "n_embd": 768,
-    "resid_pdrop": 0.1,
-    "attn_pdrop": 0.1,
-    "layer_norm_epsilon": 1e-5,
-}

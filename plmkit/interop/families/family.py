@@ -1,56 +1,75 @@
-"""What a family of Hugging Face models must say of itself; huggingface.py does the rest."""
+"""What a family of Hugging Face models states about itself; huggingface.py reads and writes by it."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.vocabulary import Vocabulary
 
-Pair = tuple[str, tuple[str, ...]]  # our name of a weight, and theirs: of several, ours holds one under the other
+Pair = tuple[str, tuple[str, ...]]  # our name of a weight, and theirs; of several, ours is their concatenation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Net:
-    """One network that becomes one folder of theirs."""
+    """One network that becomes one Hugging Face folder."""
 
     architecture: Any
     weights: dict[str, Tensor]  # under the names that this architecture alone would give them
-    place: str = ""  # where, inside the folder that is asked for; "" is that folder itself
+    place: str = ""  # the subfolder of the output folder; "" is that folder itself
 
 
-class Family(Protocol):
-    """A module: one kind of model of theirs. FAMILIES in huggingface.py lists them.
+class Family(ABC):
+    """One model type of Hugging Face's.
 
     Reading:  config.json -> `architecture`; their weights -> `pairs` and HEADS -> ours.
-    Writing:  the first family that `writes` the architecture -> `networks`, mostly one; for each, HEADS and
-              CLASSES name the class of theirs with these heads, `config` its settings, `pairs` its weights.
-    Shapes:   where theirs are not ours, `as_ours` and `as_theirs` (name of theirs, weight, architecture) turn them.
-    Checking: that class computes, and CLASSES says which of its outputs is which head of ours; SEGMENTS = False
-              where it must not be told of segments.
+    Writing:  the first family that `writes` the architecture -> `networks`, mostly one; for each, HEADS and CLASSES
+              give the class of theirs with these heads, `config` its settings, `pairs` its weights.
+    Checking: that class computes, and CLASSES gives the output of each head of ours.
     """
 
-    MODEL_TYPE: str  # as config.json has it
-    TITLE: str  # as sentences have it
-    RECIPE: str  # whose paper it is of
-    PREFIX: str  # of the encoder's weights, where there are heads beside it
-    DECODER: str  # their name for the decoder of hidden tokens, which is the token table again
-    HEADS: dict[str, dict[str, str]]  # for each head of ours, its weights and what they call them
-    CLASSES: dict[str, dict[str, str]]  # for each class of theirs, the heads it has and the output that answers
+    MODEL_TYPE: ClassVar[str]  # in config.json
+    TITLE: ClassVar[str]  # in messages
+    RECIPE: ClassVar[str]  # of its paper
+    PREFIX: ClassVar[str]  # of the weights of the network, where there are heads beside it
+    DECODER: ClassVar[str]  # their name of the output embedding, which is tied to the token embedding
+    HEADS: ClassVar[Mapping[str, Mapping[str, str]]]  # for each head of ours, its weights and their names
+    CLASSES: ClassVar[Mapping[str, Mapping[str, str]]]  # for each class of theirs, its heads and their outputs
+    SEGMENTS: ClassVar[bool] = True  # whether segments are passed to it
+    REFUSALS: ClassVar[Mapping[type, str]] = {}  # similar architectures, and why it cannot hold them
 
-    def writes(self, architecture: Any) -> bool:
-        """Can an architecture of ours be one of these?"""
+    @abstractmethod
+    def writes(self, architecture: Architecture) -> bool:
+        """Whether it can hold an architecture of ours."""
 
-    def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        """The networks to write; more than one where a run trains more than one."""
-
-    def architecture(self, config: dict[str, Any], where: Path) -> Any:
+    @abstractmethod
+    def architecture(self, config: dict[str, Any], where: Path) -> Architecture:
         """Our settings for a config of theirs; refuses what we cannot compute."""
 
+    @abstractmethod
     def config(self, architecture: Any) -> dict[str, Any]:
         """Their settings for an architecture of ours."""
 
+    @abstractmethod
     def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
-        """Every weight of the encoder; the heads are there because some of theirs rename it."""
+        """Every weight of the network without its heads; some classes of theirs rename weights by the head."""
+
+    def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
+        """The networks to write; more than one where a run trains more than one."""
+        return [Net(architecture=architecture, weights=weights)]
+
+    def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
+        """One weight of theirs in our shape."""
+        return theirs
+
+    def as_theirs(self, name: str, ours: Tensor, architecture: Any) -> Tensor:
+        """One weight of ours in their shape."""
+        return ours
+
+    def refusal(self, architecture: Architecture) -> str | None:
+        """Why it cannot hold an architecture that is similar to its own; None where it has nothing to say."""
+        return next((why for kind, why in self.REFUSALS.items() if isinstance(architecture, kind)), None)

@@ -7,10 +7,11 @@ from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.wordpiece import WordPiece
 
 FOR_MINUTES = for_minutes(
@@ -35,13 +36,15 @@ def bert_base() -> Recipe:
         summary="Name hidden words from both sides; tell whether two texts belong together.",
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
-        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.15, max_masked=80, static_masks=10)),  # A.1, A.2
+        streams=one_stream(
+            SentencePairs(short=0.1), TokenMasking(rate=0.15, max_masked=80, static_masks=10)
+        ),  # A.1, A.2
         architecture=Encoder(layers=12, heads=12, width=768, inner=3072),  # 3
         objectives=(MaskedLM(), NextSentence()),  # 3.1
+        stages=(Stage(until=0.9, length=128), Stage(length=512)),
         schedule=Schedule(  # A.2
             steps=1_000_000,
             batch=256,
-            lengths=((0.9, 128), (1.0, 512)),
             rate=1e-4,
             warmup=0.01,
             optimizer=BertAdam(),
@@ -95,7 +98,7 @@ def bert_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=WordPiece(size=8_000),
-        corruption=(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
+        streams=one_stream(SentencePairs(short=0.1), TokenMasking(rate=0.4)),
         architecture=Encoder(
             layers=4,
             heads=4,
@@ -107,7 +110,8 @@ def bert_mini() -> Recipe:
             neighbours=True,
         ),
         objectives=(MaskedLM(frequency_bias=True, near_vectors=True), NextSentence()),
-        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import AuxiliaryLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 UNRELEASED = (
@@ -30,13 +31,13 @@ def char_transformer_64l() -> Recipe:
         notes=UNRELEASED,
         vocabulary=256,
         tokenizer=StreamByteBPE(size=257),
-        corruption=(Stream(),),
+        streams=one_stream(Stream()),
         architecture=CharacterDecoder(layers=64, heads=2, width=512, inner=2048),
         objectives=(AuxiliaryLM(),),
+        stages=(Stage(length=512),),
         schedule=Schedule(
             steps=4_000_000,
             batch=16,
-            lengths=((1.0, 512),),
             rate=0.003,
             warmup=0.0,
             shape="constant",
@@ -64,9 +65,8 @@ def char_transformer_mini() -> Recipe:
         architecture=CharacterDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=128, dropout=0.0, attention_dropout=0.0
         ),
-        schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
-        ),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 
 STEPS = 3_000_000  # about 100 epochs of BooksCorpus in batches of 64 rows of 512
@@ -24,13 +25,13 @@ def gpt1() -> Recipe:
         summary="Name the token that follows; then fine-tune all weights, with the language model as a second task.",
         vocabulary=40_478,
         tokenizer=WordEndBPE(size=40_478),  # 4.1
-        corruption=(Stream(),),
+        streams=one_stream(Stream()),
         architecture=PostNormDecoder(layers=12, heads=12, width=768, inner=3072),  # 4.1
         objectives=(CausalLM(),),  # 3.1
+        stages=(Stage(length=512),),
         schedule=Schedule(  # 4.1
             steps=STEPS,
             batch=64,
-            lengths=((1.0, 512),),
             rate=2.5e-4,
             warmup=2_000 / STEPS,
             shape="cosine",
@@ -51,6 +52,7 @@ def gpt1_mini() -> Recipe:
         architecture=PostNormDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0
         ),
+        stages=gpt2_mini().stages,
         schedule=gpt2_mini().schedule,
     )
 

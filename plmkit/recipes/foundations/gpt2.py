@@ -5,10 +5,11 @@ from dataclasses import replace
 from plmkit.architectures.decoder import Decoder
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
@@ -29,13 +30,13 @@ def gpt2_small() -> Recipe:
         notes=UNPUBLISHED,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),  # 2.2
-        corruption=(Stream(),),
+        streams=one_stream(Stream()),
         architecture=Decoder(layers=12, heads=12, width=768, inner=3072),  # 2.3, table 2
         objectives=(CausalLM(),),  # 2
+        stages=(Stage(length=1024),),  # 2.3
         schedule=Schedule(
             steps=600_000,
             batch=512,  # 2.3
-            lengths=((1.0, 1024),),  # 2.3
             rate=6e-4,
             warmup=0.002,
             shape="cosine",
@@ -71,10 +72,10 @@ def gpt2_mini() -> Recipe:
         for_minutes=True,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=Decoder(layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0),
+        stages=(Stage(until=0.9, length=128), Stage(length=256)),  # the last rows teach the later positions
         schedule=Schedule(
             steps=10_000,
             batch=8,
-            lengths=((0.9, 128), (1.0, 256)),  # the last rows teach the later positions
             rate=1e-3,
             warmup=0.05,
             shape="cosine",

@@ -5,10 +5,11 @@ from dataclasses import replace
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.corruption.arrange.stream import ParallelStreams
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Words
 
@@ -31,13 +32,13 @@ def lstm_medium() -> Recipe:
         notes=TIED,
         vocabulary=10_000,
         tokenizer=Words(size=10_000, punctuation=False),  # 4.1: Penn Treebank
-        corruption=(ParallelStreams(),),
+        streams=one_stream(ParallelStreams()),
         architecture=Recurrent(layers=2, width=650, dropout=0.5, spread=0.05),  # 4.1
         objectives=(CausalLM(),),
+        stages=(Stage(length=35),),
         schedule=Schedule(
             steps=51_753,  # 39 epochs of 1327 steps
             batch=20,
-            lengths=((1.0, 35),),
             rate=1.0,
             warmup=0.0,
             shape="cosine",
@@ -67,9 +68,8 @@ def lstm_mini() -> Recipe:
         vocabulary=8_000,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=Recurrent(layers=2, width=512, longest=128, dropout=0.0, spread=0.05),
-        schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=2e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
-        ),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=2e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.arrange.stream import ParallelStreams
 from plmkit.objectives.causal_lm import AdaptiveLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
@@ -38,13 +39,13 @@ def transformer_xl_enwik8() -> Recipe:
         notes=BYTES,
         vocabulary=204,
         tokenizer=StreamByteBPE(size=257),
-        corruption=(ParallelStreams(),),  # 3.2
+        streams=one_stream(ParallelStreams()),  # 3.2
         architecture=SegmentRecurrence(layers=12, heads=8, width=512, inner=2048, memory=512),  # the scripts' own
         objectives=(AdaptiveLM(),),
+        stages=(Stage(length=512),),
         schedule=Schedule(
             steps=400_000,
             batch=22,
-            lengths=((1.0, 512),),
             rate=2.5e-4,
             warmup=0.0,
             shape="cosine",
@@ -62,7 +63,8 @@ def transformer_xl_enwik8_large() -> Recipe:
         architecture=SegmentRecurrence(
             layers=24, heads=8, width=1024, inner=3072, memory=768, longest=768, dropout=0.15, attention_dropout=0.15
         ),
-        schedule=replace(base.schedule, batch=64, lengths=((1.0, 768),), warmup=0.01),
+        stages=(Stage(length=768),),
+        schedule=replace(base.schedule, batch=64, warmup=0.01),
     )
 
 
@@ -95,7 +97,8 @@ def transformer_xl_wt103() -> Recipe:
         architecture=SegmentRecurrence(
             layers=16, heads=10, width=410, inner=2100, memory=150, longest=150, cutoffs=(20_000, 40_000, 200_000)
         ),
-        schedule=replace(base.schedule, steps=200_000, batch=60, lengths=((1.0, 150),)),
+        stages=(Stage(length=150),),
+        schedule=replace(base.schedule, steps=200_000, batch=60),
     )
 
 
@@ -116,7 +119,8 @@ def transformer_xl_wt103_large() -> Recipe:
             dropout=0.2,
             attention_dropout=0.2,
         ),
-        schedule=replace(base.schedule, steps=4_000_000, batch=128, lengths=((1.0, 384),), warmup=0.004),
+        stages=(Stage(length=384),),
+        schedule=replace(base.schedule, steps=4_000_000, batch=128, warmup=0.004),
     )
 
 
@@ -141,7 +145,8 @@ def transformer_xl_lm1b() -> Recipe:
             dropout=0.0,
         ),
         objectives=(AdaptiveLM(shared_projections=False),),
-        schedule=replace(base.schedule, steps=500_000, batch=224, lengths=((1.0, 32),), warmup=0.04),
+        stages=(Stage(length=32),),
+        schedule=replace(base.schedule, steps=500_000, batch=224, warmup=0.04),
     )
 
 
@@ -165,9 +170,8 @@ def transformer_xl_mini() -> Recipe:
             dropout=0.0,
             attention_dropout=0.0,
         ),
-        schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()
-        ),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

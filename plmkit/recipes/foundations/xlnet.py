@@ -6,10 +6,11 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.objectives.permuted_lm import PermutedLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.unigram import ClosingUnigram
 
@@ -36,13 +37,13 @@ def xlnet_large() -> Recipe:
         summary="Name tokens in a random order of the text, with a memory of what came before.",
         vocabulary=32_000,
         tokenizer=ClosingUnigram(size=32_000),
-        corruption=(ReusedText(), PermutedSpans()),  # 2.5, 3.1, A.4
+        streams=one_stream(ReusedText(), PermutedSpans()),  # 2.5, 3.1, A.4
         architecture=TwoStream(layers=24, heads=16, width=1024, inner=4096),  # 3.1, A.4
         objectives=(PermutedLM(),),  # 2.2
+        stages=(Stage(length=512),),
         schedule=Schedule(  # A.4
             steps=500_000,
             batch=8192,
-            lengths=((1.0, 512),),
             rate=4e-4,
             warmup=0.08,
             shape="linear_after_warmup",
@@ -69,13 +70,14 @@ def xlnet_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=ClosingUnigram(size=8_000),
-        corruption=(ReusedText(), PermutedSpans(rate=0.3)),
+        streams=one_stream(ReusedText(), PermutedSpans(rate=0.3)),
         architecture=TwoStream(
             layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0, neighbours=True
         ),
         objectives=(PermutedLM(frequency_bias=True),),
+        stages=(Stage(length=128),),
         schedule=Schedule(
-            steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, shape="linear_after_warmup",
+            steps=10_000, batch=8, rate=1e-3, warmup=0.1, shape="linear_after_warmup",
             optimizer=AdamW(),
         ),
     )  # fmt: skip

@@ -7,11 +7,12 @@ from plmkit.corruption.arrange.pairs import MixedPairs
 from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
-from plmkit.recipe import Recipe
+from plmkit.recipe import DataStream, Recipe
 from plmkit.recipes.foundations.bert import bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.chinese import Jieba
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -21,6 +22,24 @@ PHRASES_AND_ENTITIES = Jieba(level="entity")
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "dropout", "length", "masking", "vocabulary", "starting weights"
 )
+
+
+def stream_of(level: str, shares: tuple[float, float, float], rate: float) -> DataStream:
+    """Pairs with units of one level masked; each continues in the text where the stage before stopped."""
+    masking = UnitMasking(rate=rate, shares=shares, segmenter=PHRASES_AND_ENTITIES)
+    return DataStream(name=level, arrangement=MixedPairs(short=0.1), maskings=(masking,), place="text")
+
+
+def characters(rate: float) -> DataStream:
+    return stream_of("character", (1.0, 0.0, 0.0), rate)
+
+
+def phrases(rate: float) -> DataStream:
+    return stream_of("phrase", (0.0, 1.0, 0.0), rate)
+
+
+def entities(rate: float) -> DataStream:
+    return stream_of("entity", (0.0, 0.0, 1.0), rate)
 
 
 def ernie() -> Recipe:
@@ -35,15 +54,19 @@ def ernie() -> Recipe:
         ),
         vocabulary=18_000,
         tokenizer=WordPiece(size=18_000, lowercase=True),
-        corruption=(MixedPairs(short=0.1), UnitMasking(rate=0.15, segmenter=PHRASES_AND_ENTITIES)),  # 3.2
+        streams=(characters(0.15), phrases(0.15), entities(0.15)),  # 3.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072, longest=513, activation="relu", epsilon=1e-5
         ),  # 3.1
         objectives=(MaskedLM(), NextSentence()),
+        stages=(
+            Stage(until=1 / 3, length=512, streams=("character",)),
+            Stage(until=2 / 3, length=512, streams=("phrase",)),
+            Stage(length=512, streams=("entity",)),
+        ),
         schedule=Schedule(  # the released scripts: 8 devices of 8,192 tokens
             steps=1_000_000,
             batch=128,
-            lengths=((1 / 3, 512), (2 / 3, 512), (1.0, 512)),
             rate=1e-4,
             warmup=0.005,
             optimizer=AdamW(),
@@ -61,8 +84,13 @@ def ernie_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=mini.tokenizer,
-        corruption=(MixedPairs(short=0.1), UnitMasking(rate=0.4, segmenter=PHRASES_AND_ENTITIES)),
+        streams=(characters(0.4), phrases(0.4), entities(0.4)),
         architecture=replace(mini.architecture, activation="relu", epsilon=1e-5),
         objectives=mini.objectives,
-        schedule=replace(mini.schedule, lengths=((1 / 3, 128), (2 / 3, 128), (1.0, 128))),
+        stages=(
+            Stage(until=1 / 3, length=128, streams=("character",)),
+            Stage(until=2 / 3, length=128, streams=("phrase",)),
+            Stage(length=128, streams=("entity",)),
+        ),
+        schedule=mini.schedule,
     )

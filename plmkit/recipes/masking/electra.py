@@ -6,10 +6,11 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.corruption.mask.token import ReplacedMasking
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.wordpiece import WordPiece
 
@@ -35,13 +36,13 @@ def electra_base() -> Recipe:
         summary="Tell, for every word, whether a small generator put it there.",
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
-        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.15)),  # 2
+        streams=one_stream(ContiguousSegments(), ReplacedMasking(rate=0.15)),  # 2
         architecture=GeneratorDiscriminator(layers=12, heads=12, width=768, inner=3072, generator=1 / 3),  # A
         objectives=(GeneratorLM(), ReplacedToken(weight=50)),  # 2, A
+        stages=(Stage(length=512),),
         schedule=Schedule(  # A
             steps=766_000,
             batch=256,
-            lengths=((1.0, 512),),
             rate=2e-4,
             warmup=10 / 766,
             shape="linear_product",
@@ -57,9 +58,8 @@ def electra_small() -> Recipe:
         base,
         name="electra-small",
         architecture=GeneratorDiscriminator(layers=12, heads=4, width=256, inner=1024, embedding=128, generator=1 / 4),
-        schedule=replace(
-            base.schedule, steps=1_000_000, batch=128, lengths=((1.0, 128),), rate=5e-4, warmup=10 / 1_000
-        ),
+        stages=(Stage(length=128),),
+        schedule=replace(base.schedule, steps=1_000_000, batch=128, rate=5e-4, warmup=10 / 1_000),
     )
 
 
@@ -68,7 +68,7 @@ def electra_large() -> Recipe:
     return replace(
         base,
         name="electra-large",
-        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.25)),
+        streams=one_stream(ContiguousSegments(), ReplacedMasking(rate=0.25)),
         architecture=GeneratorDiscriminator(layers=24, heads=16, width=1024, inner=4096, generator=1 / 4),
         tuning=replace(base.tuning, layer_decay=0.9),
         schedule=replace(base.schedule, steps=400_000, batch=2048, warmup=10 / 400),
@@ -83,7 +83,7 @@ def electra_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=WordPiece(size=8_000),
-        corruption=(ContiguousSegments(), ReplacedMasking(rate=0.4)),
+        streams=one_stream(ContiguousSegments(), ReplacedMasking(rate=0.4)),
         architecture=GeneratorDiscriminator(
             layers=4,
             heads=4,
@@ -96,10 +96,10 @@ def electra_mini() -> Recipe:
             neighbours=True,
         ),
         objectives=(GeneratorLM(frequency_bias=True), ReplacedToken(weight=50)),
+        stages=(Stage(length=128),),
         schedule=Schedule(
             steps=10_000,
             batch=8,
-            lengths=((1.0, 128),),
             rate=5e-4,  # at 1e-3 this size never learns more than how often tokens occur
             warmup=0.1,
             shape="linear_product",

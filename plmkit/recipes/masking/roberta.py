@@ -6,10 +6,11 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.packing import FullSentences
 from plmkit.corruption.mask.token import DynamicMasking
 from plmkit.objectives.masked_lm import MaskedLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import ByteBPE
 
@@ -37,16 +38,16 @@ def roberta_base() -> Recipe:
         summary="Name hidden words from both sides in full rows, hidden anew each time; no sentence task.",
         vocabulary=50_265,
         tokenizer=ByteBPE(size=50_265),  # 4.4
-        corruption=(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
+        streams=one_stream(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072,
             first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False, pooler_dropout=0.1, start="normal",
         ),  # A, and the released tables
         objectives=(MaskedLM(),),  # 4.2
+        stages=(Stage(length=512),),
         schedule=Schedule(  # A, table 9
             steps=500_000,
             batch=8192,
-            lengths=((1.0, 512),),
             rate=6e-4,
             warmup=24_000 / 500_000,
             shape="linear_to_zero",
@@ -78,13 +79,14 @@ def roberta_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=ByteBPE(size=8_000),
-        corruption=(FullSentences(), DynamicMasking(rate=0.4)),
+        streams=one_stream(FullSentences(), DynamicMasking(rate=0.4)),
         architecture=replace(
             base.architecture, layers=4, heads=4, width=256, inner=1024,
             dropout=0.0, attention_dropout=0.0, neighbours=True,
         ),
         objectives=(MaskedLM(frequency_bias=True, near_vectors=True),),
-        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )  # fmt: skip
 
 

@@ -7,11 +7,12 @@ from plmkit.corruption.arrange.packing import SingleSegment
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.span_boundary import SpanBoundary
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 
 FOR_MINUTES = for_minutes(
@@ -35,13 +36,13 @@ def spanbert_base() -> Recipe:
         name="spanbert-base",
         paper="arXiv:1907.10529",
         summary="Name hidden spans, also from the tokens at their edges alone; single texts.",
-        corruption=(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, longest=10)),  # 3.1, 3.3
+        streams=one_stream(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, longest=10)),  # 3.1, 3.3
         architecture=Encoder(layers=12, heads=12, width=768, inner=3072, activation="gelu", pooler=False),
         objectives=(MaskedLM(), SpanBoundary()),  # 3.2
+        stages=(Stage(length=512),),
         schedule=Schedule(  # 4.2: 32 devices of 4,096 tokens
             steps=2_400_000,
             batch=256,
-            lengths=((1.0, 512),),
             rate=1e-4,
             warmup=10_000 / 2_400_000,
             shape="linear_to_zero",
@@ -69,11 +70,12 @@ def spanbert_mini() -> Recipe:
         for_minutes=True,
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
-        corruption=(SingleSegment(), SpanMasking(rate=0.4)),
+        streams=one_stream(SingleSegment(), SpanMasking(rate=0.4)),
         architecture=Encoder(
             layers=4, heads=4, width=256, inner=1024, activation="gelu",
             dropout=0.0, attention_dropout=0.0, pooler=False, neighbours=True,
         ),
         objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SpanBoundary(frequency_bias=True)),
+        stages=mini.stages,
         schedule=mini.schedule,
     )  # fmt: skip

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.word import WordMasking
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import Lamb
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.segmentation.chinese import Jieba
 
 CHINESE_WORDS = Jieba()
@@ -35,7 +36,7 @@ def bert_wwm_base() -> Recipe:
         name="bert-wwm-base",
         paper="arXiv:1906.08101",
         summary="BERT, but all pieces of a word are hidden together.",
-        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.15, max_masked=80, static_masks=10)),  # 2.2
+        streams=one_stream(SentencePairs(short=0.1), WordMasking(rate=0.15, max_masked=80, static_masks=10)),  # 2.2
     )
 
 
@@ -46,14 +47,14 @@ def bert_wwm_chinese() -> Recipe:
         paper="arXiv:1906.08101",
         summary="BERT of Chinese characters, but all characters of a word are hidden together.",
         notes="The paper starts from BERT's Chinese weights (--from), LTP's words, and ends with batches of 384.",
-        corruption=(
+        streams=one_stream(
             SentencePairs(short=0.1),
             WordMasking(rate=0.15, max_masked=80, static_masks=10, segmenter=CHINESE_WORDS),  # 2.2
         ),
+        stages=(Stage(until=0.5, length=128), Stage(length=512)),
         schedule=Schedule(  # 3.1: 100k steps of 128 tokens, then 100k of 512
             steps=200_000,
             batch=2560,
-            lengths=((0.5, 128), (1.0, 512)),
             rate=1e-4,
             warmup=0.1,
             optimizer=Lamb(),
@@ -70,5 +71,5 @@ def bert_wwm_mini() -> Recipe:
         for_minutes=True,
         paper="arXiv:1906.08101",
         summary="BERT, but all pieces or characters of a word are hidden together.",
-        corruption=(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),
+        streams=one_stream(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),
     )

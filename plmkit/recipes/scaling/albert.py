@@ -7,10 +7,11 @@ from plmkit.corruption.arrange.pairs import OrderedPairs
 from plmkit.corruption.mask.word import NgramMasking
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import SentenceOrder
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Lamb
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
@@ -36,13 +37,13 @@ def albert_base() -> Recipe:
         summary="BERT with one layer for all; tell whether two texts were swapped.",
         vocabulary=30_000,
         tokenizer=Unigram(size=30_000),
-        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.15, max_masked=80, static_masks=40)),  # 4.1
+        streams=one_stream(OrderedPairs(short=0.1), NgramMasking(rate=0.15, max_masked=80, static_masks=40)),  # 4.1
         architecture=SharedEncoder(layers=12, heads=12, width=768, inner=3072),  # table 1
         objectives=(MaskedLM(), SentenceOrder()),  # 3.1
+        stages=(Stage(length=512),),
         schedule=Schedule(  # 4.1
             steps=125_000,
             batch=4096,
-            lengths=((1.0, 512),),
             rate=0.00176,
             warmup=0.025,
             optimizer=Lamb(),
@@ -82,10 +83,11 @@ def albert_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=WordPiece(size=8_000),
-        corruption=(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
+        streams=one_stream(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
         architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),
         objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SentenceOrder()),
-        schedule=Schedule(steps=10_000, batch=8, lengths=((1.0, 128),), rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        stages=(Stage(length=128),),
+        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 
 

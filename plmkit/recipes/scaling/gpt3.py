@@ -5,11 +5,12 @@ from dataclasses import replace
 from plmkit.architectures.decoder import BandedDecoder
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.recipe import Recipe
+from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
+from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 TOKENS = 300e9  # that every size was trained on
@@ -32,9 +33,10 @@ def gpt3_125m() -> Recipe:
         notes=UNPUBLISHED,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),
-        corruption=(Stream(),),
+        streams=one_stream(Stream()),
         architecture=BandedDecoder(layers=12, heads=12, width=768, inner=3072),  # 2.1, table 2.1
         objectives=(CausalLM(),),
+        stages=(Stage(length=LENGTH),),
         schedule=spending(batch=256, rate=6e-4),
         tuning=TUNING,  # GPT-1's: this one was used by prompts alone
     )
@@ -45,7 +47,6 @@ def spending(batch: int, rate: float) -> Schedule:
     return Schedule(
         steps=round(TOKENS / (batch * LENGTH)),
         batch=batch,
-        lengths=((1.0, LENGTH),),
         rate=rate,
         warmup=375e6 / TOKENS,
         shape="cosine_to_tenth",
@@ -103,6 +104,7 @@ def gpt3_mini() -> Recipe:
         architecture=BandedDecoder(
             layers=4, heads=4, width=256, inner=1024, longest=256, band=32, dropout=0.0, attention_dropout=0.0
         ),
+        stages=gpt2_mini().stages,
         schedule=gpt2_mini().schedule,
     )
 

@@ -10,7 +10,7 @@ from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import generator
-from plmkit.data.samples import Position, Samples
+from plmkit.data.samples import Place, Samples
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 
@@ -88,7 +88,7 @@ def test_a_batch_goes_on_from_the_batch_before_and_half_of_it_runs_backward():
     store = random_store(60, (3, 9), (3, 9))
     vocabulary = vocabulary_of(len(store.tokens))
     samples = Samples(store, all_documents(store), (ReusedText(), PermutedSpans()), vocabulary, seed=1)
-    first, position = samples.next(Position(), 4, 32)
+    first, position = samples.next(Place(), 4, 32)
     second, _ = samples.next(position, 4, 32)
     assert not first.continues.any() and second.continues.all()
     assert first.reversed.tolist() == second.reversed.tolist() == [False, False, True, True]

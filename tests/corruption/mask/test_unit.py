@@ -16,7 +16,7 @@ NAME, NAMED = 31, 24  # the first token of an entity that is a word and a phrase
 
 
 def only(level: str, **settings) -> UnitMasking:
-    return UnitMasking(levels=(level,), shares=((1.0,),), **settings)
+    return UnitMasking(levels=(level,), shares=(1.0,), **settings)
 
 
 def seen(step, rows, vocabulary, epochs: int = 300) -> set[str]:
@@ -95,37 +95,30 @@ def test_each_token_of_a_unit_draws_its_own_treatment():
     assert vocabulary.names(out.tokens[0, 1:-1]) == ["[MASK]", "球", "球"]
 
 
-def test_stages_go_from_characters_to_phrases_to_entities():
+@pytest.mark.parametrize(
+    ("shares", "masked"),
+    [((1, 0, 0), set(HARBIN)), ((0, 1, 0), set(UNITS["phrase"])), ((0, 0, 1), set(UNITS["entity"]))],
+)
+def test_shares_choose_characters_or_phrases_or_entities(shares, masked):
     rows, vocabulary = characters(HARBIN, MARKS)
-    step = UnitMasking(rate=0.001)
-    assert [seen(step.at(stage), rows, vocabulary) for stage in range(3)] == [
-        set(HARBIN), set(UNITS["phrase"]), set(UNITS["entity"]),
-    ]  # fmt: skip
-    assert seen(step, rows, vocabulary) == set(HARBIN)  # before anything is said of stages: the first
-    assert step.stages == 3
-    assert step.at(1).stages == 1
+    assert seen(UnitMasking(rate=0.001, shares=shares), rows, vocabulary) == masked
 
 
 @pytest.mark.parametrize(
     ("levels", "shares", "largest"),
     [
-        (("character", "phrase", "entity"), ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "entity"),
-        (("character", "phrase", "entity"), ((0.5, 0.5, 0),), "phrase"),
-        (("character", "word"), ((0.5, 0.5),), "word"),
-        (("character",), ((1,),), "word"),  # every store knows words
+        (("character", "phrase", "entity"), (0, 0.5, 0.5), "entity"),
+        (("character", "phrase", "entity"), (0.5, 0.5, 0), "phrase"),
+        (("character", "word"), (0.5, 0.5), "word"),
+        (("character",), (1,), "word"),  # every store knows words
     ],
 )
 def test_the_level_is_that_of_the_largest_units_in_use(levels, shares, largest):
     assert UnitMasking(levels=levels, shares=shares).level == largest
 
 
-def test_a_single_stage_serves_every_stage_of_the_run():
-    step = UnitMasking(shares=((0.2, 0.4, 0.4),))
-    assert step.at(0) is step.at(2) is step
-
-
 def test_a_mixture_hides_each_share_of_the_rows_at_its_level():
-    step = UnitMasking(levels=("character", "word"), shares=((0.25, 0.75),), rate=0.01)
+    step = UnitMasking(levels=("character", "word"), shares=(0.25, 0.75), rate=0.01)
     rows = rows_of(*["[CLS] w1 ##p1 ##p2 [SEP]"] * 8000, vocabulary=PIECES)
     hidden = step(rows, PIECES, Draws(0, 0, np.arange(8000))).targets != IGNORE
     counts = Counter(hidden.sum(axis=1).tolist())
@@ -137,10 +130,10 @@ def test_a_mixture_hides_each_share_of_the_rows_at_its_level():
     ("settings", "said"),
     [
         ({"levels": ("sentence",)}, r"corruption\.levels: there is no level 'sentence'; there are character, word"),
-        ({"shares": ()}, r"corruption\.shares is empty"),
-        ({"shares": ((0.5, 0.5),)}, r"corruption\.shares has one share for each of character, phrase, entity"),
-        ({"shares": ((0.5, 0.4, 0.0),)}, r"together 1, in every stage; found \[0\.5, 0\.4, 0\.0\]"),
-        ({"shares": ((1.5, -0.5, 0.0),)}, r"0 or more"),
+        ({"shares": ()}, r"corruption\.shares has one share for each of character, phrase, entity"),
+        ({"shares": (0.5, 0.5)}, r"corruption\.shares has one share for each of character, phrase, entity"),
+        ({"shares": (0.5, 0.4, 0.0)}, r"together 1; found \[0\.5, 0\.4, 0\.0\]"),
+        ({"shares": (1.5, -0.5, 0.0)}, r"0 or more"),
     ],
 )
 def test_levels_and_shares_that_cannot_be_are_refused(settings, said):

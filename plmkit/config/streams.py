@@ -1,0 +1,124 @@
+"""`--set` on streams and stages: `corruption.rate=0.3` in every stream, `streams.NAME.rate=0.3` in one of them."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from plmkit.config.settings import assign, changed, parse
+from plmkit.config.upgrading import ONLY, stage_names
+from plmkit.errors import SettingError, nearest, several
+from plmkit.recipe import DataStream
+from plmkit.schedules.stage import Stage
+
+Streams = tuple[DataStream, ...]
+Stages = tuple[Stage, ...]
+STAGES = tuple[tuple[float, int], ...]  # as a value
+OWN = tuple(field.name for field in fields(DataStream) if field.name not in ("name", "arrangement", "maskings"))
+
+
+def assign_corruption(streams: Streams, path: list[str], text: str, full: str) -> Streams:
+    """A setting of a step, in every stream whose steps have it."""
+    if path[-1] == "shares" and (shares := shares_by_stream(text)):
+        return assign_shares(streams, path, shares, full)
+    return in_every(streams, lambda stream: with_setting(stream, path, text, full))
+
+
+def in_every(streams: Streams, change: Callable[[DataStream], DataStream]) -> Streams:
+    """The streams with a change made in each that takes it; refused where none does."""
+    made, refused = [], []
+    for stream in streams:
+        try:
+            made.append(change(stream))
+        except SettingError as error:
+            made.append(stream)
+            refused.append(error)
+    if len(refused) == len(streams):
+        raise refused[0]
+    return tuple(made)
+
+
+def with_setting(stream: DataStream, path: list[str], text: str, full: str) -> DataStream:
+    return unchecked(stream, assign(stream.steps, path, text, full))
+
+
+def unchecked(stream: DataStream, steps: Sequence[Any]) -> DataStream:
+    """Whether values go together is asked when all are there."""
+    return changed(changed(stream, "arrangement", steps[0]), "maskings", tuple(steps[1:]))
+
+
+def shares_by_stream(text: str) -> list[list[float]] | None:
+    """`[[1,0],[0,1]]`: a list of shares for each stream; None where it is one list for all."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, list) and value and all(isinstance(one, list) for one in value) else None
+
+
+def assign_shares(streams: Streams, path: list[str], shares: list[list[float]], full: str) -> Streams:
+    """One list of shares for each stream, or one for all of them; one stream becomes as many as there are lists."""
+    if len(streams) == 1:
+        streams = tuple(replace(streams[0], name=name, place=ONLY) for name in stage_names(len(shares)))
+    if len(shares) not in (1, len(streams)):
+        raise SettingError(
+            f"'{full}' has {len(shares)} lists of shares, but the recipe has {len(streams)} streams: "
+            f"{', '.join(stream.name for stream in streams)}.\nGive one list for each of them, or one for all."
+        )
+    texts = [json.dumps(one) for one in shares] * (len(streams) // len(shares))
+    return tuple(with_setting(stream, path, text, full) for stream, text in zip(streams, texts, strict=True))
+
+
+def joined(streams: Streams, stages: Stages) -> tuple[Streams, Stages]:
+    """Streams that settings made alike, and that read from one place, become one that all stages run."""
+    one = replace(streams[0], name=streams[0].reads_from, place=None)
+    if len(streams) == 1 or any(replace(stream, name=stream.reads_from, place=None) != one for stream in streams):
+        return streams, stages
+    return (one,), tuple(replace(stage, streams=()) for stage in stages)
+
+
+def one_per_stage(streams: Streams, stages: Stages) -> Stages:
+    """The stages of a recipe whose one stream became several, each with its own."""
+    if len(streams) != len(stages):
+        raise SettingError(
+            f"corruption.shares has {len(streams)} lists, one for each stage, but the number of stages is "
+            f"{len(stages)}.\nGive as many stages (--set stages='[[0.5, 128], [1.0, 128]]'), or one list of shares."
+        )
+    return tuple(replace(stage, streams=(stream.name,)) for stream, stage in zip(streams, stages, strict=True))
+
+
+def assign_stream(streams: Streams, path: list[str], text: str, full: str) -> Streams:
+    """A setting of one stream, or of one of its steps."""
+    names = [stream.name for stream in streams]
+    if len(path) < 2 or path[0] not in names:
+        found = path[0] if path else ""
+        raise SettingError(
+            f"There is no setting '{full}'.{nearest(found, names)} "
+            f"Settings of a stream are streams.NAME.SETTING; the streams are {', '.join(names)}."
+        )
+    name, *rest = path
+    return tuple(
+        (assign(stream, rest, text, full) if rest[0] in OWN else with_setting(stream, rest, text, full))
+        if stream.name == name
+        else stream
+        for stream in streams
+    )
+
+
+def assign_stages(stages: Stages, text: str, full: str) -> Stages:
+    """`[[0.9, 128], [1.0, 512]]`: until when, and the sequence length; the streams of each stage stay as they are."""
+    given = parse(text, STAGES, full)
+    named = any(stage.streams for stage in stages)
+    if named and len(given) != len(stages):
+        told = ", ".join(" and ".join(stage.streams) or "all streams" for stage in stages)
+        raise SettingError(
+            f"'{full}' has {several(len(given), 'stage')}, but the recipe has {len(stages)}, each with its streams: "
+            f"{told}.\nGive as many stages as there are."
+        )
+    if not named:
+        return tuple(unchecked_stage(Stage(length=512), until, length) for until, length in given)
+    return tuple(unchecked_stage(stage, *one) for stage, one in zip(stages, given, strict=True))
+
+
+def unchecked_stage(stage: Stage, until: float, length: int) -> Stage:
+    return changed(changed(stage, "until", until), "length", length)

@@ -1,0 +1,52 @@
+"""Settings that an older version wrote, as this one writes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ONLY = "text"  # the place of the only stream that older recipes had
+
+
+def upgraded_recipe(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a recipe; before streams and stages it had one corruption, and the schedule had lengths."""
+    if "corruption" not in data:
+        return dict(data)
+    schedule = {name: value for name, value in data["schedule"].items() if name != "lengths"}
+    steps = staged(data["corruption"])
+    names = names_of(data["corruption"], len(steps))
+    streams = [stream(name, *own) for name, own in zip(names, steps, strict=True)]
+    stages = [
+        {"kind": "Stage", "until": until, "length": length, "streams": [names[number]] if len(names) > 1 else []}
+        for number, (until, length) in enumerate(data["schedule"]["lengths"])
+    ]
+    kept = {name: value for name, value in data.items() if name != "corruption"}
+    return {**kept, "streams": streams, "stages": stages, "schedule": schedule}
+
+
+def names_of(corruption: Sequence[Mapping[str, Any]], count: int) -> list[str]:
+    """Of the streams, one for each stage: ERNIE's are called by the units that they mask."""
+    levels: list[str] = next((step["levels"] for step in corruption if "levels" in step), [])
+    return levels if 1 < count == len(levels) else stage_names(count)
+
+
+def stage_names(count: int) -> list[str]:
+    """Of streams that each have one of so many stages."""
+    return [ONLY] if count == 1 else [f"stage-{number}" for number in range(1, count + 1)]
+
+
+def stream(name: str, arrangement: dict[str, Any], *maskings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "DataStream", "name": name, "arrangement": arrangement, "maskings": list(maskings), "heads": None,
+        "weight": 1.0, "place": None if name == ONLY else ONLY,
+    }  # fmt: skip
+
+
+def staged(corruption: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The steps of each stage: UnitMasking had the shares of all of them in one list."""
+    count = max((len(step["shares"]) for step in corruption if "shares" in step), default=1)
+    return [[at_stage(step, number) for step in corruption] for number in range(count)]
+
+
+def at_stage(step: Mapping[str, Any], number: int) -> dict[str, Any]:
+    if "shares" not in step:
+        return dict(step)
+    return {**step, "shares": step["shares"][min(number, len(step["shares"]) - 1)]}

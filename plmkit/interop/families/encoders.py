@@ -1,0 +1,256 @@
+"""Encoders: BERT (and what loads as BERT: whole-word BERT, SpanBERT), ERNIE 1 and RoBERTa."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeGuard
+
+import torch
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.architectures.encoder import Encoder
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import InputError
+from plmkit.interop.families.family import Family, Net, Pair
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+ACTIVATION_NAMES = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
+KINDS = ("weight", "bias")
+
+EMBEDDINGS = {
+    "tokens.weight": "word_embeddings.weight",
+    "positions.weight": "position_embeddings.weight",
+    "segments.weight": "token_type_embeddings.weight",
+    "norm.weight": "LayerNorm.weight",
+    "norm.bias": "LayerNorm.bias",
+}
+BLOCK = {
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.expand": "intermediate.dense",
+    "feed_forward.contract": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+
+OTHER_NETWORKS = {
+    "is_decoder": "is a causal decoder, though built as an encoder",
+    "add_cross_attention": "attends to the states of another network",
+}
+
+
+def linear(ours: str, theirs: str) -> dict[str, str]:
+    """The weight and the bias of one layer."""
+    return {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in KINDS}
+
+
+def embedding_pairs(prefix: str) -> Iterator[Pair]:
+    for ours, theirs in EMBEDDINGS.items():
+        yield f"model.embed.{ours}", (f"{prefix}.embeddings.{theirs}",)
+
+
+def block_pairs(ours: str, theirs: str, attention: str, layers: dict[str, str]) -> Iterator[Pair]:
+    """One block; the joint query, key and value matrix is the concatenation of three of theirs."""
+    for kind in KINDS:
+        parts = tuple(f"{theirs}.{attention}.{part}.{kind}" for part in ("query", "key", "value"))
+        yield f"{ours}.attention.query_key_value.{kind}", parts
+        for our_layer, their_layer in layers.items():
+            yield f"{ours}.{our_layer}.{kind}", (f"{theirs}.{their_layer}.{kind}",)
+
+
+def encoder_pairs(prefix: str, layers: int, pooler: str) -> Iterator[Pair]:
+    """An encoder whose blocks share nothing, as BERT's."""
+    yield from embedding_pairs(prefix)
+    for layer in range(layers):
+        stem = f"{prefix}.encoder.layer.{layer}"
+        yield from block_pairs(f"model.blocks.{layer}", stem, "attention.self", BLOCK)
+    for kind in KINDS:
+        yield f"model.pooler.{kind}", (f"{pooler}.{kind}",)
+
+
+def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The settings that all have, under our names; `defaults` are those of the family."""
+    config = defaults | config
+    for name, meaning in OTHER_NETWORKS.items():
+        if config.get(name):
+            raise InputError(f"{where}: {name} is {config[name]}: this network {meaning}, which is not supported.")
+    activation = config["hidden_act"]
+    if activation not in ACTIVATIONS:
+        raise InputError(f"{where}: hidden_act '{activation}' is unknown; known: {', '.join(ACTIVATIONS)}.")
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(f"{where}: only absolute positions are supported.")
+    try:
+        return {
+            "layers": config["num_hidden_layers"],
+            "heads": config["num_attention_heads"],
+            "width": config["hidden_size"],
+            "inner": config["intermediate_size"],
+            "longest": config["max_position_embeddings"],
+            "segments": config["type_vocab_size"],
+            "activation": ACTIVATIONS[activation],
+            "dropout": config["hidden_dropout_prob"],
+            "attention_dropout": config["attention_probs_dropout_prob"],
+            "epsilon": config["layer_norm_eps"],
+        }
+    except KeyError as error:
+        raise InputError(f"{where / 'config.json'} has no setting {error}.") from error
+
+
+BERT_DEFAULTS = {
+    "hidden_act": "gelu",
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+}
+
+
+def write_shape(architecture: Any) -> dict[str, Any]:
+    """The settings that all have, under their names."""
+    return {
+        "hidden_size": architecture.width,
+        "num_hidden_layers": architecture.layers,
+        "num_attention_heads": architecture.heads,
+        "intermediate_size": architecture.inner,
+        "max_position_embeddings": architecture.longest,
+        "type_vocab_size": architecture.segments,
+        "hidden_act": ACTIVATION_NAMES[architecture.activation],
+        "hidden_dropout_prob": architecture.dropout,
+        "attention_probs_dropout_prob": architecture.attention_dropout,
+        "layer_norm_eps": architecture.epsilon,
+        "initializer_range": 0.02,
+        "position_embedding_type": "absolute",
+    }
+
+
+class Bert(Family):
+    """BERT (Devlin et al., 2018)."""
+
+    MODEL_TYPE, TITLE, RECIPE, PREFIX = "bert", "BERT", "bert-base", "bert"
+    DECODER = "cls.predictions.decoder.weight"
+    HEADS: ClassVar = {
+        "masked_lm": {
+            **linear("vocabulary.transform", "cls.predictions.transform.dense"),
+            **linear("vocabulary.norm", "cls.predictions.transform.LayerNorm"),
+            "vocabulary.bias": "cls.predictions.bias",
+        },
+        "next_sentence": linear("classify", "cls.seq_relationship"),
+        "label": linear("classify", "classifier"),
+    }
+    CLASSES: ClassVar = {
+        "BertForPreTraining": {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
+        "BertForMaskedLM": {"masked_lm": "logits"},
+        "BertForNextSentencePrediction": {"next_sentence": "logits"},
+        "BertForSequenceClassification": {"label": "logits"},
+        "BertModel": {},
+    }
+    REFUSALS: ClassVar = {
+        Encoder: "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width"
+    }
+
+    def writes(self, architecture: Architecture) -> bool:
+        return is_bert(architecture) and architecture.activation != "relu"  # which is ERNIE's
+
+    def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
+        return Encoder(**read_shape(config, where, BERT_DEFAULTS))
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return write_shape(architecture)
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        return encoder_pairs(self.PREFIX, architecture.layers, f"{self.PREFIX}.pooler.dense")
+
+
+class Ernie(Bert):
+    """ERNIE 1: BERT's weights under another name, with ReLU (Sun et al., 2019)."""
+
+    MODEL_TYPE, TITLE, RECIPE, PREFIX = "ernie", "ERNIE", "ernie-1.0", "ernie"
+    CLASSES: ClassVar = {name.replace("Bert", "Ernie"): outputs for name, outputs in Bert.CLASSES.items()}
+    REFUSALS: ClassVar = {}
+
+    def writes(self, architecture: Architecture) -> bool:
+        return is_bert(architecture) and architecture.activation == "relu"
+
+    def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
+        if config.get("use_task_id"):
+            raise InputError(
+                f"{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do; this network has "
+                "none, and without it the model would compute something else. Use an ERNIE 1."
+            )
+        return super().architecture(config, where)
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return {**write_shape(architecture), "use_task_id": False}
+
+
+class Roberta(Family):
+    """RoBERTa: BERT's encoder, whose positions begin after the number of the padding token (Liu et al., 2019)."""
+
+    MODEL_TYPE, TITLE, RECIPE, PREFIX = "roberta", "RoBERTa", "roberta-base", "roberta"
+    DECODER = "lm_head.decoder.weight"
+    HEADS: ClassVar = {
+        "masked_lm": {
+            **linear("vocabulary.transform", "lm_head.dense"),
+            **linear("vocabulary.norm", "lm_head.layer_norm"),
+            "vocabulary.bias": "lm_head.bias",
+        },
+        "label": linear("classify", "classifier.out_proj"),
+    }
+    CLASSES: ClassVar = {
+        "RobertaForMaskedLM": {"masked_lm": "logits"},
+        "RobertaForSequenceClassification": {"label": "logits"},
+        "RobertaModel": {},
+    }
+    POSITIONS = "model.embed.positions.weight"
+
+    def writes(self, architecture: Architecture) -> bool:
+        # their LM head has erf's GELU whatever the settings say
+        return (
+            isinstance(architecture, Encoder)
+            and architecture.first > 0
+            and not architecture.is_narrow
+            and architecture.activation == "gelu"
+        )
+
+    def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
+        """Positions are moved to where theirs begin, if the vocabulary has its padding elsewhere."""
+        first = vocabulary.pad + 1
+        positions = weights[self.POSITIONS][architecture.first :]
+        unread = weights[self.POSITIONS][: architecture.first]  # rows before the first position
+        room = first - len(unread)
+        before = [unread[max(0, -room) :], positions.new_zeros(max(0, room), positions.shape[1])]
+        moved = torch.cat([*before, positions])
+        return [Net(architecture=replace(architecture, first=first), weights={**weights, self.POSITIONS: moved})]
+
+    def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
+        shape = read_shape(config, where, BERT_DEFAULTS)
+        pad = config.get("pad_token_id", 1)
+        if type(pad) is not int or pad < 0:
+            raise InputError(
+                f"{where}: pad_token_id is {pad}; RoBERTa numbers its positions from there.\n"
+                "Write the number of the padding token into config.json: in the released models it is 1."
+            )
+        first = pad + 1
+        if shape["activation"] != "gelu":
+            raise InputError(f"{where}: only hidden_act 'gelu' is supported, which RoBERTa's LM head always has.")
+        shape |= {"longest": shape["longest"] - first, "pooler_dropout": shape["dropout"]}
+        return Encoder(**shape, first=first, start="normal")
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return {**write_shape(architecture), "max_position_embeddings": architecture.first + architecture.longest}
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        """The dense layer of their classifier is our pooler."""
+        pooler = "classifier.dense" if "label" in heads else f"{self.PREFIX}.pooler.dense"
+        return encoder_pairs(self.PREFIX, architecture.layers, pooler)
+
+
+def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
+    """Whether it is the encoder of BERT, whatever its sizes."""
+    return (
+        isinstance(architecture, Encoder)
+        and architecture.first == 0
+        and not architecture.is_narrow
+        and architecture.pooler_activation == "tanh"
+    )

@@ -1,0 +1,141 @@
+"""XLNet, in whose matrices the attention heads are a dimension of their own and the input comes first."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.architectures.segment_recurrence import SegmentSettings
+from plmkit.architectures.two_stream import TwoStream
+from plmkit.errors import InputError
+from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KINDS, linear
+from plmkit.interop.families.family import Family, Pair
+
+LONGEST = 512  # they set no limit; the released models were trained on this
+DEFAULTS: dict[str, Any] = {
+    "ff_activation": "gelu",
+    "layer_norm_eps": 1e-12,
+    "dropout": 0.1,
+    "mem_len": 512,
+    "reuse_len": None,
+}
+ONLY: dict[str, Any] = {  # defaults, and the only values that are supported
+    "attn_type": "bi",
+    "bi_data": False,
+    "clamp_len": -1,
+    "same_length": False,
+    "untie_r": True,
+    "summary_type": "last",
+    "summary_use_proj": True,
+    "summary_activation": "tanh",
+}
+ATTENTION = {
+    "attention.distance.weight": "rel_attn.r",
+    "attention.output.weight": "rel_attn.o",
+    "attention.content_bias": "rel_attn.r_w_bias",
+    "attention.distance_bias": "rel_attn.r_r_bias",
+    "attention.segment_bias": "rel_attn.r_s_bias",
+    "attention.segments": "rel_attn.seg_embed",
+    **linear("attention_norm", "rel_attn.layer_norm"),
+    **linear("feed_forward.expand", "ff.layer_1"),
+    **linear("feed_forward.contract", "ff.layer_2"),
+    **linear("feed_forward_norm", "ff.layer_norm"),
+}
+TRANSPOSED = (
+    "rel_attn.q",
+    "rel_attn.k",
+    "rel_attn.v",
+    "rel_attn.r",
+)  # their (input, heads, inside) is our (output, input)
+
+
+class XLNet(Family):
+    """XLNet (Yang et al., 2019)."""
+
+    MODEL_TYPE, TITLE, RECIPE, PREFIX = "xlnet", "XLNet", "xlnet-base", "transformer"
+    DECODER = "lm_loss.weight"
+    HEADS: ClassVar = {
+        "permuted_lm": {"vocabulary.bias": "lm_loss.bias"},
+        "label": linear("classify", "logits_proj"),
+    }
+    CLASSES: ClassVar = {
+        "XLNetLMHeadModel": {"permuted_lm": "logits"},
+        "XLNetForSequenceClassification": {"label": "logits"},
+        "XLNetModel": {},
+    }
+    REFUSALS: ClassVar = {SegmentSettings: "transformers has no Transformer-XL any more"}
+
+    def writes(self, architecture: Architecture) -> bool:
+        return isinstance(architecture, TwoStream)
+
+    def architecture(self, config: dict[str, Any], where: Path) -> TwoStream:
+        given = DEFAULTS | ONLY | config
+        for name, value in ONLY.items():
+            if given[name] != value:
+                raise InputError(f"{where}: {name} is {given[name]!r}; only {value!r} is supported.")
+        if given["ff_activation"] not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise InputError(f"{where}: ff_activation '{given['ff_activation']}' is unknown; known: {known}.")
+        try:
+            return TwoStream(
+                layers=given["n_layer"],
+                heads=given["n_head"],
+                width=given["d_model"],
+                inner=given["d_inner"],
+                longest=LONGEST,
+                memory=given["mem_len"] or 0,
+                reuse=(given["reuse_len"] or LONGEST) / LONGEST,
+                activation=ACTIVATIONS[given["ff_activation"]],
+                dropout=given["dropout"],
+                attention_dropout=given["dropout"],
+                epsilon=given["layer_norm_eps"],
+                pooler=any(name.endswith("ForSequenceClassification") for name in given.get("architectures") or ()),
+            )
+        except KeyError as error:
+            raise InputError(f"{where / 'config.json'} has no setting {error}.") from error
+
+    def config(self, architecture: Any) -> dict[str, Any]:
+        return {
+            "d_model": architecture.width,
+            "n_layer": architecture.layers,
+            "n_head": architecture.heads,
+            "d_head": architecture.width // architecture.heads,
+            "d_inner": architecture.inner,
+            "ff_activation": ACTIVATION_NAMES[architecture.activation],
+            "dropout": architecture.dropout,
+            "layer_norm_eps": architecture.epsilon,
+            "mem_len": architecture.memory or None,
+            "reuse_len": None if architecture.reuse == 1 else round(architecture.reuse * architecture.longest),
+            "initializer_range": 0.02,
+            **ONLY,
+        }
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        yield "model.embed.tokens.weight", (f"{self.PREFIX}.word_embedding.weight",)
+        yield "model.query", (f"{self.PREFIX}.mask_emb",)
+        for layer in range(architecture.layers):
+            ours, theirs = f"model.blocks.{layer}", f"{self.PREFIX}.layer.{layer}"
+            joint = tuple(f"{theirs}.rel_attn.{part}" for part in "qkv")
+            yield f"{ours}.attention.query_key_value.weight", joint
+            for own, other in ATTENTION.items():
+                yield f"{ours}.{own}", (f"{theirs}.{other}",)
+        for kind in KINDS:
+            yield f"model.pooler.{kind}", (f"sequence_summary.summary.{kind}",)
+
+    def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
+        """One weight of theirs in our shape."""
+        if name.endswith(TRANSPOSED):
+            return theirs.flatten(1).T.contiguous()
+        if name.endswith("rel_attn.o"):
+            return theirs.flatten(1)
+        return theirs.flatten(1) if name.endswith("mask_emb") else theirs
+
+    def as_theirs(self, name: str, ours: Tensor, architecture: Any) -> Tensor:
+        """One weight of ours in their shape."""
+        if name.endswith(TRANSPOSED):
+            return ours.T.contiguous().unflatten(1, (architecture.heads, -1))
+        if name.endswith("rel_attn.o"):
+            return ours.unflatten(1, (architecture.heads, -1))
+        return ours[None] if name.endswith("mask_emb") else ours

@@ -1,0 +1,35 @@
+"""The parts of a run: until when each lasts, how long its rows are, and which streams it reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from plmkit.errors import SettingError
+
+SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A part of a run with one sequence length, in which some of the recipe's streams run."""
+
+    until: float = 1.0  # share of the run at which it ends
+    length: int  # tokens in a row
+    streams: tuple[str, ...] = ()  # names of those that run; (): all
+
+    def __post_init__(self) -> None:
+        if self.length < SHORTEST:
+            raise SettingError(f"stages: rows have at least {SHORTEST} tokens; found {self.length}.")
+
+
+def check_stages(stages: Sequence[Stage]) -> None:
+    """They follow each other up to the end of the run."""
+    until = [0.0, *(stage.until for stage in stages)]
+    if until[-1] != 1.0 or any(after <= before for before, after in pairwise(until)):
+        found = [[stage.until, stage.length] for stage in stages]
+        raise SettingError(f"stages must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {found}.")
+
+
+def stage_at(stages: Sequence[Stage], progress: float) -> int:
+    """The number of the stage that runs when this share of the run is done."""
+    return next(number for number, stage in enumerate(stages) if progress < stage.until or stage.until == 1.0)
