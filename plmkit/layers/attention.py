@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.kernels.long_rows import read_long_rows
-from plmkit.kernels.short_rows import barred, is_short, read_rows
+from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
 from plmkit.layers.cache import Kept
 from plmkit.layers.dropout import drop
 from plmkit.layers.packing import Packing, Wanted
@@ -37,8 +36,8 @@ class SelfAttention(nn.Module):
         """(T, 3 * width) to (T, width): what each position reads in its row."""
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
-                return read_rows(joint, packing, self.heads, self.readable(packing), self.share)
-            return read_long_rows(joint, packing, self.heads, self.readable, self.share)
+                return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
+            return attend_long_rows(joint, packing, self.heads, self.attention_mask, self.share)
         query, key, value = self.by_heads(packing.unpack(joint), 3)
         return self.joined(self.mix(query, key, value, packing), packing)
 
@@ -48,7 +47,7 @@ class SelfAttention(nn.Module):
             return False
         return joint.dtype == torch.float32 if is_short(joint, packing, self.heads) else self.share > 0
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         """True where a position may read another, in a shape that spreads to (B, heads, L, L); None: everywhere."""
         return packing.visible
 
@@ -81,13 +80,13 @@ class CausalAttention(SelfAttention):
             return read_on(query, key, value, packing, packing.length)
         if self.share == 0 or query.device.type != "cpu":
             return F.scaled_dot_product_attention(query, key, value, dropout_p=self.share, is_causal=True)
-        return attend(query, key, value, self.readable(packing), self.share)
+        return attend(query, key, value, self.attention_mask(packing), self.share)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         # without dropout torch's kernel is asked, which leaves out what lies behind where nothing else is hidden
         return self.share > 0 and super().by_products(joint, packing)
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, packing.length, packing.first.device)
 
 
@@ -103,9 +102,9 @@ class BandedAttention(CausalAttention):
             return super().mix(query, key, value, packing)
         if isinstance(packing, Kept):
             return read_on(query, key, value, packing, self.band)
-        return attend(query, key, value, self.readable(packing), self.share)
+        return attend(query, key, value, self.attention_mask(packing), self.share)
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, self.band, packing.first.device)
 
 
@@ -133,5 +132,5 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:
-        scores += barred(visible, scores.dtype)
+        scores += added_mask(visible, scores.dtype)
     return drop(scores.softmax(-1), dropout) @ value

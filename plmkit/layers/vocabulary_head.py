@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from plmkit.data.batch import IGNORE
 from plmkit.initialisation.weights import start_weights
 from plmkit.kernels.chunked import chunked_cross_entropy
+from plmkit.kernels.gather import take_once
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.packing import take_once
 
 MakeVectors = Callable[[int], np.ndarray]  # of a width: (vocabulary, width), of length 1 or 0
 COUNTED = 0.6  # length of a vector that is known by counting; random ones of width 256 have 0.28

@@ -10,7 +10,8 @@ import numpy as np
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
 from plmkit.errors import InputError, printable, several
-from plmkit.preparation.prepare import Material, prepare, preview
+from plmkit.preparation.prepare import Material, prepare
+from plmkit.preparation.preview import preview
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
@@ -20,6 +21,7 @@ MANY_UNKNOWN = 0.02
 MANY_DUPLICATES = 0.1
 MUCH_MARKUP = 0.005  # of the lines: a few signs in much text are nothing to learn
 FEW_TOKENS = 200_000
+SHOWN = 3  # rows of the preview
 SURVEYED = (
     "documents", "sentences", "tokens", "characters", "lines", "long_lines", "longest_line", "longest_line_at",
     "replaced", "replaced_at", "html_lines", "html_at", "markdown_lines", "markdown_at",
@@ -82,7 +84,8 @@ def examine(
         if not usable:
             raise InputError("\n".join([f"None of the {len(bad):,} files can be read.", *bad.values()])) from None
         material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
-    found = diagnose(material, settings.recipe, {printable(str(file)): problem for file, problem in bad.items()})
+    bad_files = {printable(str(file)): problem for file, problem in bad.items()}
+    found = diagnose(material, settings.recipe, bad_files, shown=SHOWN)
     return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
 
 
@@ -96,7 +99,10 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
         yield str(error).replace("\n", " ")
 
 
-def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None) -> Diagnosis:
+def diagnose(
+    material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None, *, shown: int = 0
+) -> Diagnosis:
+    """What the corpus holds and what is wrong with it, with this number of rows as the model sees them."""
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
@@ -113,7 +119,7 @@ def diagnose(material: Material, recipe: Recipe, bad_files: dict[str, str] | Non
         held_out=len(material.valid_documents),
         held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
     )
-    examples = preview(material, recipe)
+    examples = preview(material, recipe, shown) if shown else []
     return Diagnosis(
         warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
         preview=tuple((example.seen, example.whole) for example in examples),

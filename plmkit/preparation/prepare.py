@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
-from plmkit.data.batch import IGNORE, Batch
+from plmkit.data.batch import Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.reading.whole import where
@@ -23,7 +23,6 @@ from plmkit.interop.hub import find_tokenizer
 from plmkit.preparation.counts import frequencies_of, prepared
 from plmkit.recipe import DataStream, Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
-from plmkit.segmentation.starts import word_starts
 from plmkit.storage.files import cache_folder, new_folder
 from plmkit.storage.manifest import is_whole, seal
 from plmkit.terminal.screen import Screen
@@ -35,7 +34,6 @@ FORMAT = 1  # of a tokenizer in the cache: count up when its files or the way th
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most of what is scored has text before it
 VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
-BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
 VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
 
 
@@ -239,77 +237,3 @@ def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], 
         for number, document in enumerate(corpus.documents(advance)):
             if number % every == 0:
                 yield from document.paragraphs
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """A row as the model sees it and as it was, decoded."""
-
-    stage: int  # of the run, from 0: the first in which its stream runs
-    seen: str
-    whole: str  # from left to right, what it is asked for: the row, one token on
-    hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
-
-
-def asks_next(recipe: Recipe) -> bool:
-    """Is what is asked for at a place of a row the token that follows there?"""
-    return all("targets" in stream.arrangement.writes and not stream.maskings for stream in recipe.streams)
-
-
-def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
-    """The first rows of training, of every stream."""
-    each = max(1, count // len(recipe.streams))
-    return [example for stream in recipe.streams for example in previewed(material, recipe, stream, each)]
-
-
-def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
-    first = recipe.first_stage(stream)
-    stage = recipe.stages.index(first)
-    rows = material.streams[stream.name].rows(0, 0, count, first.length)
-    assert rows.targets is not None
-    decode = material.tokenizer.decode
-    if asks_next(recipe):
-        return [
-            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
-            for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)
-        ]
-    hidden = rows.targets != IGNORE
-    whole = np.where(hidden, rows.targets, rows.tokens)
-    level = stream.maskings[0].levels_used[-1]
-    if level == "character":
-        starts = np.ones_like(hidden)
-    else:
-        starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
-    return [
-        Example(
-            stage=stage,
-            seen=decode(rows.tokens[row, shown].tolist()),
-            whole=decode(whole[row, shown].tolist()),
-            hidden=hidden_units(whole[row, shown].tolist(), hidden[row, shown], starts[row, shown], decode),
-        )
-        for row, shown in enumerate(rows.visible)
-    ]
-
-
-def hidden_units(
-    tokens: list[int], hidden: np.ndarray, starts: np.ndarray, decode: Callable[[list[int]], str]
-) -> tuple[tuple[int, int], ...]:
-    """From and to which character of the decoded tokens each hidden unit reaches."""
-    opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
-    # what follows decides about spaces (i ' ll becomes i'll), but letters stay: they are what is counted
-    text = decode(tokens)
-    places = [*(place for place, letter in enumerate(text) if not letter.isspace()), len(text)]
-    spans = []
-    for begin in np.flatnonzero(opens).tolist():
-        end = begin + 1
-        while end < len(tokens) and hidden[end] and not opens[end]:
-            end += 1
-        first = places[letters(decode(tokens[:begin]).rstrip(BROKEN))]
-        last = places[letters(decode(tokens[:end])) - 1] + 1
-        spans.append((min(first, last), max(first, last)))  # of a unit that is a space, what lies between
-    return tuple(spans)
-
-
-def letters(text: str) -> int:
-    """Characters other than spaces."""
-    return len("".join(text.split()))

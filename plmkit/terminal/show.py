@@ -20,7 +20,7 @@ from plmkit.config.settings import snake, to_json
 from plmkit.errors import several
 from plmkit.inference.model import Candidate
 from plmkit.preparation.doctor import Diagnosis
-from plmkit.preparation.prepare import asks_next
+from plmkit.preparation.preview import asks_next
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.terminal.chart import curve
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plmkit.data.vocabulary import SPECIAL_TOKENS
-from plmkit.preparation.prepare import hidden_units
+from plmkit.preparation.preview import hidden_units
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 from plmkit.training import memory as room
