@@ -17,7 +17,7 @@ from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
-from plmkit.data.samples import Place
+from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.network import Network
@@ -316,7 +316,8 @@ def check_fits(job: Job, network: Network) -> None:
     recipe, machine = job.order.settings.recipe, job.order.settings.run
     rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
     check_batch(rows, recipe.max_length, LOWER)
-    sample = job.material.samples.next(Place(), recipe.schedule.batch, length)[0].part(0, TRIED)
+    source = job.material.source(recipe, 0)
+    sample = source.next(Position(), step=0, progress=0.0, rows=recipe.schedule.batch)[0].part(0, TRIED)
     own = -(-rows // job.world.size)
     at_once = min(own, machine.rows_at_once or own)
     check_step(network, sample, at_once, job.world.device, LOWER, longer=recipe.max_length / length)

@@ -60,18 +60,19 @@ class Journal:
         self.labels = labels  # what the screen calls each loss
         self.since = since
         self.sums: dict[str, float] = {}
+        self.counts: dict[str, int] = {}  # steps that had each loss: a stream may not be for every objective
 
     def __call__(self, report: Report) -> None:
         for name, loss in report.losses.items():
             self.sums[name] = self.sums.get(name, 0.0) + loss
+            self.counts[name] = self.counts.get(name, 0) + 1
         if report.state.step % self.every == 0:
             self.write(report)
 
     def write(self, report: Report) -> None:
         state = report.state
-        steps = state.step - self.since.step
         speed = (state.tokens - self.since.tokens) / max(1e-9, state.seconds - self.since.seconds)
-        losses = {name: round(total / steps, 5) for name, total in self.sums.items()}
+        losses = {name: round(total / self.counts[name], 5) for name, total in self.sums.items()}
         self.log.write(
             state.step,
             {
@@ -85,7 +86,7 @@ class Journal:
         )
         shown = {self.labels.get(name, name): loss for name, loss in losses.items()}
         self.bar(report, shown, speed, self.validation.scores)
-        self.sums, self.since = {}, state
+        self.sums, self.counts, self.since = {}, {}, state
 
 
 class Checkpoints:
