@@ -43,7 +43,7 @@ class Packing:
         return places % self.length
 
 
-class Wanted(Packing):
+class NeededTokens(Packing):
     """The few tokens of packed rows whose last states are used; moved to the left, they are short rows of their own.
 
     The first token of a row is always one of them. What a token may read, and where it stands in the text, only
@@ -51,14 +51,14 @@ class Wanted(Packing):
     """
 
     @_disable_dynamo
-    def __init__(self, every: Packing, wanted: Tensor) -> None:
-        wanted = wanted.flatten().clone()
+    def __init__(self, every: Packing, needed: Tensor) -> None:
+        needed = needed.flatten().clone()
         begins = every.first if every.kept is None else every.kept[every.first]
-        wanted[begins] = True
+        needed[begins] = True
         if every.kept is None:
-            self.among = self.places = wanted.nonzero().squeeze(1)
+            self.among = self.places = needed.nonzero().squeeze(1)
         else:
-            self.among = wanted[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
+            self.among = needed[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
             self.places = every.kept[self.among]  # (N,) and among all places of all rows
         counts = torch.bincount(self.places // every.length, minlength=every.rows)
         super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
