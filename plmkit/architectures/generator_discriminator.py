@@ -20,7 +20,7 @@ SEED = 20  # of the samples outside training: the same text gets the same ones e
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorDiscriminator(Architecture):
-    """A small encoder fills the blanks, a large one reads the result (Clark et al., 2020)."""
+    """A small encoder replaces the masked tokens, a large one reads the result (Clark et al., 2020)."""
 
     heads: int
     inner: int
@@ -32,7 +32,7 @@ class GeneratorDiscriminator(Architecture):
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    tied: bool = True  # one table of tokens, positions and segments for both
+    tied: bool = True  # both have the same token, position and segment embeddings
     neighbours: bool = False  # as in Encoder
     disallow_correct: bool = False  # never put in the token that stood there; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
@@ -131,7 +131,7 @@ class GeneratorDiscriminatorModel(Model):
             )
 
     def forward(self, batch: Batch) -> States:
-        """The discriminator's states; where nothing is hidden, of the text as it is."""
+        """The discriminator's states; without masked tokens, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
         predicted = batch.predicted  # only these are projected to the vocabulary

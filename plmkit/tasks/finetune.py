@@ -15,15 +15,14 @@ from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.storage.files import alone, new_folder, sweep, write_json
 from plmkit.storage.manifest import check
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
-from plmkit.tasks.checking import check_tokens, remark_files
 from plmkit.tasks.contract import Example, Labelled, Task, stored
 from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, upgraded, with_named_head
+from plmkit.tasks.remarks import check_tokens, remark_files, tell_examples
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
-from plmkit.tasks.telling import tell_examples
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
