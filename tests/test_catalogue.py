@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.choices import OBJECTIVES, WEIGHTINGS
+from plmkit.choices import OBJECTIVES
 from plmkit.config.counting import encoder_parameters, least_weights, parameters
 from plmkit.config.settings import to_json
 from plmkit.errors import RecipeError
@@ -372,11 +372,11 @@ def test_every_objective_says_its_name_what_it_reads_and_what_it_is_for(objectiv
 
 def test_every_objective_is_in_some_recipe_or_named_as_a_choice_and_is_shown_with_it(plm):
     used = {type(objective) for make in CATALOGUE.values() for objective in make().objectives}
-    assert used <= {*OBJECTIVES, *WEIGHTINGS}
+    assert used <= {*OBJECTIVES}
     shown = plm("recipes", "bert-base").out
     for objective in OBJECTIVES:
         assert objective.__name__ in shown  # as a choice
-    for objective in used - set(WEIGHTINGS):
+    for objective in used:
         name = next(name for name, make in CATALOGUE.items() if objective in map(type, make().objectives))
         assert f"objectives: {objective.__name__}: {objective.__doc__}" in plm("recipes", name).out
 

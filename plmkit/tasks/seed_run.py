@@ -121,7 +121,7 @@ class SeedRun:
                 train(
                     self.network, MixtureSource.of_one(source, task.length), optimizer, schedule,
                     Budget(steps=self.steps), watch, seed=self.seed, device=self.device, dtype=finetuning.dtype,
-                    rows_at_once=finetuning.machine.rows_at_once,
+                    rows_at_once=finetuning.machine.micro_batch,
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",
                 )  # fmt: skip
             if interrupted():

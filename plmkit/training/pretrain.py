@@ -238,7 +238,7 @@ def check_fits(settings: Settings, material: Material, network: Network, example
     check_batch(rows, longest, LOWER)
     batch, _ = material.source(settings.recipe, 0).next(Position(), step=0, progress=0.0, rows=schedule.batch)
     sample = batch.part(0, TRIED)
-    at_once = min(rows, settings.run.rows_at_once or rows)
+    at_once = min(rows, settings.run.micro_batch or rows)
     check_step(network, sample, at_once, device, LOWER, longer=longest / length)
 
 
@@ -376,7 +376,7 @@ def run(
         with memory_explained(LOWER, lambda: f"The run is saved up to step {watch.saved:,}."):
             state = train(
                 network, material.source(recipe, order.seed), optimizer, recipe.schedule, budget, watch,
-                seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
+                seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.micro_batch, state=state,
             )  # fmt: skip
         watch.save(state)
         if interrupted():
