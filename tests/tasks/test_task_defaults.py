@@ -162,7 +162,7 @@ def test_an_optimizer_or_shape_that_cannot_be_is_refused(settings, says):
     assert str(refused.value).startswith(says)
 
 
-@pytest.mark.parametrize("setting", ["compile=true", "processes=1", "checkpoint_steps=1", "validations=1",
+@pytest.mark.parametrize("setting", ["compile=true", "reader_workers=1", "checkpoint_steps=1", "validations=1",
                                      "valid_share=0.1", "layout=lines", "column=a", "weights=[1.0]"])  # fmt: skip
 def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
     setting, pretrained, plm, rows_file, tmp_path
