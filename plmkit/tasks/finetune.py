@@ -191,10 +191,10 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     for old, new in zip(about["tasks"], wanted["tasks"], strict=False):
         old["columns"] = old["columns"] or new["columns"]  # an older version did not keep them
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
-    changed += rewritten(about, wanted)
-    if changed:
+    told = [*map(str, changed), *rewritten(about, wanted)]
+    if told:
         raise FolderError(
-            f"--out {out} holds another fine-tuning: {'; '.join(changed[:3])}.\n"
+            f"--out {out} holds another fine-tuning: {'; '.join(told[:3])}.\n"
             "Give the same command to go on with it, or name another --out."
         )
     return about if about["state"] == "finished" else None
