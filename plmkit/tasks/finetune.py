@@ -29,6 +29,7 @@ from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
 from plmkit.training.run_folder import FINETUNE, WEIGHTS, claim, differences, read_run, seal_run, write_run
 from plmkit.training.threads import Threads
+from plmkit.training.world import check_alone
 
 LENGTH_STEP = 8
 FILES = ("train", "dev", "test")
@@ -54,6 +55,7 @@ class FinetuneRequest:
 
 def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     """Train once per seed, keep the model that was best on dev, and score it."""
+    check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     settings = request.settings.settled(parts.architecture, parts.tuning)
     files = read_files(request, screen)
