@@ -108,7 +108,7 @@ def axes_of(recipe: Recipe) -> dict[str, Any]:
     corruption = {
         f"streams.{stream.name}" if several_streams else "corruption": stream.steps for stream in recipe.streams
     }
-    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "schedule")}
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "initialisation", "schedule")}
     return {"tokenizer": recipe.tokenizer, **corruption, **rest}
 
 
