@@ -82,4 +82,4 @@ def not_there(path: Path, what: str) -> str:
         names = sorted(name for name in os.listdir(path.parent) if not folder or os.path.isdir(path.parent / name))
     except OSError:
         names = []
-    return f"There is no {what} '{path}'.{nearest(path.name, names)}"
+    return tr("There is no {what} '{path}'.{hint}", what=what, path=path, hint=nearest(path.name, names))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from plmkit.architectures.contract import GeneratingModel
-from plmkit.architectures.decoder import LeftToRight, causal_attention, post_norm, room_for
+from plmkit.architectures.decoder import DecoderSettings, causal_attention, empty_cache, post_norm
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import start_normal
@@ -18,7 +18,7 @@ from plmkit.layers.packing import Packing
 
 
 @dataclass(frozen=True, kw_only=True)
-class CharacterDecoder(LeftToRight):
+class CharacterDecoder(DecoderSettings):
     """Causal Transformer with a table of positions for every layer (Al-Rfou et al., 2018)."""
 
     longest: int = 512
@@ -70,7 +70,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         clamp: int | None = None,
         source: Side | None = None,
     ) -> KeyValueCache:
-        return room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
+        return empty_cache(rows, longest, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) further tokens to (B, n, width)."""

@@ -25,12 +25,12 @@ from plmkit.kernels.step import Step
 from plmkit.layers.attention import BandedAttention, CausalAttention
 from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
 from plmkit.layers.cache import KeyValueCache
-from plmkit.layers.embedding import PlacedEmbedding
+from plmkit.layers.embedding import TokenPositionEmbedding
 from plmkit.layers.packing import Packing
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftToRight(Architecture):
+class DecoderSettings(Architecture):
     """The numbers that all decoders have."""
 
     heads: int
@@ -65,7 +65,7 @@ class LeftToRight(Architecture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoder(LeftToRight):
+class Decoder(DecoderSettings):
     """Causal Transformer, normalised before each sublayer and at the end (Radford et al., 2019, 2.3)."""
 
     def build(self, vocabulary: Vocabulary) -> "DecoderModel":
@@ -74,7 +74,7 @@ class Decoder(LeftToRight):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BandedDecoder(LeftToRight):
+class BandedDecoder(DecoderSettings):
     """GPT-2's network, its layers in turn dense and locally banded (Brown et al., 2020, 2.1)."""
 
     longest: int = 2048
@@ -94,7 +94,7 @@ class BandedDecoder(LeftToRight):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostNormDecoder(LeftToRight):
+class PostNormDecoder(DecoderSettings):
     """Causal Transformer, normalised after each sublayer (Radford et al., 2018, 4.1)."""
 
     longest: int = 512
@@ -104,7 +104,7 @@ class PostNormDecoder(LeftToRight):
         return DecoderModel(self, vocabulary.rows, blocks, nn.Identity())
 
 
-def causal_attention(settings: LeftToRight) -> CausalAttention:
+def causal_attention(settings: DecoderSettings) -> CausalAttention:
     return CausalAttention(settings.width, settings.heads, settings.attention_dropout)
 
 
@@ -112,11 +112,11 @@ def banded_attention(settings: BandedDecoder) -> BandedAttention:
     return BandedAttention(settings.width, settings.heads, settings.attention_dropout, settings.band)
 
 
-def feed_forward(settings: LeftToRight) -> FeedForward:
+def feed_forward(settings: DecoderSettings) -> FeedForward:
     return FeedForward(settings.width, settings.inner, settings.activation)
 
 
-def pre_norm(settings: LeftToRight, attention: nn.Module) -> PreNormBlock:
+def pre_norm(settings: DecoderSettings, attention: nn.Module) -> PreNormBlock:
     return PreNormBlock(
         attention,
         feed_forward(settings),
@@ -126,7 +126,7 @@ def pre_norm(settings: LeftToRight, attention: nn.Module) -> PreNormBlock:
     )
 
 
-def post_norm(settings: LeftToRight, attention: nn.Module) -> PostNormBlock:
+def post_norm(settings: DecoderSettings, attention: nn.Module) -> PostNormBlock:
     return PostNormBlock(
         attention,
         feed_forward(settings),
@@ -140,11 +140,11 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
     """Padding stands behind the text of a row, so that nothing reads it."""
 
     def __init__(
-        self, settings: LeftToRight, vocabulary_size: int, blocks: Sequence[nn.Module], norm: nn.Module
+        self, settings: DecoderSettings, vocabulary_size: int, blocks: Sequence[nn.Module], norm: nn.Module
     ) -> None:
         super().__init__()
         self.settings = settings
-        self.embed = PlacedEmbedding(
+        self.embed = TokenPositionEmbedding(
             vocabulary=vocabulary_size, longest=settings.longest, width=settings.width, dropout=settings.dropout
         )
         self.blocks = nn.ModuleList(blocks)
@@ -177,7 +177,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         clamp: int | None = None,
         source: Side | None = None,
     ) -> KeyValueCache:
-        cache = room_for(rows, longest, self.settings, like=self.embed.tokens.weight)
+        cache = empty_cache(rows, longest, self.settings, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
         return cache
@@ -202,7 +202,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return self.norm(hidden)
 
 
-def room_for(rows: int, longest: int, settings: LeftToRight, like: Tensor) -> KeyValueCache:
+def empty_cache(rows: int, longest: int, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
     return KeyValueCache(
         layers=settings.layers,
         rows=rows,

@@ -23,7 +23,7 @@ from plmkit.layers.attention import SelfAttention
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import InputEmbedding
-from plmkit.layers.packing import Packing, Wanted
+from plmkit.layers.packing import NeededTokens, Packing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +129,8 @@ def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, 
         hidden = blocks[-1](hidden, packing)
         last, first = packing.unpack(hidden), hidden[packing.first]
     else:
-        chosen = Wanted(packing, batch.needed)
-        hidden = blocks[-1](hidden, packing, wanted=chosen)
+        chosen = NeededTokens(packing, batch.needed)
+        hidden = blocks[-1](hidden, packing, needed=chosen)
         last, first = chosen.put_back(hidden), hidden[chosen.first]
     return States(hidden=last, layers=(*inputs, last) if batch.all_layers else None), first
 

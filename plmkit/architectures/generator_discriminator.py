@@ -134,13 +134,13 @@ class GeneratorDiscriminatorModel(Model):
         """The discriminator's states; where nothing is hidden, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
-        asked = batch.predicted  # only these are projected to the vocabulary
+        predicted = batch.predicted  # only these are projected to the vocabulary
         guesses = self.vocabulary.weighed(
-            self.generator(replace(batch, needed=asked, all_layers=False)).hidden[asked]
+            self.generator(replace(batch, needed=predicted, all_layers=False)).hidden[predicted]
         )  # (N, tokens)
-        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[asked])))
-        original = batch.targets.where(asked, batch.source.tokens)
-        read = original.masked_scatter(asked, sampled)
+        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[predicted])))
+        original = batch.targets.where(predicted, batch.source.tokens)
+        read = original.masked_scatter(predicted, sampled)
         states = self.discriminator(replace(batch, source=replace(batch.source, tokens=read)))
         return replace(states, guesses=guesses, sampled=sampled, replaced=read != original)
 

@@ -25,7 +25,14 @@ from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
 from plmkit.layers.key_value_memory import KeyValueMemory
-from plmkit.layers.relative import RelativeAttention, distances_before, hide, out_of_sight, relative_shift, sinusoids
+from plmkit.layers.relative import (
+    RelativeAttention,
+    causal_mask,
+    distances_before,
+    mask_scores,
+    relative_shift,
+    sinusoids,
+)
 
 SLOW = 4  # only the fastest quarter of the waves
 SHARPNESS = 4.0  # puts most of a head's attention on its own distance
@@ -110,11 +117,11 @@ class SegmentRecurrence(SegmentSettings):
 class SegmentAttention(RelativeAttention):
     """Scores by content and by distance; keys and values of memory and segment, queries of the segment only."""
 
-    def forward(self, hidden: Tensor, past: "Past", sight: "Sight") -> Tensor:
-        """What a segment (B, L, width) makes of its past and itself."""
+    def forward(self, hidden: Tensor, find: "KeysValues", context: "AttentionContext") -> Tensor:
+        """(B, L, width) of a segment to the same: what it attends to in the segments before and in itself."""
         query = self.queries(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
-        contents, places = query + sight.content_bias[:, None], query + sight.position_bias[:, None]
-        mixed = past(self, hidden, contents, places / math.sqrt(query.shape[-1]), sight)
+        contents, places = query + context.content_bias[:, None], query + context.position_bias[:, None]
+        mixed = find(self, hidden, contents, places / math.sqrt(query.shape[-1]), context)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,36 +139,40 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     return drop(scores.softmax(-1), dropout) @ value
 
 
-Past = Callable[[SegmentAttention, Tensor, Tensor, Tensor, "Sight"], Tensor]  # what queries find in it
+KeysValues = Callable[[SegmentAttention, Tensor, Tensor, Tensor, "AttentionContext"], Tensor]  # from queries to values
 
 
-def remembered(memory: Tensor | None, waves: Tensor) -> Past:
-    """What the segments before left: keys and values are made of it anew, without gradient into it."""
+def from_memory(memory: Tensor | None, waves: Tensor) -> KeysValues:
+    """Attend to the states of earlier segments: keys and values are computed again, without gradient into them."""
 
-    def past(attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
-        context = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
-        key, value = attention.keys_values(context)
-        by_distance = hide(relative_shift(places @ attention.distances(waves), key.shape[2]), sight.hidden)
+    def find(
+        attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, context: "AttentionContext"
+    ) -> Tensor:
+        read = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
+        key, value = attention.keys_values(read)
+        by_distance = mask_scores(relative_shift(places @ attention.distances(waves), key.shape[2]), context.masked)
         return mix(contents, key, value, by_distance, attention.dropout if attention.training else 0.0)
 
-    return past
+    return find
 
 
-def recollected(cache: KeyValueMemory, layer: int) -> Past:
-    """Keys and values of the steps before as they were made: for reading, not for learning."""
+def from_cache(cache: KeyValueMemory, layer: int) -> KeysValues:
+    """Attend to the keys and values of the tokens before as they are cached: for inference, not for training."""
 
-    def past(attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, sight: "Sight") -> Tensor:
+    def find(
+        attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, context: "AttentionContext"
+    ) -> Tensor:
         cache.put(layer, *attention.keys_values(hidden))
         return cache.find(layer, contents / math.sqrt(contents.shape[-1]), places)
 
-    return past
+    return find
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
-    """What all layers share: which keys are out of sight, and the paper's u and v."""
+class AttentionContext:
+    """What the attention of all layers shares: the mask, and the paper's u and v."""
 
-    hidden: Tensor | None  # (L, K) True where a query may not read; None: it may read all
+    masked: Tensor | None  # (L, K) True where a query may not attend to a key; None: nowhere
     content_bias: Tensor  # (heads, head width), u
     position_bias: Tensor  # (heads, head width), v
 
@@ -220,12 +231,12 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         hidden = self.dropout(self.read(batch.source.tokens))  # (B, L, width)
         queries, keys = hidden.shape[1], hidden.shape[1] + (0 if memory is None else memory.shape[2])
         window = self.settings.memory if self.settings.same_length else keys
-        sight = self.sight(out_of_sight(queries, keys, window, hidden.device))
+        context = self.context(causal_mask(queries, keys, window, hidden.device))
         waves = self.dropout(self.waves(keys))
         inputs = []
         for number, block in enumerate(self.blocks):
             inputs.append(hidden)
-            hidden = block(hidden, remembered(None if memory is None else memory[:, number], waves), sight)
+            hidden = block(hidden, from_memory(None if memory is None else memory[:, number], waves), context)
         hidden, last = self.dropout(hidden), batch.source.visible.sum(1) - 1
         return States(
             hidden=hidden,
@@ -265,13 +276,13 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
     def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
-        hidden, sight = self.read(tokens, cache.length), self.sight(None)
+        hidden, context = self.read(tokens, cache.length), self.context(None)
         for number, block in enumerate(self.blocks):
-            hidden = block(hidden, recollected(cache, number), sight)
+            hidden = block(hidden, from_cache(cache, number), context)
         return hidden
 
-    def sight(self, hidden: Tensor | None) -> Sight:
-        return Sight(hidden=hidden, content_bias=self.content_bias, position_bias=self.position_bias)
+    def context(self, masked: Tensor | None) -> AttentionContext:
+        return AttentionContext(masked=masked, content_bias=self.content_bias, position_bias=self.position_bias)
 
     def waves(self, keys: int, clamp: int | None = None) -> Tensor:
         """(keys + 1, width) of the distances from keys - 1 down to 0, and -1: to bring scores under their keys."""

@@ -15,7 +15,7 @@ from plmkit.architectures.contract import (
     check_heads,
     check_sizes,
 )
-from plmkit.architectures.two_stream_attention import TwoStreamAttention, View
+from plmkit.architectures.two_stream_attention import AttentionContext, TwoStreamAttention
 from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -110,35 +110,35 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.source.tokens))  # (B, L, width)
         if batch.attention_order is not None and batch.targets is not None:
-            return self.answer(content, batch, batch.predicted)
-        view = View(batch, self.settings.width)
-        view.waves = self.dropout(view.waves)
+            return self.predict(content, batch, batch.predicted)
+        context = AttentionContext(batch, self.settings.width)
+        context.waves = self.dropout(context.waves)
         inputs = []
         for number, block in enumerate(self.blocks):
             inputs.append(content)
-            content, _ = block(content, None, memory_of(batch, number), view)
+            content, _ = block(content, None, memory_of(batch, number), context)
         content = self.dropout(content)
         pooled = None if self.pooler is None else torch.tanh(self.pooler(content[:, -1]))
         layers = (*inputs, content) if batch.all_layers else None
         return States(hidden=content, pooled=pooled, layers=layers, memory=self.remember(batch.memory, inputs))
 
-    def answer(self, content: Tensor, batch: Batch, asked: Tensor) -> States:
-        """Two streams: only positions that are asked have a query; of the last block only they are wanted."""
-        places, filled = places_of(asked)  # (B, P)
-        view = View(batch, self.settings.width, places)
-        view.waves = self.dropout(view.waves)
+    def predict(self, content: Tensor, batch: Batch, predicted: Tensor) -> States:
+        """Two streams: only positions that are predicted have a query; of the last block only they are wanted."""
+        places, filled = places_of(predicted)  # (B, P)
+        context = AttentionContext(batch, self.settings.width, places)
+        context.waves = self.dropout(context.waves)
         query = self.dropout(self.query.expand(*places.shape, -1))  # (B, P, width)
         inputs, queries = [], []
         for number, block in enumerate(self.blocks):
             inputs.append(content)
             queries.append(query)
             last = number == len(self.blocks) - 1
-            content, query = block(content, query, memory_of(batch, number), view, query_only=last)
+            content, query = block(content, query, memory_of(batch, number), context, query_only=last)
 
         def put_back(stream: Tensor) -> Tensor:
             """(B, P, width) to (B, L, width), zeros where nothing is predicted."""
-            zeros = stream.new_zeros(*asked.shape, stream.shape[-1])
-            return zeros.masked_scatter(asked[:, :, None], stream[filled])
+            zeros = stream.new_zeros(*predicted.shape, stream.shape[-1])
+            return zeros.masked_scatter(predicted[:, :, None], stream[filled])
 
         hidden = put_back(self.dropout(query))
         layers = (*map(put_back, queries), hidden) if batch.all_layers else None
@@ -192,13 +192,13 @@ def memory_of(batch: Batch, layer: int) -> Tensor | None:
     return None if batch.memory is None else batch.memory[0][:, layer]
 
 
-def places_of(asked: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, P) where the asked positions of each row are, and where there is one: rows may ask for unlike numbers."""
-    counts = asked.sum(1)
+def places_of(predicted: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, P) where the predicted positions of each row are, and where there is one: rows may ask for unlike numbers."""
+    counts = predicted.sum(1)
     most = int(counts.max())
-    filled = torch.arange(most, device=asked.device) < counts[:, None]
-    places = torch.zeros(filled.shape, dtype=torch.long, device=asked.device)
-    places[filled] = asked.nonzero()[:, 1]
+    filled = torch.arange(most, device=predicted.device) < counts[:, None]
+    places = torch.zeros(filled.shape, dtype=torch.long, device=predicted.device)
+    places[filled] = predicted.nonzero()[:, 1]
     return places, filled
 
 
@@ -214,19 +214,24 @@ class TwoStreamBlock(nn.Module):
         self.dropout = Dropout(settings.dropout)
 
     def forward(
-        self, content: Tensor, query: Tensor | None, memory: Tensor | None, view: View, query_only: bool = False
+        self,
+        content: Tensor,
+        query: Tensor | None,
+        memory: Tensor | None,
+        context: AttentionContext,
+        query_only: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        read, asked = self.attention(content, query, memory, view, query_only)
+        read, predicted = self.attention(content, query, memory, context, query_only)
         if not query_only:
             content = self.finish(content, read)
-        return content, None if query is None else self.finish(query, asked)
+        return content, None if query is None else self.finish(query, predicted)
 
     def extend(
         self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Further tokens of a text that is written from left to right, and the query behind each."""
-        read, asked = self.attention.extend(content, query, cache, layer, query_only)
-        return content if query_only else self.finish(content, read), self.finish(query, asked)
+        read, predicted = self.attention.extend(content, query, cache, layer, query_only)
+        return content if query_only else self.finish(content, read), self.finish(query, predicted)
 
     def finish(self, stream: Tensor, read: Tensor) -> Tensor:
         stream = self.attention_norm(self.dropout.add(stream, read))

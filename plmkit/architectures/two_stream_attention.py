@@ -9,11 +9,11 @@ from plmkit.layers.dropout import drop
 from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
 
-HIDDEN = -1e30  # added to the score of what may not be read; not -inf, or a row that reads nothing would be no number
+MASKED = -1e30  # added to masked scores; not -inf, or a row in which all are masked would become NaN
 
 
-class View:
-    """Who may read whom, and from how far: the same for all blocks."""
+class AttentionContext:
+    """Which positions attend to which, and at what distance: the same for all blocks."""
 
     def __init__(self, batch: Batch, width: int, places: Tensor | None = None) -> None:
         length = batch.source.tokens.shape[1]
@@ -22,43 +22,43 @@ class View:
         self.keys = remembered + length
         around = distances_around(length, self.keys, device)
         self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
-        self.backward = None
+        self.reversed = None
         if batch.reversed is not None and bool(batch.reversed.any()):
             self.waves = torch.stack([self.waves, sinusoids(-around, width)])
-            self.backward = batch.reversed.long()
-        hidden = hidden_of(batch)  # (B, L, L) or (B, 1, L)
+            self.reversed = batch.reversed.long()
+        masked = mask_of(batch)  # (B, L, L) or (B, 1, L)
         itself = torch.eye(length, dtype=torch.bool, device=device)
-        self.content = added(None if hidden is None else hidden & ~itself, remembered)
+        self.content = added_scores(None if masked is None else masked & ~itself, remembered)
         self.nothing = None
         if places is not None:
-            assert hidden is not None
-            chosen = hidden.expand(-1, length, -1).gather(1, places[:, :, None].expand(-1, -1, length))
-            self.query = added(chosen, remembered)  # (B, P, keys)
+            assert masked is not None
+            chosen = masked.expand(-1, length, -1).gather(1, places[:, :, None].expand(-1, -1, length))
+            self.query = added_scores(chosen, remembered)  # (B, P, keys)
             if not remembered and bool((blind := chosen.all(-1)).any()):
-                self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: there is nothing to read
+                self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: there is nothing to attend to
             key = torch.arange(self.keys, device=device)
             self.columns = self.keys - 1 - (remembered + places[:, :, None] - key)  # (B, P, keys)
         self.segments = segment_signs(batch.source.segment_ids, remembered)  # (B, keys, S), or None: all lie in one
         self.own = None if self.segments is None else self.segments[:, remembered:]
-        self.asked = None
+        self.predicted = None
         if self.own is not None and places is not None:
-            self.asked = self.own.gather(1, places[:, :, None].expand(-1, -1, self.own.shape[-1]))  # (B, P, S)
+            self.predicted = self.own.gather(1, places[:, :, None].expand(-1, -1, self.own.shape[-1]))  # (B, P, S)
 
 
-def hidden_of(batch: Batch) -> Tensor | None:
+def mask_of(batch: Batch) -> Tensor | None:
     """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
     padding = None if bool(batch.source.visible.all()) else ~batch.source.visible[:, None, :]
     if batch.attention_order is None:
         return padding
-    hidden = batch.attention_order[:, :, None, 1] <= batch.attention_order[:, None, :, 0]
-    return hidden if padding is None else hidden | padding
+    masked = batch.attention_order[:, :, None, 1] <= batch.attention_order[:, None, :, 0]
+    return masked if padding is None else masked | padding
 
 
-def added(hidden: Tensor | None, remembered: int) -> Tensor | None:
-    """(B, Q, keys) what is added to scores; memory is never hidden."""
-    if hidden is None:
+def added_scores(masked: Tensor | None, remembered: int) -> Tensor | None:
+    """(B, Q, keys) what is added to scores; memory is never masked."""
+    if masked is None:
         return None
-    return F.pad(torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, HIDDEN), (remembered, 0))
+    return F.pad(torch.zeros(masked.shape, device=masked.device).masked_fill_(masked, MASKED), (remembered, 0))
 
 
 def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
@@ -81,23 +81,23 @@ class TwoStreamAttention(RelativeAttention):
         self.segments = nn.Parameter(0.02 * torch.randn(2, *shape))  # of keys in the same segment, of others
 
     def forward(
-        self, content: Tensor, query: Tensor | None, memory: Tensor | None, view: View, query_only: bool
+        self, content: Tensor, query: Tensor | None, memory: Tensor | None, context: AttentionContext, query_only: bool
     ) -> tuple[Tensor, Tensor]:
         """What each position reads, and what each query does; `query_only` leaves the first out."""
         own, key, value = self.project(content, memory, query_only)  # (heads, B, L or keys, inside)
-        far = self.far(view)
-        if view.segments is not None:
-            key = torch.cat([key, view.segments.to(key.dtype).expand(self.heads, -1, -1, -1)], dim=-1)
-        read = asked = content
+        far = self.far(context)
+        if context.segments is not None:
+            key = torch.cat([key, context.segments.to(key.dtype).expand(self.heads, -1, -1, -1)], dim=-1)
+        read = answered = content
         if own is not None:
-            by_distance = relative_shift(self.by_distance(own, far), view.keys)
-            read = self.mix(own, by_distance, key, value, view.own, view.content)
+            by_distance = relative_shift(self.by_distance(own, far), context.keys)
+            read = self.mix(own, by_distance, key, value, context.own, context.content)
         if query is not None:
-            wanted = self.by_heads(self.queries(query))
-            columns = view.columns.expand(self.heads, -1, -1, -1)
-            by_distance = self.by_distance(wanted, far).gather(-1, columns)
-            asked = self.mix(wanted, by_distance, key, value, view.asked, view.query, view.nothing)
-        return read, asked
+            queries = self.by_heads(self.queries(query))
+            columns = context.columns.expand(self.heads, -1, -1, -1)
+            by_distance = self.by_distance(queries, far).gather(-1, columns)
+            answered = self.mix(queries, by_distance, key, value, context.predicted, context.query, context.nothing)
+        return read, answered
 
     def extend(
         self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
@@ -105,13 +105,13 @@ class TwoStreamAttention(RelativeAttention):
         """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
         own, key, value = self.project(content, None, query_only)
         cache.put(layer, key.transpose(0, 1), value.transpose(0, 1))
-        wanted = self.by_heads(self.queries(query))
+        queries = self.by_heads(self.queries(query))
         read = content if own is None else self.find(own, cache, layer)
-        return read, self.find(wanted, cache, layer, ahead=1)
+        return read, self.find(queries, cache, layer, ahead=1)
 
     def find(self, query: Tensor, cache: KeyValueMemory, layer: int, ahead: int = 0) -> Tensor:
-        contents = self.asking(query, None).transpose(0, 1)
-        places = self.asking_distances(query).transpose(0, 1)
+        contents = self.content_query(query, None).transpose(0, 1)
+        places = self.distance_query(query).transpose(0, 1)
         return self.output(cache.find(layer, contents, places, ahead).transpose(1, 2).flatten(2))
 
     def project(
@@ -133,32 +133,34 @@ class TwoStreamAttention(RelativeAttention):
         """(B, L, width) to (heads, B, L, inside)."""
         return joint.unflatten(-1, (self.heads, -1)).permute(2, 0, 1, 3)
 
-    def far(self, view: View) -> Tensor:
+    def far(self, context: AttentionContext) -> Tensor:
         """(heads, inside, C) what queries meet of each distance; (heads, B, inside, C) in two directions."""
-        if view.backward is None:
-            return self.distances(view.waves)
-        both = torch.stack([self.distances(waves) for waves in view.waves], dim=1)
-        return both[:, view.backward]
+        if context.reversed is None:
+            return self.distances(context.waves)
+        both = torch.stack([self.distances(waves) for waves in context.waves], dim=1)
+        return both[:, context.reversed]
 
     def by_distance(self, query: Tensor, far: Tensor) -> Tensor:
         """(heads, B, Q, C)."""
-        query = self.asking_distances(query)
+        query = self.distance_query(query)
         if far.dim() == 4:
             return query @ far
         return (query.flatten(1, 2) @ far).unflatten(1, query.shape[1:3])
 
-    def asking_distances(self, query: Tensor) -> Tensor:
+    def distance_query(self, query: Tensor) -> Tensor:
         return (query + self.distance_bias[:, None, None]) / query.shape[-1] ** 0.5
 
     def mix(
         self, query: Tensor, by_distance: Tensor, key: Tensor, value: Tensor, segments: Tensor | None,
-        hidden: Tensor | None, nothing: Tensor | None = None,
+        masked: Tensor | None, nothing: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         scores = torch.baddbmm(
-            by_distance.flatten(0, 1), self.asking(query, segments).flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
+            by_distance.flatten(0, 1),
+            self.content_query(query, segments).flatten(0, 1),
+            key.flatten(0, 1).transpose(1, 2),
         ).unflatten(0, query.shape[:2])  # (heads, B, Q, keys)
-        if hidden is not None:
-            scores += hidden
+        if masked is not None:
+            scores += masked
         shares = scores.softmax(-1)
         if nothing is not None:
             shares = shares.masked_fill(nothing, 0.0)
@@ -166,15 +168,17 @@ class TwoStreamAttention(RelativeAttention):
             shares = drop(shares, self.dropout)
         return self.output((shares @ value).permute(1, 2, 0, 3).flatten(2))
 
-    def asking(self, query: Tensor, segments: Tensor | None) -> Tensor:
+    def content_query(self, query: Tensor, segments: Tensor | None) -> Tensor:
         """The query with u and, to be met by the keys' segments, how much less it wants its own than another.
 
         softmax does not feel what all keys of a query have in common, so that only this difference counts.
         """
         scale = query.shape[-1] ** -0.5
-        asked = (query + self.content_bias[:, None, None]) * scale
+        answered = (query + self.content_bias[:, None, None]) * scale
         if segments is None:
-            return asked
+            return answered
         same, other = self.segments
-        more = ((query + self.segment_bias[:, None, None]) @ ((same - other) * scale)[:, None, :, None]).to(asked.dtype)
-        return torch.cat([asked, more * segments.to(asked.dtype)], dim=-1)
+        more = ((query + self.segment_bias[:, None, None]) @ ((same - other) * scale)[:, None, :, None]).to(
+            answered.dtype
+        )
+        return torch.cat([answered, more * segments.to(answered.dtype)], dim=-1)

@@ -127,9 +127,23 @@ def option_of_other_tools(error: Any) -> str | None:
 
 
 def translate_frame() -> None:
-    """The words that typer itself puts around help texts."""
+    """The words that typer itself puts around help texts, in tables that fold text without spaces."""
+    from rich.columns import Columns
+    from rich.table import Table
+    from rich.text import Text
     from typer import rich_utils
 
+    class FoldingTable(Table):  # the default cuts off what has no space to break at, and Chinese has none
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(*cells, **options)
+            for column in self.columns:
+                column.overflow = "fold"
+
+    def in_one_line(items: list[Any]) -> Any:
+        return Text(" ").join(items) if all(isinstance(item, Text) for item in items) else Columns(items)
+
+    rich_utils.Table = FoldingTable  # type: ignore[misc]
+    rich_utils.Columns = in_one_line  # type: ignore[misc, assignment]
     rich_utils.ARGUMENTS_PANEL_TITLE = tr("Arguments")
     rich_utils.OPTIONS_PANEL_TITLE = tr("Options")
     rich_utils.COMMANDS_PANEL_TITLE = tr("Commands")

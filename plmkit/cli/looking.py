@@ -38,12 +38,12 @@ def recipes(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.terminal import show
+    from plmkit.terminal.recipes import all_recipes, one_recipe
 
     if name is None:
-        show.all_recipes(as_json)
+        all_recipes(as_json)
     else:
-        show.one_recipe(name, as_json)
+        one_recipe(name, as_json)
 
 
 @app.command(

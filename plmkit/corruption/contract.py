@@ -72,7 +72,7 @@ class Step:
 class Arrangement(Step, ABC, Generic[AnyPlan]):
     """Documents → rows: which stretches of text stand together."""
 
-    segments: ClassVar[int] = 1  # segments that its rows tell apart
+    segments: ClassVar[int] = 1  # number of segment ids in its rows
     texts: ClassVar[int] = 1  # texts of a row that are separated as the tokenizer's family separates two texts
     needs: ClassVar[tuple[str, ...]] = ROLES  # special tokens of the vocabulary
     in_streams: ClassVar[bool] = False  # a row is a part of one long stream of text, which must fill one row

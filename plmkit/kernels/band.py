@@ -8,6 +8,18 @@ from torch import Tensor
 QUERIES_AT_ONCE = 128  # of one head: its scores stay near the processor
 
 
+def plain_band(contents: Tensor, places: Tensor, keys: Tensor, values: Tensor, distances: Tensor) -> Tensor:
+    """Reference of `Band.mix`: query i attends to the keys from i on, as many as there are distances."""
+    queries, reach = contents.shape[2], distances.shape[-1]
+    found = []
+    for query in range(queries):
+        seen = slice(query, query + reach)
+        by_content = (contents[:, :, query, :, None] * keys[..., seen]).sum(2)
+        by_distance = (places[:, :, query, :, None] * distances).sum(2)
+        found.append(((by_content + by_distance).softmax(-1)[..., None] * values[:, :, seen]).sum(2))
+    return torch.stack(found, dim=2)
+
+
 class Band:
     """Scores by distance are written where their keys stand, those by content added: nothing is shifted or copied.
 

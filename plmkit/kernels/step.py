@@ -9,8 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.layers.block import PreNormBlock
+from plmkit.layers.cache import LayerCache
 
 Operation = Callable[[Tensor], Tensor]
+
+
+def plain_step(block: PreNormBlock, hidden: Tensor, seen: Tensor) -> Tensor:
+    """Reference of `Step`: the block itself, reading on from the keys and values (2, B, heads, length - 1, inside)."""
+    keys, values = seen
+    return block(hidden, LayerCache(keys, values, before=keys.shape[2] - 1, count=1))
 
 
 class Step:

@@ -6,15 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.kernels.long_rows import read_long_rows
-from plmkit.kernels.short_rows import barred, is_short, read_rows
-from plmkit.layers.cache import Kept
+from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
+from plmkit.layers.cache import LayerCache
 from plmkit.layers.dropout import drop
-from plmkit.layers.packing import Packing, Wanted
+from plmkit.layers.packing import NeededTokens, Packing
 
 
 class SelfAttention(nn.Module):
-    """Every position, or every wanted one, reads all visible ones of its row."""
+    """Every position, or every needed one, reads all visible ones of its row."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -23,22 +22,22 @@ class SelfAttention(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, hidden: Tensor, packing: Packing | Kept, wanted: Wanted | None = None) -> Tensor:
-        if wanted is None:
+    def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
+        if needed is None:
             return self.output(self.read(self.query_key_value(hidden), packing))
         width = hidden.shape[-1]
         ask, answer = self.query_key_value.weight.tensor_split([width])
         ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
-        (query,) = self.by_heads(wanted.unpack(F.linear(wanted.choose(hidden), ask, ask_bias)), 1)
+        (query,) = self.by_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
         key, value = self.by_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
-        return self.output(self.joined(self.mix(query, key, value, packing), wanted))
+        return self.output(self.joined(self.mix(query, key, value, packing), needed))
 
-    def read(self, joint: Tensor, packing: Packing | Kept) -> Tensor:
+    def read(self, joint: Tensor, packing: Packing | LayerCache) -> Tensor:
         """(T, 3 * width) to (T, width): what each position reads in its row."""
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
-                return read_rows(joint, packing, self.heads, self.readable(packing), self.share)
-            return read_long_rows(joint, packing, self.heads, self.readable, self.share)
+                return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
+            return attend_long_rows(joint, packing, self.heads, self.attention_mask, self.share)
         query, key, value = self.by_heads(packing.unpack(joint), 3)
         return self.joined(self.mix(query, key, value, packing), packing)
 
@@ -48,7 +47,7 @@ class SelfAttention(nn.Module):
             return False
         return joint.dtype == torch.float32 if is_short(joint, packing, self.heads) else self.share > 0
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         """True where a position may read another, in a shape that spreads to (B, heads, L, L); None: everywhere."""
         return packing.visible
 
@@ -57,11 +56,11 @@ class SelfAttention(nn.Module):
         split = joint.unflatten(-1, (parts, self.heads, -1)).unbind(2)
         return [part.transpose(1, 2) for part in split]
 
-    def joined(self, mixed: Tensor, packing: Packing | Kept) -> Tensor:
+    def joined(self, mixed: Tensor, packing: Packing | LayerCache) -> Tensor:
         """(B, heads, L, width / heads) to (T, width)."""
         return packing.pack(mixed.transpose(1, 2).flatten(2))
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
         """(B, heads, queries, width / heads) for each position that asks, what it reads."""
         return attend(query, key, value, packing.visible, self.share)
 
@@ -76,18 +75,18 @@ class CausalAttention(SelfAttention):
 
     band: int | None = None  # positions that it reads at most, itself included
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
-        if isinstance(packing, Kept):
-            return read_on(query, key, value, packing, packing.length)
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
+        if isinstance(packing, LayerCache):
+            return attend_with_cache(query, key, value, packing, packing.length)
         if self.share == 0 or query.device.type != "cpu":
             return F.scaled_dot_product_attention(query, key, value, dropout_p=self.share, is_causal=True)
-        return attend(query, key, value, self.readable(packing), self.share)
+        return attend(query, key, value, self.attention_mask(packing), self.share)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         # without dropout torch's kernel is asked, which leaves out what lies behind where nothing else is hidden
         return self.share > 0 and super().by_products(joint, packing)
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, packing.length, packing.first.device)
 
 
@@ -98,14 +97,14 @@ class BandedAttention(CausalAttention):
         super().__init__(width, heads, dropout)
         self.band: int = band
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | Kept) -> Tensor:
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
         if self.band >= packing.length:
             return super().mix(query, key, value, packing)
-        if isinstance(packing, Kept):
-            return read_on(query, key, value, packing, self.band)
-        return attend(query, key, value, self.readable(packing), self.share)
+        if isinstance(packing, LayerCache):
+            return attend_with_cache(query, key, value, packing, self.band)
+        return attend(query, key, value, self.attention_mask(packing), self.share)
 
-    def readable(self, packing: Packing) -> Tensor | None:
+    def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, self.band, packing.first.device)
 
 
@@ -116,7 +115,7 @@ def band(length: int, width: int, device: torch.device, before: int = 0) -> Tens
     return (distance >= 0) & (distance < width)
 
 
-def read_on(query: Tensor, key: Tensor, value: Tensor, kept: Kept, width: int) -> Tensor:
+def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCache, width: int) -> Tensor:
     """The same with what was read before: each position reads itself and the `width - 1` before it."""
     if kept.count == 1:
         return F.scaled_dot_product_attention(query, *kept.add(key, value, reach=width))
@@ -133,5 +132,5 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:
-        scores += barred(visible, scores.dtype)
+        scores += added_mask(visible, scores.dtype)
     return drop(scores.softmax(-1), dropout) @ value

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.dropout import Dropout
-from plmkit.layers.packing import Wanted
+from plmkit.layers.packing import NeededTokens
 
 
 class FeedForward(nn.Module):
@@ -34,12 +34,12 @@ class PostNormBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, *context: Any, wanted: Wanted | None = None) -> Tensor:
-        """With `wanted`, for these tokens only."""
-        if wanted is None:
+    def forward(self, hidden: Tensor, *context: Any, needed: NeededTokens | None = None) -> Tensor:
+        """With `needed`, for these tokens only."""
+        if needed is None:
             read = self.attention(hidden, *context)
         else:
-            read, hidden = self.attention(hidden, *context, wanted), wanted.choose(hidden)
+            read, hidden = self.attention(hidden, *context, needed), needed.choose(hidden)
         hidden = self.attention_norm(self.dropout.add(hidden, read))
         return self.feed_forward_norm(self.dropout.add(hidden, self.feed_forward(hidden)))
 

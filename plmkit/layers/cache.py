@@ -39,9 +39,9 @@ class KeyValueCache(Cache):
     def values(self) -> Tensor:
         return self.both[:, 1]
 
-    def layer(self, number: int, count: int) -> "Kept":
+    def layer(self, number: int, count: int) -> "LayerCache":
         """What one layer reads and writes while `count` tokens are read in each row."""
-        return Kept(self.keys[number], self.values[number], self.length, count)
+        return LayerCache(self.keys[number], self.values[number], self.length, count)
 
     def further(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """One step more: for each layer, where its keys and values belong, and all of them with these."""
@@ -57,7 +57,7 @@ class KeyValueCache(Cache):
         self.length = length
 
 
-class Kept:
+class LayerCache:
     """One layer of it, in the place of a `Packing`: rows of `count` tokens without padding, behind `before` others."""
 
     visible = None

@@ -30,7 +30,7 @@ class InputEmbedding(nn.Module):
         return self.dropout(self.norm(self.total(tokens, segments, positions)))
 
 
-class PlacedEmbedding(nn.Module):
+class TokenPositionEmbedding(nn.Module):
     """Sum of token and position vectors (Radford et al., 2018, 3.1)."""
 
     def __init__(self, *, vocabulary: int, longest: int, width: int, dropout: float) -> None:

@@ -1,4 +1,4 @@
-"""What relative attention keeps of the text so far, as it reads on and on."""
+"""The key–value cache of relative attention: of the last tokens of a text of any length."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,15 +6,15 @@ from torch import Tensor
 
 from plmkit.kernels.band import Band
 from plmkit.layers.cache import Cache
-from plmkit.layers.relative import RelativeAttention, hide, out_of_sight, relative_shift
+from plmkit.layers.relative import RelativeAttention, causal_mask, mask_scores, relative_shift
 
 STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
 
 
 class KeyValueMemory(Cache):
-    """Keys and values of the last steps of each layer; when its buffers are full, the steps in reach move to the front.
+    """Keys and values of the last tokens in each layer; when its buffers are full, those in reach move to the front.
 
-    Memory is taken once: for all steps, or for twice the reach where the text is longer than that. For reading only.
+    RAM is allocated once: for all tokens, or for twice the context where the text is longer. For inference only.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class KeyValueMemory(Cache):
         self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
         self.count = 0  # steps that are being taken
-        self.hidden: Tensor | None = None  # (count, K) True where one of these may not read; None: they read all
+        self.masked: Tensor | None = None  # (count, K) True where one of these may not attend to a key; None: nowhere
 
     @property
     def banded(self) -> bool:
@@ -53,7 +53,7 @@ class KeyValueMemory(Cache):
             self.make_room()
             if not self.banded:
                 keys = self.count + min(self.held, self.reach - 1)
-                self.hidden = out_of_sight(self.count, keys, self.reach, tokens.device)
+                self.masked = causal_mask(self.count, keys, self.reach, tokens.device)
             yield part
             self.held += self.count
             self.length += self.count
@@ -84,7 +84,7 @@ class KeyValueMemory(Cache):
             return self.band.mix(contents, places, keys, values, distances)
         count = keys.shape[-1]
         distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
-        scores = hide(relative_shift(places @ distances, count), self.hidden) + contents @ keys
+        scores = mask_scores(relative_shift(places @ distances, count), self.masked) + contents @ keys
         return scores.softmax(-1) @ values
 
     def pick(self, rows: Tensor) -> None:

@@ -1,11 +1,10 @@
 """Rows without their padding: everything but attention is computed for real tokens only."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable, which loads the compiler at once
-from torch.autograd.function import once_differentiable
+
+from plmkit.kernels.gather import spread, take_once
 
 
 class Packing:
@@ -31,7 +30,7 @@ class Packing:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """With zeros where padding is."""
-        every = packed if self.kept is None else Unpack.apply(packed, self)
+        every = packed if self.kept is None else spread(packed, self.sources, self.padding, self.kept)
         return every.unflatten(0, (self.rows, self.length))
 
     def everywhere(self, packed: Tensor, dim: int = 0) -> Tensor:
@@ -44,7 +43,7 @@ class Packing:
         return places % self.length
 
 
-class Wanted(Packing):
+class NeededTokens(Packing):
     """The few tokens of packed rows whose last states are used; moved to the left, they are short rows of their own.
 
     The first token of a row is always one of them. What a token may read, and where it stands in the text, only
@@ -52,14 +51,14 @@ class Wanted(Packing):
     """
 
     @_disable_dynamo
-    def __init__(self, every: Packing, wanted: Tensor) -> None:
-        wanted = wanted.flatten().clone()
+    def __init__(self, every: Packing, needed: Tensor) -> None:
+        needed = needed.flatten().clone()
         begins = every.first if every.kept is None else every.kept[every.first]
-        wanted[begins] = True
+        needed[begins] = True
         if every.kept is None:
-            self.among = self.places = wanted.nonzero().squeeze(1)
+            self.among = self.places = needed.nonzero().squeeze(1)
         else:
-            self.among = wanted[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
+            self.among = needed[every.kept].nonzero().squeeze(1)  # (N,) where they are among packed tokens
             self.places = every.kept[self.among]  # (N,) and among all places of all rows
         counts = torch.bincount(self.places // every.length, minlength=every.rows)
         super().__init__(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
@@ -74,38 +73,3 @@ class Wanted(Packing):
         rows, length = self.every.rows, self.every.length
         full = chosen.new_zeros(rows * length, *chosen.shape[1:])
         return full.index_copy_(0, self.places, chosen).unflatten(0, (rows, length))
-
-
-class Unpack(torch.autograd.Function):
-    """From all places, those that are kept are taken back; torch would add up what comes from each."""
-
-    @staticmethod
-    def forward(ctx: Any, packed: Tensor, packing: Packing) -> Tensor:
-        ctx.packing = packing
-        return packing.everywhere(packed)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient.index_select(0, ctx.packing.kept), None
-
-
-def take_once(rows: Tensor, places: Tensor) -> Tensor:
-    """rows[places], where no place comes twice."""
-    return TakeOnce.apply(rows, places)
-
-
-class TakeOnce(torch.autograd.Function):
-    """Gradients are copied to their places; torch would add them up there, which takes five times as long."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
-        ctx.rows = len(rows)
-        return rows.index_select(0, places)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.rows, *gradient.shape[1:]).index_copy_(0, places, gradient), None

@@ -13,7 +13,7 @@ def sinusoids(distances: Tensor, width: int) -> Tensor:
 
 
 def distances_before(keys: int, device: torch.device | None = None) -> Tensor:
-    """(keys,) from the farthest key that the last query may read down to itself: for a model that reads leftwards."""
+    """(keys,) from the farthest key that the last query may read down to itself: for a causal model."""
     return torch.arange(keys - 1, -1, -1, device=device)
 
 
@@ -26,7 +26,7 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
     """(..., Q, C) scores by distance, from keys - 1 down, to (..., Q, keys) scores by key (Dai et al., 2019, B).
 
     Query i stands at key i + keys - Q, so key j is at the distance i + keys - Q - j. Where the negative distances
-    are missing (C = keys), what stands at keys behind the query means nothing and must be hidden. Otherwise
+    are missing (C = keys), what stands at keys after the query means nothing and must be masked. Otherwise
     (C = keys + Q - 1) the result is a view: nothing is copied.
     """
     queries, columns = scores.shape[-2:]
@@ -38,8 +38,8 @@ def relative_shift(scores: Tensor, keys: int) -> Tensor:
     return flat.unflatten(-1, (queries, columns - 1))[..., :keys]
 
 
-def out_of_sight(queries: int, keys: int, window: int, device: torch.device) -> Tensor | None:
-    """(queries, keys) True where a key lies behind its query, or `window` steps before it or more; None: nowhere."""
+def causal_mask(queries: int, keys: int, window: int, device: torch.device) -> Tensor | None:
+    """(queries, keys) True where a key comes after its query, or `window` or more tokens before it; None: nowhere."""
     if queries == 1 and window >= keys:
         return None
     places = torch.arange(keys - queries, keys, device=device)[:, None]
@@ -47,15 +47,15 @@ def out_of_sight(queries: int, keys: int, window: int, device: torch.device) -> 
     return (distance < 0) | (distance >= window)
 
 
-def hide(scores: Tensor, hidden: Tensor | None) -> Tensor:
-    """(..., Q, K) scores, minus infinity where a query may not read by `out_of_sight`."""
-    if hidden is None:
+def mask_scores(scores: Tensor, masked: Tensor | None) -> Tensor:
+    """(..., Q, K) scores, minus infinity where a query may not attend by `causal_mask`."""
+    if masked is None:
         return scores
     if torch.is_grad_enabled():
-        return scores.masked_fill(hidden, -torch.inf)
-    queries, keys = hidden.shape
-    for part in (slice(0, queries), slice(keys - queries, keys)):  # out of reach, or behind: nothing else is hidden
-        scores[..., part].masked_fill_(hidden[:, part], -torch.inf)
+        return scores.masked_fill(masked, -torch.inf)
+    queries, keys = masked.shape
+    for part in (slice(0, queries), slice(keys - queries, keys)):  # too far before, or after: nothing else is masked
+        scores[..., part].masked_fill_(masked[:, part], -torch.inf)
     return scores
 
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from plmkit.data.batch import IGNORE
 from plmkit.initialisation.weights import start_weights
 from plmkit.kernels.chunked import chunked_cross_entropy
+from plmkit.kernels.gather import take_once
 from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.packing import take_once
 
 
 class TiedHead(nn.Module):

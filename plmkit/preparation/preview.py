@@ -25,7 +25,11 @@ class Example:
 
 def asks_next(recipe: Recipe) -> bool:
     """Is what is asked for at a place of a row the token that follows there?"""
-    return all("targets" in stream.arrangement.writes and not stream.maskings for stream in recipe.streams)
+    return all(asks_next_in(stream) for stream in recipe.streams)
+
+
+def asks_next_in(stream: DataStream) -> bool:
+    return "targets" in stream.arrangement.writes and not stream.maskings
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
@@ -38,9 +42,11 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
     first = recipe.first_stage(stream)
     stage = recipe.stages.index(first)
     rows = material.streams[stream.name].rows(0, 0, count, first.length)
-    assert rows.targets is not None
     decode = material.tokenizer.decode
-    if asks_next(recipe):
+    if rows.targets is None:  # no token is predicted: the row is as it was
+        texts = [decode(tokens[shown].tolist()) for tokens, shown in zip(rows.tokens, rows.visible, strict=True)]
+        return [Example(stage=stage, seen=text, whole=text, hidden=()) for text in texts]
+    if asks_next_in(stream):
         return [
             Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
             for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)

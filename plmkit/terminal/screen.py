@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
+from plmkit.language import tr
 from plmkit.training.loop import Report
 
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
@@ -58,7 +59,8 @@ class Screen:
             progress.update(task, completed=total)
         if not self.console.is_terminal and total > TELL_BYTES:
             seconds = time.perf_counter() - begun
-            self.say(f"{what}: {total / 1e6:,.1f} MB in {seconds:,.1f} s ({total / 1e6 / seconds:.1f} MB/s)")
+            size = total / 1e6
+            self.say(f"{what}: {size:,.1f} MB ({seconds:,.1f} s, {size / seconds:.1f} MB/s)")
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -68,29 +70,30 @@ class Screen:
             yield lambda count: progress.advance(task, count)
 
     @contextmanager
-    def training(self, name: str = "training", after: int = 0) -> Iterator[Tell]:
+    def training(self, name: str | None = None, after: int = 0) -> Iterator[Tell]:
         """A bar over the budget, with losses, speed and time left; ten plain lines where there is no terminal.
 
-        So many more trainings of the same length come `after` this one.
+        `after` is the number of trainings of the same length that follow this one.
         """
         shown = 0
         with self.bar() as progress:
-            task = progress.add_task(name, total=1.0, status="", left="")
+            task = progress.add_task(name or tr("training"), total=1.0, status="", left="")
 
             def update(
                 report: Report, losses: dict[str, float], speed: float, scores: dict[str, float], where: str = ""
             ) -> None:
                 nonlocal shown
-                status = f"{brief(losses)} {speed:,.0f} tokens/s"
+                status = tr("{losses} {speed:,.0f} tokens/s", losses=brief(losses), speed=speed)
                 if scores:
-                    status += f" held out {next(iter(scores.values())):.3f}"
+                    status += tr(" held-out {loss:.3f}", loss=next(iter(scores.values())))
                 left = time_left(report.state.seconds - report.state.before, report.progress, after)
                 progress.update(task, completed=report.progress, status=status, left=left)
                 tenth = int(report.progress * 10)
                 if not self.console.is_terminal and tenth > shown:
                     shown = tenth
-                    place = f"{where}, step {report.state.step:,}" if where else f"step {report.state.step:,}"
-                    self.say(f"{report.progress:4.0%} {place} {status}, {left}")
+                    place = f"{where}, " if where else ""
+                    step = tr("step {step:,}", step=report.state.step)
+                    self.say(f"{report.progress:4.0%} {place}{step} {status}, {left}")
 
             yield update
 
@@ -100,9 +103,10 @@ def brief(losses: dict[str, float]) -> str:
 
 
 def time_left(seconds: float, share: float, after: int = 0) -> str:
-    """`2:05 left`, where this share took so many seconds and `after` the whole come so many more."""
+    """`2:05 left`: this share took `seconds`, and `after` more trainings of this length follow."""
     if share <= 0:
         return ""
     left = round(seconds * ((1 - min(1.0, share) + after) / share))
     hours, minutes = divmod(left // 60, 60)
-    return (f"{hours}:{minutes:02}" if hours else f"{minutes}") + f":{left % 60:02} left"
+    clock = f"{hours}:{minutes:02}:{left % 60:02}" if hours else f"{minutes}:{left % 60:02}"
+    return tr("{time} left", time=clock)

@@ -17,7 +17,7 @@ from plmkit.config.settings import to_json
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
-from plmkit.data.samples import Place
+from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.initialisation.corpus import Initialisation, Statistics
@@ -251,7 +251,8 @@ def check_fits(settings: Settings, material: Material, network: Network, example
     longest = settings.recipe.max_length
     rows, length = min(schedule.batch, examples), settings.recipe.stages[0].length
     check_batch(rows, longest, LOWER)
-    sample = material.samples.next(Place(), schedule.batch, length)[0].part(0, TRIED)
+    batch, _ = material.source(settings.recipe, 0).next(Position(), step=0, progress=0.0, rows=schedule.batch)
+    sample = batch.part(0, TRIED)
     at_once = min(rows, settings.run.rows_at_once or rows)
     check_step(network, sample, at_once, device, LOWER, longer=longest / length)
 
@@ -415,6 +416,7 @@ class Watch:
         self.device, self.dtype, self.log, self.bar, self.interrupted = device, dtype, log, bar, interrupted
         self.machine, self.threads = order.settings.run, threads
         self.sums: dict[str, float] = {}
+        self.counts: dict[str, int] = {}  # steps that had each loss: a stream may not be for every objective
         self.since = state
         self.saved = state.step
         self.scored_at = int(budget.progress(state, state.seconds) * self.machine.validations)
@@ -425,6 +427,7 @@ class Watch:
         self.threads.look()
         for name, loss in report.losses.items():
             self.sums[name] = self.sums.get(name, 0.0) + loss
+            self.counts[name] = self.counts.get(name, 0) + 1
         if state.step % self.machine.log_steps == 0:
             self.write(report)
         part = int(report.progress * self.machine.validations)
@@ -445,9 +448,8 @@ class Watch:
 
     def write(self, report: Report) -> None:
         state = report.state
-        steps = state.step - self.since.step
         speed = (state.tokens - self.since.tokens) / max(1e-9, state.seconds - self.since.seconds)
-        losses = {name: round(total / steps, 5) for name, total in self.sums.items()}
+        losses = {name: round(total / self.counts[name], 5) for name, total in self.sums.items()}
         self.log.write(
             state.step,
             {
@@ -461,7 +463,7 @@ class Watch:
         )
         labels = {own.name: own.label or own.name for own in self.order.settings.recipe.objectives}
         self.bar(report, {labels.get(name, name): loss for name, loss in losses.items()}, speed, self.score)
-        self.sums, self.since = {}, state
+        self.sums, self.counts, self.since = {}, {}, state
 
     def validate(self, state: State) -> dict[str, float]:
         losses = validate_streams(self.network, self.valid, self.device, self.dtype)

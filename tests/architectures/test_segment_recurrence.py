@@ -305,7 +305,9 @@ def test_settings_that_cannot_be_are_refused(changes, said):
         replace(TINY, **changes)
 
 
-def read_on(model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], longest: int | None = None) -> Tensor:
+def attend_with_cache(
+    model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], longest: int | None = None
+) -> Tensor:
     """The text read into a cache, so many tokens at a time."""
     cache = model.begin(len(tokens), longest or tokens.shape[1])
     with torch.inference_mode():
@@ -317,7 +319,9 @@ def read_on(model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], lon
 @pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11], [3, 17]])
 def test_reading_on_with_a_cache_is_one_full_pass(steps):
     model, tokens = model_of(), random_tokens(2, 20)
-    torch.testing.assert_close(read_on(model, tokens, steps), model(batch_of(tokens)).hidden, atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        attend_with_cache(model, tokens, steps), model(batch_of(tokens)).hidden, atol=1e-8, rtol=0
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,7 +334,9 @@ def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, st
     model, tokens = model_of(settings), random_tokens(2, 20)
     alike = replace(settings, memory=settings.context_length, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())
-    torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 1), atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        attend_with_cache(model, tokens, steps), by_segments(alike, tokens, 1), atol=1e-8, rtol=0
+    )
 
 
 def test_rows_of_a_cache_are_picked_and_repeated():
@@ -354,7 +360,7 @@ def test_with_a_cache_every_token_goes_through_the_layers_once():
         block.feed_forward.register_forward_hook(lambda module, given, made: seen.append(made.shape[1]))
         keys_values = block.attention.keys_values
         block.attention.keys_values = lambda context, of=keys_values: (seen.append(context.shape[1]), of(context))[1]
-    read_on(model, tokens, [5, 5, 5, 5])
+    attend_with_cache(model, tokens, [5, 5, 5, 5])
     assert sum(seen) == 2 * len(model.blocks) * 20
 
 
@@ -397,4 +403,6 @@ def test_absolute_positions_begin_again_with_every_segment_of_a_text_that_is_rea
     model, tokens = model_of(settings), random_tokens(2, 20)
     alike = replace(settings, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())
-    torch.testing.assert_close(read_on(model, tokens, steps), by_segments(alike, tokens, 5), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        attend_with_cache(model, tokens, steps), by_segments(alike, tokens, 5), atol=1e-6, rtol=0
+    )

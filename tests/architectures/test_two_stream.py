@@ -69,7 +69,7 @@ def test_an_answer_has_no_gradient_from_its_own_token_nor_from_later_ones():
     for number, position in enumerate(order):
         vectors = model.embed.tokens.weight.detach()[torch.tensor([TEXT])].requires_grad_()
         given = batch_of(TEXT, order)
-        hidden = model.answer(vectors, given, given.targets != IGNORE).hidden[0, position - 1]
+        hidden = model.predict(vectors, given, given.targets != IGNORE).hidden[0, position - 1]
         if not number:
             assert not hidden.requires_grad or not torch.autograd.grad(hidden.sum(), vectors)[0].any()
             continue
@@ -263,7 +263,7 @@ def test_reading_in_steps_gives_what_reading_whole_gives(steps):
         torch.testing.assert_close(torch.cat(found, 1)[row], whole, atol=1e-6, rtol=1e-6)
 
 
-def read_on(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> torch.Tensor:
+def attend_with_cache(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> torch.Tensor:
     """The text read into a cache, so many tokens at a time."""
     cache = model.begin(*tokens.shape)
     return torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
@@ -291,14 +291,14 @@ def test_a_text_longer_than_memory_and_length_is_read_on_with_as_much(memory, lo
     model = model_of(replace(SMALL, memory=memory, longest=longest))
     tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
     expected = one_by_one(model, tokens, memory + longest - 1)
-    torch.testing.assert_close(read_on(model, tokens, steps), expected, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(attend_with_cache(model, tokens, steps), expected, atol=1e-6, rtol=1e-6)
 
 
 def test_within_memory_and_length_a_text_is_read_as_without_a_bound():
     tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
     bounded, whole = (model_of(replace(SMALL, memory=9, longest=longest)) for longest in (3, 99))
     for steps in ([1] * 20, [20], [7, 1, 1, 11]):
-        found, expected = read_on(bounded, tokens, steps), read_on(whole, tokens, steps)
+        found, expected = attend_with_cache(bounded, tokens, steps), attend_with_cache(whole, tokens, steps)
         torch.testing.assert_close(found[:, :12], expected[:, :12], atol=1e-10, rtol=0)
         assert ((found - expected)[:, 12:].abs().amax(-1) > 1e-6).all()
 

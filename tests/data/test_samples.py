@@ -62,7 +62,8 @@ def samples_of(store: TokenStore, *corruption, seed: int = 5, **settings) -> Sam
 
 def equal(first: Batch, second: Batch) -> bool:
     ours, theirs = ({**vars(batch), **vars(batch.source), "source": None} for batch in (first, second))
-    return all(torch.equal(value, theirs[name]) for name, value in ours.items() if value is not None)
+    tensors = {name: value for name, value in ours.items() if isinstance(value, torch.Tensor)}
+    return all(torch.equal(value, theirs[name]) for name, value in tensors.items())
 
 
 def masks_by_text(samples: Samples, epoch: int, length: int) -> dict[tuple, tuple]:

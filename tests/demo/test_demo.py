@@ -60,9 +60,9 @@ def test_the_demo_prints_scores_beside_what_is_simpler_blanks_neighbours_and_whe
     told = json.loads((out / "demo.json").read_text())
     for name, score in (
         ("pretrained, then fine-tuned", told["pretrained"]),
-        ("the same network from random weights", told["scratch"]),
-        ("TF-IDF and a linear model", told["linear"]),
-        ("always the commonest answer", 12 / 18),
+        ("same network, random initial weights", told["scratch"]),
+        ("TF-IDF with a linear classifier", told["linear"]),
+        ("most frequent label", 12 / 18),
     ):
         assert f"{name:<37} {score:.3f}" in ran.out
     assert told["margin"] == told["pretrained"] - told["scratch"]

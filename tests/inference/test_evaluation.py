@@ -242,7 +242,7 @@ def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):
     assert (found["tokens"], found["characters"]) == (22, 22)
     shown = plm("evaluate", tmp_path / "run", tmp_path / "text.txt").out
     assert "bits_per_character" in shown
-    assert "Read with state of all tokens before." in shown
+    assert "Context: state of all tokens before." in shown
     (tmp_path / "other.txt").write_text("the cat sees a ☃.\n", encoding="utf-8")
     lossy = plm("evaluate", tmp_path / "run", tmp_path / "other.txt", "--json")
     assert lossy.json["comparable"] is False

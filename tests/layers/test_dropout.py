@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from plmkit.kernels.dropout_mask import mask_like
 from plmkit.layers.attention import attend
-from plmkit.layers.dropout import Dropout, drop, mask_like
+from plmkit.layers.dropout import Dropout, drop
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])

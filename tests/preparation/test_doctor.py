@@ -186,7 +186,7 @@ def test_rows_from_left_to_right_are_shown_with_what_follows(small, plm):
         assert seen[-5:-1] in asked  # the same text, one token on
         assert units == []
     assert any("<|endoftext|>" in seen for seen, _ in found["preview"])
-    assert "and what follows at each place" in plm("doctor", small, *chosen).out
+    assert "the next token at each position" in plm("doctor", small, *chosen).out
 
 
 @pytest.mark.parametrize(
@@ -300,8 +300,8 @@ def test_every_bad_file_of_a_folder_is_reported_and_then_the_rest(folder, plm):
     assert found["documents"] == 3 * 4
     said = plm("doctor", folder).out
     assert said.startswith(
-        "! 3 files cannot be read, and pretraining refuses the corpus as long as they are in it. "
-        f"What follows is about the others.\n- {told[0]}\n- {told[1]}\n- {told[2]}\n"
+        "! 3 files cannot be read; pretraining refuses the corpus until this is fixed. "
+        f"The report covers the others.\n- {told[0]}\n- {told[1]}\n- {told[2]}\n"
     )
     assert "documents     12," in said
     assert "example 1" in said
@@ -366,9 +366,9 @@ def test_each_stage_of_a_recipe_is_shown_on_the_same_row(plm, tmp_path):
     assert max(lengths[1] | lengths[2]) > 1
     said = plm("doctor", path, "--recipe", "ernie-mini").out
     for title in (
-        "example 1 in stage 1 of 3 (0–33% of the run, by character), as the model sees it",
-        "example 2 in stage 2 of 3 (33–67% of the run, by phrase), as the model sees it",
-        "example 3 in stage 3 of 3 (67–100% of the run, by entity), as the model sees it",
+        "example 1 in stage 1 of 3 (0–33% of the run, streams: character), input of the model",
+        "example 2 in stage 2 of 3 (33–67% of the run, streams: phrase), input of the model",
+        "example 3 in stage 3 of 3 (67–100% of the run, streams: entity), input of the model",
     ):
         assert title in said
 

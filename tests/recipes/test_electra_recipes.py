@@ -303,6 +303,7 @@ def test_the_memory_of_two_networks_is_told_part_by_part(plm):
     assert parameters(apart) - parameters(recipe) == parts(apart)["generator"] - told["generator"] == told["shared"]
     assert training_bytes(parameters(recipe)) == 16 * parameters(recipe)
     shown = " ".join(plm("recipes", "electra-small").out.split())
-    assert f"{told['generator']:,} in the generator, {told['discriminator']:,} in the discriminator" in shown
-    assert f"{told['shared']:,} shared; {16 * parameters(recipe) / 1e6:,.0f} MB while they are trained" in shown
+    for part in ("generator", "discriminator"):
+        assert f"{told[part]:,} parameters in the {part}." in shown
+    assert f"{told['shared']:,} parameters shared. {16 * parameters(recipe) / 1e6:,.0f} MB during training" in shown
     assert parts(find("bert-mini")) == {}

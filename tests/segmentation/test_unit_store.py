@@ -281,7 +281,8 @@ def test_a_short_run_trains_by_stored_words(plm, corpus, vocabulary, whole_word,
     command = ("pretrain", "word-test", corpus, "--out", out, "--steps", 2, "--tokenizer", vocabulary, *tiny_settings)
     ran = plm(*command[:-2], "--set", "run.threads=1", "--set", "corruption.segmenter.level=entity")
     assert ran.code == 0, ran.err
-    assert json.loads((out / "run.json").read_text())["recipe"]["corruption"][1]["segmenter"]["level"] == "entity"
+    (stream,) = json.loads((out / "run.json").read_text())["recipe"]["streams"]
+    assert stream["maskings"][0]["segmenter"]["level"] == "entity"
     assert len(list(own_cache.rglob("units.bin"))) == 1
 
 

@@ -35,7 +35,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
         f"! {train}: 1 row without text left out (line 42).",
         f"! {train}: 1 row without a label left out (line 51).",
     ]
-    kept = json.loads((tmp_path / "out" / "run.json").read_text())["columns"]
+    kept = json.loads((tmp_path / "out" / "run.json").read_text())["tasks"][0]["columns"]
     assert kept == {"kind": "Columns", "text": "review", "text_a": None, "text_b": None, "label": "sentiment",
                     "header": True}  # fmt: skip
 
@@ -66,7 +66,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     assert "holds this fine-tuning, finished" in plm(*tune(pretrained, train, tmp_path / "out")).err
     ran = plm(*tune(pretrained, train, tmp_path / "out", "--text", "title"))
     assert ran.code == 2
-    assert "holds another fine-tuning: columns.text was review, is title." in ran.err
+    assert "holds another fine-tuning: tasks.columns.text was review, is title." in ran.err
 
 
 def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows, tmp_path):
@@ -177,7 +177,8 @@ def test_a_corpus_without_a_header(plm, tmp_path, tiny_settings):
 
 
 def test_options_that_a_model_of_plain_text_would_ignore(plm, tmp_path, monkeypatch):
-    monkeypatch.setattr("plmkit.inference.loading.load", lambda folder: object())
+    monkeypatch.setattr("plmkit.inference.loading.read_parts", lambda *given: None)
+    monkeypatch.setattr("plmkit.inference.loading.model_of", lambda parts: object())
     monkeypatch.setattr("plmkit.inference.evaluation.can_evaluate_text", lambda model: True)
     ran = plm("evaluate", "gpt", put(tmp_path / "a.csv", "text", "a"), "--label", "x")
     assert ran.err == (

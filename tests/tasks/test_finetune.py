@@ -246,7 +246,7 @@ def test_several_seeds_give_mean_and_spread(pretrained, rows_file, tmp_path, plm
               rows_file, "--out", out, "--seed", 5, "--seeds", 3, *QUICK)  # fmt: skip
     assert ran.code == 0, ran.err
     assert "mean" in ran.out
-    assert "spread" in ran.out
+    assert " std " in ran.out
     scores = json.loads((out / "scores.json").read_text())
     assert [run["seed"] for run in scores["seeds"]] == [5, 6, 7]
     for part in ("dev", "test"):

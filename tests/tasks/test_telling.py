@@ -123,6 +123,6 @@ def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
     show.finetuned(out, about)
     told = capsys.readouterr().out
     assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in told
-    assert "minutes in all." in told
+    assert "minutes in total." in told
     assert about["result"]["step"] == 3 * about["result"]["epoch"]
     assert re.search(r"dev accuracy of the commonest label, (good|bad) +0\.\d{4}", told)

@@ -112,7 +112,7 @@ class PackedRows:
         return StretchPlan(
             stretches=stretches,
             rows=np.frombuffer(self.rows, dtype=np.int64),
-            segments=np.zeros(len(stretches), dtype=np.int8),  # documents in a row are not told apart
+            segments=np.zeros(len(stretches), dtype=np.int8),  # documents in a row are not distinguished
         )
 
 
@@ -153,9 +153,9 @@ class SegmentRows:
             self.stretches.extend((begin, middle, middle, stop))
             begin = stop
 
-    def half(self, borders: list[int], begin: int, wanted: int, over: bool) -> int:
+    def half(self, borders: list[int], begin: int, middle: int, over: bool) -> int:
         """The border of a sentence before or, half of the time, after the middle; the first text is never empty."""
-        place = bisect_left(borders, wanted)
-        behind = borders[min(place, len(borders) - 1)]
+        place = bisect_left(borders, middle)
+        after = borders[min(place, len(borders) - 1)]
         before = borders[place - 1] if place else begin
-        return behind if over or before <= begin else before
+        return after if over or before <= begin else before

@@ -91,7 +91,7 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
 
 
 def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float, label: str) -> StretchPlan:
-    """The pairs of all documents; `label` is the field of the batch that says which were changed."""
+    """The pairs of all documents; `label` is the field of the batch that marks those that were changed."""
     short = examples.rng.random(len(documents)) < share
     targets = np.where(short, examples.rng.integers(2, examples.room + 1, size=len(documents)), examples.room)
     for document, target in zip(documents.tolist(), targets.tolist(), strict=True):
@@ -135,7 +135,7 @@ class DocumentPairs(ABC):
                 end += 1
             middle = start + 1 + (self.below(end - start - 1) if end - start > 2 else 0)
             cut = borders[start], borders[middle], borders[end]
-            alone = end - start == 1  # nothing of this document stands behind it
+            alone = end - start == 1  # nothing of this document follows it
             start = middle if self.pair(document, *cut, alone, target) else end
 
     @abstractmethod
@@ -147,8 +147,8 @@ class DocumentPairs(ABC):
         self.keep(self.cut(begin, end, *other), changed=1)
         return True
 
-    def elsewhere(self, document: int, wanted: int) -> tuple[int, int]:
-        """Sentences of another document from a random one on, until `wanted` tokens; ten tries to avoid this one."""
+    def elsewhere(self, document: int, needed: int) -> tuple[int, int]:
+        """Sentences of another document from a random one on, until `needed` tokens; ten tries to avoid this one."""
         other = document
         for _ in range(10):
             other = int(self.choices[self.below(len(self.choices))])
@@ -158,7 +158,7 @@ class DocumentPairs(ABC):
         sentence = first + self.below(last - first)
         begin = int(self.borders[sentence])
         end = int(self.borders[sentence + 1])
-        while sentence + 1 < last and end - begin < wanted:
+        while sentence + 1 < last and end - begin < needed:
             sentence += 1
             end = int(self.borders[sentence + 1])
         return begin, end

@@ -1,4 +1,4 @@
-"""Predicting tokens in a random order: the text stays as it is, the order says which position attends to which."""
+"""Predicting tokens in a random order: the text stays as it is, the order decides which position attends to which."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace

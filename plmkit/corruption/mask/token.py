@@ -99,7 +99,7 @@ class DynamicMasking(BertMasking):
         return ordinary_token(draw, vocabulary)
 
     def count(self, lengths: np.ndarray, draw: np.ndarray) -> np.ndarray:
-        """fairseq's rounding: up as often as the fraction says, so the mean is exact; at least one."""
+        """fairseq's rounding: up with the fraction as probability, so the mean is exact; at least one."""
         return np.maximum(1, (self.rate * lengths + draw).astype(np.int64))
 
 

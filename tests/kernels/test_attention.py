@@ -1,15 +1,12 @@
 """Attention by plain products is torch's attention, both ways."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-from plmkit.kernels.long_rows import few_rows, read_long_rows
-from plmkit.kernels.short_rows import is_short, read_rows
+from plmkit.kernels.attention import attend_long_rows, attend_short_rows, few_rows, is_short, plain_attention
+from plmkit.kernels.dropout_mask import mask_like
 from plmkit.layers.attention import BandedAttention, CausalAttention, SelfAttention, band
-from plmkit.layers.dropout import mask_like
 from plmkit.layers.packing import Packing
 
 ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
@@ -28,14 +25,6 @@ def some(packing: Packing) -> torch.Tensor:
     return torch.randn(count, 3 * WIDTH, dtype=torch.float64, requires_grad=True)
 
 
-def naive(joint: torch.Tensor, packing: Packing, visible: torch.Tensor | None, mask: torch.Tensor | float = 1.0):
-    query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-    scores = query @ key.mT / math.sqrt(query.shape[-1])
-    if visible is not None:
-        scores = scores.masked_fill(~visible, -torch.inf)
-    return packing.pack(((scores.softmax(-1) * mask) @ value).transpose(1, 2).flatten(2))
-
-
 @pytest.mark.parametrize("kind", packings())
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("causal", [False, True])
@@ -45,14 +34,14 @@ def test_states_and_gradients_are_those_of_the_formula(kind, dropout, causal):
     joint, weigh = some(packing), torch.randn(1, WIDTH, dtype=torch.float64)
     visible = band(LENGTH, LENGTH, joint.device) if causal else packing.visible
     torch.manual_seed(1)
-    ours = read_rows(joint, packing, HEADS, visible, dropout)
+    ours = attend_short_rows(joint, packing, HEADS, visible, dropout)
     torch.manual_seed(1)
     mask = (
         mask_like(torch.empty(HEADS, ROWS, LENGTH, LENGTH, dtype=torch.float64), dropout).transpose(0, 1)
         if dropout
         else 1.0
     )
-    theirs = naive(joint, packing, visible, mask)
+    theirs = plain_attention(joint, packing, HEADS, visible, mask)
     torch.testing.assert_close(ours, theirs)
     gradients = [torch.autograd.grad((found * weigh).sin().sum(), joint)[0] for found in (ours, theirs)]
     torch.testing.assert_close(*gradients)
@@ -85,8 +74,7 @@ LAYERS = {
 @pytest.mark.parametrize("kind", LAYERS)
 def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
     """Where masks drop nothing: states and gradients are the same by short rows, by long rows and by torch's kernel."""
-    for module in ("short_rows", "long_rows"):
-        monkeypatch.setattr(f"plmkit.kernels.{module}.mask_like", lambda numbers, *_: torch.ones_like(numbers))
+    monkeypatch.setattr("plmkit.kernels.attention.mask_like", lambda numbers, *_: torch.ones_like(numbers))
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
     layer, packing = LAYERS[kind], packings()["behind"]
@@ -103,30 +91,30 @@ def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", packings())
 @pytest.mark.parametrize("at_once", [1, 150, 10_000])  # a row, two short rows, all
-def test_long_rows_read_a_few_at_a_time_what_they_read_together(kind, at_once, monkeypatch):
-    monkeypatch.setattr("plmkit.kernels.long_rows.WEIGHTS_AT_ONCE", at_once * HEADS)
+def test_long_rows_a_few_at_a_time_are_those_of_the_formula(kind, at_once, monkeypatch):
+    monkeypatch.setattr("plmkit.kernels.attention.WEIGHTS_AT_ONCE", at_once * HEADS)
     torch.manual_seed(0)
     packing = packings()[kind]
     joint, weigh = some(packing), torch.randn(1, WIDTH, dtype=torch.float64)
     found = [
-        read_rows(joint, packing, HEADS, packing.visible, 0.0),
-        read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.0),
+        plain_attention(joint, packing, HEADS, packing.visible),
+        attend_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.0),
     ]
     torch.testing.assert_close(*found)
     torch.testing.assert_close(*(torch.autograd.grad((read * weigh).sin().sum(), joint)[0] for read in found))
 
 
 def test_long_rows_drop_on_the_way_back_what_they_dropped_on_the_way_forward(monkeypatch):
-    monkeypatch.setattr("plmkit.kernels.long_rows.WEIGHTS_AT_ONCE", 1)
+    monkeypatch.setattr("plmkit.kernels.attention.WEIGHTS_AT_ONCE", 1)
     packing = packings()["behind"]
 
     def read(joint: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(1)
-        return read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4)
+        return attend_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4)
 
     joint = some(packing)
     assert torch.autograd.gradcheck(read, (joint,))
-    assert not torch.equal(read(joint), read_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4))
+    assert not torch.equal(read(joint), attend_long_rows(joint, packing, HEADS, lambda few: few.visible, 0.4))
 
 
 def test_few_rows_are_padded_to_their_own_longest():
@@ -148,8 +136,8 @@ def test_a_single_token_reads_itself_and_is_not_changed():
     packing = Packing(torch.ones(1, 1, dtype=torch.bool))
     joint = torch.randn(1, 3 * WIDTH, requires_grad=True)
     before = joint.detach().clone()
-    read_rows(joint * 1, packing, HEADS, None, 0.0).sum().backward()
-    read_rows(joint, packing, HEADS, None, 0.0).sum().backward()
+    attend_short_rows(joint * 1, packing, HEADS, None, 0.0).sum().backward()
+    attend_short_rows(joint, packing, HEADS, None, 0.0).sum().backward()
     assert torch.equal(joint.detach(), before)
     assert torch.equal(joint.grad, torch.cat([torch.zeros(1, 2 * WIDTH), torch.full((1, WIDTH), 2.0)], dim=1))
 
@@ -161,4 +149,6 @@ def test_the_formula_is_torchs():
     joint = some(packing)
     query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
     theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible)
-    torch.testing.assert_close(naive(joint, packing, packing.visible), packing.pack(theirs.transpose(1, 2).flatten(2)))
+    torch.testing.assert_close(
+        plain_attention(joint, packing, HEADS, packing.visible), packing.pack(theirs.transpose(1, 2).flatten(2))
+    )

@@ -1,0 +1,186 @@
+"""Attention within rows, for training on a CPU: plain products, faster there than torch's fused kernel."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from plmkit.kernels.dropout_mask import SEEDS, mask_like
+from plmkit.layers.packing import Packing
+
+WEIGHTS_AT_ONCE = 1 << 20  # of all heads: 4 MB, near the processor; more than one row of 512 tokens has with 4 heads
+AttentionMask = Callable[
+    [Packing], Tensor | None
+]  # True where a position attends to another, (B, heads, L, L); None: all
+Few = tuple[slice, Packing]  # where the tokens of a few rows stand among all, and their own packing
+
+
+def plain_attention(
+    joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, mask: Tensor | float = 1.0
+) -> Tensor:
+    """Reference of both kernels, by the formula; `mask`, (B, heads, L, L), is that of dropout."""
+    query, key, value = packing.unpack(joint).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -torch.inf)
+    return packing.pack(((scores.softmax(-1) * mask) @ value).transpose(1, 2).flatten(2))
+
+
+def is_short(joint: Tensor, packing: Packing, heads: int) -> bool:
+    """Whether the table of weights takes no more room than four states: as much as a feed-forward sublayer keeps."""
+    return heads * packing.length <= joint.shape[-1] // 3 * 4
+
+
+def attend_short_rows(joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float) -> Tensor:
+    """(T, 3 * width) queries, keys and values of packed rows to (T, width): what each position reads in its row.
+
+    `visible`, which spreads to (B, heads, L, L), is True where a position may read another; None: everywhere.
+    """
+    return AttendShortRows.apply(joint, packing, heads, visible, dropout)
+
+
+class AttendShortRows(torch.autograd.Function):
+    """From packed numbers to packed numbers both ways, so that parts are neither cut out nor joined on the way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float
+    ) -> Tensor:
+        parts = by_heads(joint, packing, 3, heads)
+        query, key, value = parts
+        weights = weigh(query, key, packing, heads, visible)
+        kept = weights * mask_like(weights, dropout) if dropout else weights
+        read = torch.bmm(kept, value)
+        ctx.packing, ctx.heads = packing, heads
+        ctx.save_for_backward(parts, weights, kept, read if dropout else None)
+        return side_by_side(read[None], packing, heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        parts, weights, kept, read = ctx.saved_tensors
+        (to_read,) = by_heads(gradient, ctx.packing, 1, ctx.heads)
+        sums = None if read is None else (to_read * read).sum(-1, keepdim=True)
+        return (
+            side_by_side(to_parts(parts, weights, kept, to_read, sums), ctx.packing, ctx.heads),
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def attend_long_rows(
+    joint: Tensor, packing: Packing, heads: int, attention_mask: AttentionMask, dropout: float
+) -> Tensor:
+    """As `attend_short_rows`, for rows whose weights would fill the RAM; padded to the longest of a few."""
+    return AttendLongRows.apply(joint, packing, heads, attention_mask, dropout)
+
+
+class AttendLongRows(torch.autograd.Function):
+    """The way back weighs again, and draws the same masks again: that is cheaper than to fetch them from memory."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, joint: Tensor, packing: Packing, heads: int, attention_mask: AttentionMask, dropout: float
+    ) -> Tensor:
+        ctx.few = few_rows(packing, WEIGHTS_AT_ONCE // heads)
+        ctx.seeds = torch.randint(SEEDS, (len(ctx.few),)).tolist()
+        ctx.heads, ctx.attention_mask, ctx.dropout = heads, attention_mask, dropout
+        read = joint.new_empty(len(joint), joint.shape[-1] // 3)
+        for (tokens, packing), seed in zip(ctx.few, ctx.seeds, strict=True):
+            parts = by_heads(joint[tokens], packing, 3, heads)
+            _, kept = weights_of(ctx, parts, packing, seed)
+            read[tokens] = side_by_side(torch.bmm(kept, parts[2])[None], packing, heads)
+        ctx.save_for_backward(joint, read)
+        return read
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        joint, read = ctx.saved_tensors
+        made = torch.empty_like(joint)
+        sums = (gradient * read).unflatten(-1, (ctx.heads, -1)).sum(-1)  # (T, heads)
+        for (tokens, packing), seed in zip(ctx.few, ctx.seeds, strict=True):
+            parts = by_heads(joint[tokens], packing, 3, ctx.heads)
+            weights, kept = weights_of(ctx, parts, packing, seed)
+            (to_read,), (sum_,) = (by_heads(each[tokens], packing, 1, ctx.heads) for each in (gradient, sums))
+            made[tokens] = side_by_side(to_parts(parts, weights, kept, to_read, sum_), packing, ctx.heads)
+        return made, None, None, None, None
+
+
+def weights_of(ctx: Any, parts: Tensor, packing: Packing, seed: int) -> tuple[Tensor, Tensor]:
+    """Of a few rows, and what dropout leaves of them."""
+    weights = weigh(parts[0], parts[1], packing, ctx.heads, ctx.attention_mask(packing))
+    return weights, weights * mask_like(weights, ctx.dropout, seed) if ctx.dropout else weights
+
+
+def few_rows(packing: Packing, squares: int) -> list[Few]:
+    """Runs of rows, as many at once as have so many pairs of positions, or one."""
+    lengths, begins = packing.shown.sum(1).tolist(), [*packing.first.tolist(), None]
+    found, start = [], 0
+    while start < packing.rows:
+        stop, longest = start + 1, lengths[start]
+        while stop < packing.rows and (stop + 1 - start) * max(longest, lengths[stop]) ** 2 <= squares:
+            longest = max(longest, lengths[stop])
+            stop += 1
+        rows = packing.shown[start:stop]
+        filled = rows.any(0).nonzero()
+        tokens = slice(begins[start], begins[stop])
+        found.append((tokens, Packing(rows[:, int(filled[0]) : int(filled[-1]) + 1])))
+        start = stop
+    return found
+
+
+def weigh(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Tensor | None) -> Tensor:
+    """(heads * B, L, L) by which weight each position reads each other one."""
+    weights = query.new_empty(len(query), packing.length, packing.length)  # scores at first
+    torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
+    if visible is not None:
+        weights.unflatten(0, (heads, packing.rows)).transpose(0, 1).add_(added_mask(visible, weights.dtype))
+    return torch.softmax(weights, -1, out=weights)
+
+
+def to_parts(parts: Tensor, weights: Tensor, kept: Tensor, to_read: Tensor, sums: Tensor | None) -> Tensor:
+    """Gradients of queries, keys and values; where weights were dropped, `sums` are of gradients times what was read.
+
+    Of a row's gradients, softmax takes off their mean by weight, which is this sum.
+    """
+    query, key, value = parts
+    made = torch.empty_like(parts)
+    to_query, to_key, to_value = made
+    torch.bmm(kept.mT, to_read, out=to_value)
+    to_scores = torch.bmm(to_read, value.mT)
+    if sums is not None:
+        to_scores.mul_(kept).addcmul_(weights, sums, value=-1)
+    else:
+        torch._softmax_backward_data(to_scores, weights, -1, weights.dtype, grad_input=to_scores)
+    torch.baddbmm(to_query, to_scores, key, beta=0, alpha=scale_of(query), out=to_query)
+    torch.baddbmm(to_key, to_scores.mT, query, beta=0, alpha=scale_of(query), out=to_key)
+    return made
+
+
+def scale_of(query: Tensor) -> float:
+    """Of the scores."""
+    return 1 / math.sqrt(query.shape[-1])
+
+
+def added_mask(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """What to add to scores: nothing where a position may be read, so much elsewhere that its weight is zero."""
+    return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, -torch.inf)
+
+
+def by_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
+    """(T, parts * width) to (parts, heads * B, L, width / heads)."""
+    split = packed.unflatten(-1, (parts, heads, -1)).permute(1, 2, 0, 3)
+    every = split.contiguous() if packing.kept is None else packing.everywhere(split, dim=2)
+    return every.unflatten(2, (packing.rows, packing.length)).flatten(1, 2)
+
+
+def side_by_side(parts: Tensor, packing: Packing, heads: int) -> Tensor:
+    """(parts, heads * B, L, width / heads) to (T, parts * width)."""
+    every = parts.unflatten(1, (heads, -1)).flatten(2, 3).permute(2, 0, 1, 3)
+    return (every if packing.kept is None else every.index_select(0, packing.kept)).flatten(1)

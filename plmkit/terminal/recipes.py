@@ -1,0 +1,176 @@
+"""What `plm recipes` prints: the catalogue, and one recipe with all its settings."""
+
+import dataclasses
+import json
+from typing import Any
+
+from rich.table import Table
+
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.choices import CHOICES
+from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
+from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
+from plmkit.config.machine import Machine
+from plmkit.config.settings import snake, to_json
+from plmkit.language import tr, translated
+from plmkit.recipe import Recipe
+from plmkit.terminal.show import console
+
+
+def all_recipes(as_json: bool) -> None:
+    rows = [(name, make()) for name, make in CATALOGUE.items()]
+    if as_json:
+        print(json.dumps({"recipes": [{"name": name, "paper": r.paper, **counted(r)} for name, r in rows]}))
+        return
+    table = Table(tr("recipe"), tr("layers × width"), tr("parameters"), tr("settings"), box=None)
+    for name, recipe in rows:
+        shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
+        settings = tr("for minutes") if recipe.for_minutes else tr("the paper's")
+        table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
+    console.print(table)
+    console.print(
+        tr(
+            "\n"
+            "Recipes `for minutes` train in minutes on a small machine: start with bert-mini to fill blanks and "
+            "fine-tune, or gpt2-mini to generate text.\n"
+            "Parameter counts use the vocabulary size of the recipe's tokenizer. `plm recipes NAME` shows one recipe "
+            "in full, with the count for the paper's vocabulary where that differs."
+        )
+    )
+
+
+def counted(recipe: Recipe) -> dict[str, int]:
+    """Parameters with the vocabulary that the recipe's tokenizer learns, and with the paper's."""
+    size = recipe.tokenizer.size
+    return {
+        "parameters": parameters(recipe, size),
+        "tokenizer_size": size,
+        "paper_parameters": parameters(recipe),
+        "paper_vocabulary": recipe.vocabulary,
+    }
+
+
+def one_recipe(name: str, as_json: bool) -> None:
+    recipe = find(name)
+    size = recipe.tokenizer.size
+    if as_json:
+        print(json.dumps({**to_json(recipe), **counted(recipe), "parts": parts(recipe, size)}, ensure_ascii=False))
+        return
+    console.print(f"[bold]{recipe.name}[/]  {translated(recipe.summary)}  ({recipe.paper})")
+    total = parameters(recipe, size)
+    console.print(
+        tr(
+            "{total:,} parameters with a vocabulary of {size:,} (tokenizer.size), {encoder:,} of them in the encoder.",
+            total=total,
+            size=size,
+            encoder=encoder_parameters(recipe, size),
+        )
+    )
+    if recipe.vocabulary != size:
+        console.print(
+            tr(
+                "With the paper's vocabulary of {size:,}: {total:,} parameters, {encoder:,} of them in the encoder.",
+                size=recipe.vocabulary,
+                total=parameters(recipe),
+                encoder=encoder_parameters(recipe),
+            )
+        )
+    for part, count in parts(recipe, size).items():
+        console.print(
+            tr("{count:,} parameters shared.", count=count)
+            if part == "shared"
+            else tr("{count:,} parameters in the {part}.", count=count, part=part)
+        )
+    console.print(
+        tr(
+            "{megabytes:,.0f} MB during training: weights, gradients and the optimizer's two moments.",
+            megabytes=training_bytes(total) / 1e6,
+        )
+    )
+    if recipe.notes:
+        console.print(translated(recipe.notes))
+    for line in choices_of(recipe):
+        console.print(line, markup=False)
+    for axis, value in axes_of(recipe).items():
+        for choice in as_tuple(value):
+            console.print(f"\n[bold]{axis}[/]: {type(choice).__name__}: {first_line(choice)}")
+            for line in settings_of(choice, axis, isinstance(value, tuple)):
+                console.print(f"  {line}", markup=False)
+    console.print(tr("\n[bold]stages[/]: up to which share of the run, and the sequence length"))
+    console.print(f"  stages={as_set([[stage.until, stage.length] for stage in recipe.stages])}", markup=False)
+    console.print(f"\n[bold]run[/]: {first_line(Machine())}")
+    for line in settings_of(Machine(), "run"):
+        console.print(f"  {line}", markup=False)
+    console.print(
+        tr("\nTo change a setting: {command}", command=f"plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+    )
+    console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
+    for line in settings_of(recipe.tuning, "task"):
+        console.print(f"  {line}", markup=False)
+
+
+def axes_of(recipe: Recipe) -> dict[str, Any]:
+    """The choice on each axis, under the name by which it is set; of several streams, the steps of each."""
+    several = len(recipe.streams) > 1
+    corruption = {f"streams.{stream.name}" if several else "corruption": stream.steps for stream in recipe.streams}
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "initialisation", "schedule")}
+    return {"tokenizer": recipe.tokenizer, **corruption, **rest}
+
+
+def choices_of(recipe: Recipe) -> list[str]:
+    """The choices that others can be named for, as --set takes them."""
+    task = sentence_task(recipe)
+    tasks = ", ".join(name for name in SENTENCE_TASKS if name != task)
+    lines = [""]
+    if task:
+        lines.append(f"{SENTENCE_TASK}={task}" + tr("    (or {others})", others=tasks))
+    for axis, kinds in CHOICES.items():
+        value = getattr(recipe, axis)
+        names = list(dict.fromkeys(type(choice).__name__ for choice in as_tuple(value)))
+        others = [kind.__name__ for kind in kinds if kind.__name__ not in names]
+        named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
+        lines.append(f"{axis}={named}" + (tr("    (or {others})", others=", ".join(others)) if others else ""))
+    return lines
+
+
+def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:
+    stem = f"{stem}.{snake(type(choice).__name__)}" if named else stem
+    lines = []
+    for field in dataclasses.fields(choice):
+        value = getattr(choice, field.name)
+        if dataclasses.is_dataclass(value):
+            lines.append(f"{stem}.{field.name}={type(value).__name__}    {first_line(value)}")
+            lines += settings_of(value, f"{stem}.{field.name}")
+        else:
+            lines.append(f"{stem}.{field.name}={as_set(value)}")
+    return lines
+
+
+def as_set(value: Any) -> str:
+    """A value as --set takes it: without spaces, so that a shell takes it as one word."""
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return json.dumps(to_json(value), separators=(",", ":"))
+
+
+def first_line(choice: Any) -> str:
+    return translated(summary_of(type(choice)))
+
+
+def summary_of(kind: type) -> str:
+    """The first line of its docstring."""
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def texts_of_recipes() -> list[str]:
+    """All that is shown of recipes and choices in the reader's language: data, so no call of `tr` holds it."""
+    made = [make() for make in CATALOGUE.values()]
+    kinds = [*(kind for kinds in CHOICES.values() for kind in kinds), Machine]
+    values = [value for recipe in made for value in (*axes_of(recipe).values(), recipe.tuning)]
+    kinds += [type(choice) for value in values for choice in as_tuple(value)]
+    texts = [text for recipe in made for text in (recipe.summary, recipe.notes) if text]
+    return list(dict.fromkeys([*texts, *map(summary_of, kinds)]))
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,97 @@
+"""Every kernel beside its plain reference: the same values and gradients, in float64."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from plmkit import kernels
+from plmkit.kernels import chunked
+from plmkit.kernels.chunked import chunked_cross_entropy, plain_cross_entropy
+from plmkit.kernels.dropout_mask import mask_like, plain_mask
+from plmkit.kernels.gather import plain_spread, plain_take, spread, take_once
+from plmkit.kernels.step import Step, plain_step
+from plmkit.layers.attention import BandedAttention, CausalAttention
+from plmkit.layers.block import FeedForward, PreNormBlock
+
+FILES = [path for path in Path(kernels.__file__).parent.glob("*.py") if path.name != "__init__.py"]
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def same(ours: Tensor, plain: Tensor, given: list[Tensor]) -> None:
+    """Values, and gradients of a function of them that tells all apart."""
+    torch.testing.assert_close(ours, plain)
+    gradients = [
+        torch.autograd.grad((found + torch.arange(found.numel()).view_as(found)).sin().sum(), given)
+        for found in (ours, plain)
+    ]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+        assert one.abs().sum() > 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_kernel_has_its_reference_beside_it(path):
+    functions = [
+        node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
+    ]
+    assert [name for name in functions if name.startswith("plain_")]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["mean", "shares"])
+@pytest.mark.parametrize("biased", [False, True], ids=["no bias", "bias"])
+def test_cross_entropy_in_chunks(shared, biased, monkeypatch):
+    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 16 * 23)
+    torch.manual_seed(0)
+    hidden, table, bias = random(50, 8), random(23, 8), random(23) if biased else None
+    targets, shares = torch.randint(23, (50,)), torch.rand(50, dtype=torch.float64) if shared else None
+    given = [hidden, table, *([bias] if biased else [])]
+    same(
+        chunked_cross_entropy(hidden, table, targets, shares, bias),
+        plain_cross_entropy(hidden, table, targets, shares, bias),
+        given,
+    )
+
+
+def test_rows_taken_once():
+    torch.manual_seed(0)
+    rows, places = random(9, 4), torch.tensor([8, 0, 3, 5])
+    same(take_once(rows, places), plain_take(rows, places), [rows])
+
+
+def test_rows_spread_among_padding():
+    torch.manual_seed(0)
+    packed, kept, padding = random(4, 3), torch.tensor([1, 2, 4, 7]), torch.tensor([0, 3, 5, 6])
+    sources = torch.tensor([0, 0, 1, 1, 2, 2, 2, 3])
+    same(spread(packed, sources, padding, kept), plain_spread(packed, 8, kept), [packed])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.999])
+def test_dropout_masks_have_the_reference_s_values_and_mean(share):
+    torch.manual_seed(0)
+    numbers = torch.ones(2000, 500, dtype=torch.float64)
+    ours, plain = mask_like(numbers, share), plain_mask(numbers, share)
+    assert ours.unique().tolist() == pytest.approx(plain.unique().tolist(), abs=1e-12)
+    limit = 5 * (share / (1 - share) / numbers.numel()) ** 0.5 + 1e-3  # of each mean, which is 1
+    assert abs(ours.mean() - 1) < limit
+    assert abs(plain.mean() - 1) < limit
+
+
+@pytest.mark.parametrize("band", [None, 2])
+def test_one_token_further(band):
+    torch.manual_seed(0)
+    attention = CausalAttention(8, 2, 0.0) if band is None else BandedAttention(8, 2, 0.0, band)
+    block = PreNormBlock(attention, FeedForward(8, 16, "gelu"), width=8, dropout=0.0, epsilon=1e-5).double().eval()
+    seen = torch.randn(2, 3, 2, 5, 4, dtype=torch.float64)  # four tokens before, and room for one
+    ours, plain = seen.clone(), seen.clone()
+    hidden = torch.randn(3, 8, dtype=torch.float64)
+    with torch.no_grad():
+        stepped = Step(block)(hidden, ours[..., -1:, :], ours)
+        torch.testing.assert_close(stepped, plain_step(block, hidden, plain))
+    torch.testing.assert_close(ours, plain)  # the keys and values that it adds
+    assert not torch.equal(ours[..., -1, :], seen[..., -1, :])

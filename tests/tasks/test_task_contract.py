@@ -1,0 +1,146 @@
+"""Every kind of task keeps the contract: read, frame, head, decide, score, render; and what it declares, it fills."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import plmkit
+from plmkit.data.reading.columns import Columns, Search, ignore
+from plmkit.data.reading.whole import read_table
+from plmkit.data.samples import Place
+from plmkit.errors import SettingError
+from plmkit.inference.loading import read_parts
+from plmkit.network import Network
+from plmkit.storage.manifest import unseal
+from plmkit.tasks.batches import LabelledExamples
+from plmkit.tasks.contract import Prediction, Task, stored
+from plmkit.tasks.evaluation import predictions_of
+from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.registry import KINDS, find_kind, stored_tasks, upgraded, with_named_head
+from plmkit.training.checkpoint import checksum
+
+ROWS: dict[str, list[dict]] = {
+    "classify": [{"text": "the cat", "label": "good"}, {"text": "a dog", "label": "bad"}],
+    "choose": [
+        {"question": "who?", "choices": ["cat", "dog"], "label": 1},
+        {"question": "what?", "choices": ["sea", "a", "b"], "label": "a"},
+    ],
+    "regress": [{"text": "the cat", "label": 1.5}, {"text": "a dog", "label": -2.0}],
+    "similarity": [
+        {"text_a": "the cat", "text_b": "a cat", "label": 4.5},
+        {"text_a": "a dog", "text_b": "the sea", "label": 0.5},
+    ],
+}
+PAIRS = [{"text_a": "the cat", "text_b": "a cat", "label": "yes"}, {"text_a": "a dog", "text_b": "sea", "label": "no"}]
+
+
+def table_of(kind: str, folder: Path):
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS.get(kind, PAIRS)), encoding="utf-8")
+    return read_table(path), path
+
+
+@pytest.fixture(scope="module")
+def parts(pretrained):
+    return read_parts(pretrained)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_keeps_the_contract(kind, parts, tmp_path):
+    made = find_kind(kind)
+    assert (made.kind, made().name, issubclass(made, Task)) == (kind, kind, True)
+    table, path = table_of(kind, tmp_path)
+    rows, columns = made().read(table, Search(), ignore)
+    assert [row.line for row in rows] == [1, 2]
+    assert all(row.label is not None for row in rows)
+    task = replace(made(), columns=columns, length=32).learn(rows, path)
+    task.check(rows, path)
+    unlabelled, _ = task.read(table, Search(), ignore, labelled=False)
+    assert [row.label for row in unlabelled] == [None, None]
+    examples = task.frame(rows, parts.tokenizer, task.length)
+    assert [example.row for example in examples] == rows
+    assert all(len(framed.tokens) <= 32 for example in examples for framed in example.inputs)
+    head = task.head(parts.architecture, 0.0)
+    assert isinstance(head, TaskHead)
+    model = parts.architecture.build(parts.vocabulary)
+    network = Network(model, {task.name: head}, {task.name: 1.0}).eval()
+    vocabulary = parts.tokenizer.vocabulary
+    batch, _ = LabelledExamples(examples, vocabulary, seed=0, heads=frozenset({task.name})).next(Place(), 2, 0)
+    assert batch.examples == head.scored(batch) == 2
+    outcome = network(batch)
+    assert outcome.losses.keys() == {task.name}
+    outcome.losses[task.name].backward()
+    assert all(weight.grad is not None for weight in head.parameters())
+    predictions = predictions_of(network, task, examples, vocabulary, torch.device("cpu"))
+    assert [type(found.label) for found in predictions] == [type(row.label) for row in rows]
+    scores = task.score(predictions, rows)
+    assert isinstance(scores[task.best], float)
+    columns_of = [list(task.render(found)) for found in (*predictions, Prediction(label=None))]
+    assert columns_of[0] == columns_of[1] == columns_of[2]
+    baseline = task.baseline(rows, rows)
+    assert baseline is None or baseline.measure in scores
+    assert task.describe(rows)
+    assert task.answers
+    assert (task.problem is None) == any(len(example.inputs) > 1 for example in examples)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_is_stored_and_read_back(kind):
+    task = find_kind(kind)(name="mine", classes=("a", "b"), pooling="mean", length=24, columns=Columns(text="t"))
+    assert stored_tasks(json.loads(json.dumps({"tasks": [stored(task)]}))) == (task,)
+
+
+def test_a_task_has_a_name_that_a_weight_can_have():
+    with pytest.raises(SettingError, match="named by letters"):
+        find_kind("classify")(name="my.task")
+
+
+def test_a_folder_of_format_1_is_read_with_its_one_head(finetuned, tmp_path):
+    """What was written before tasks had names: the head is `label`, and the task stands at the top of run.json."""
+    weights = with_named_head(load_file(finetuned / "model.safetensors"), "classify", "label")
+    assert "heads.label.classify.weight" in weights
+    about = json.loads((finetuned / "run.json").read_text())
+    (task,) = about.pop("tasks")
+    about |= {"format": 1, "task_kind": task["kind"], "classes": task["classes"], "length": task["length"]}
+    old = written(finetuned, tmp_path / "old", about, weights)
+    new, again = (plmkit.load(folder, device="cpu") for folder in (finetuned, old))
+    texts = ["the cat sees a house.", "my friend"]
+    assert again.predict(texts) == new.predict(texts)
+    assert again.tasks["classify"].classes == ("bad", "good")
+    assert upgraded(about)["tasks"][0]["columns"] is None
+
+
+def written(folder: Path, out: Path, about: dict, weights: dict) -> Path:
+    """A copy of a run folder with another run.json and other weights."""
+    shutil.copytree(folder, out)
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    about |= {"checksum": checksum(out / "model.safetensors")}
+    (out / "run.json").write_text(json.dumps(about))
+    unseal(out)
+    return out
+
+
+# several tasks in one folder
+
+
+def test_a_folder_of_several_tasks_is_loaded_and_asks_which(finetuned, tmp_path):
+    one = plmkit.load(finetuned, device="cpu")
+    other = replace(one.tasks["classify"], name="other", classes=("x", "y", "z"))
+    head = {f"heads.other.{name}": weight for name, weight in other.head(one.architecture).state_dict().items()}
+    about = json.loads((finetuned / "run.json").read_text())
+    about["tasks"] += [stored(other)]
+    model = plmkit.load(
+        written(finetuned, tmp_path / "two", about, load_file(finetuned / "model.safetensors") | head), device="cpu"
+    )
+    with pytest.raises(SettingError, match=r"has several tasks. Name one of them: classify, other\."):
+        model.predict("the cat")
+    with pytest.raises(SettingError, match="There is no task 'third'"):
+        model.predict("the cat", task="third")
+    assert model.predict("the cat", task="other").label in ("x", "y", "z")
+    assert model.predict("the cat", task="classify") == one.predict("the cat")
+    assert model.classes == ()

@@ -1,0 +1,1 @@
+"""What developers of plmkit run; not installed."""
