@@ -342,7 +342,7 @@ def embed(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.tasks.asked import is_file
+    from plmkit.tasks.tables import is_file
     from plmkit.tasks.use import embed_file
 
     if out is None and not as_json and is_file(file):

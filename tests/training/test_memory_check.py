@@ -14,11 +14,11 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import is_out_of_memory
 from plmkit.terminal.screen import Screen
-from plmkit.training import loop
 from plmkit.training import memory as room
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, free_memory, kept_bytes
 from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.step import Step
 
 CPU = torch.device("cpu")
 TINY = (
@@ -209,7 +209,7 @@ def order(corpus: Path, out: Path, *sets: str) -> Order:
 def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("PLM_CACHE", str(tmp_path / "cache"))
     pretrain(order(corpus, tmp_path / "whole"), Screen())
-    steps, real = iter(range(1, 100)), loop.accumulate
+    steps, real = iter(range(1, 100)), Step.gradients
 
     def fail_at_four(*given):
         if next(steps) == 4:
@@ -217,7 +217,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         return real(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "accumulate", fail_at_four)
+        patch.setattr(Step, "gradients", fail_at_four)
         with pytest.raises(NoRoom) as caught:
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
