@@ -102,6 +102,9 @@ LabelColumn = Annotated[
         ),
     ),
 ]
+TaskName = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help=tr("Name of the task, if the model has several."))
+]
 NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help=tr("The .csv or .tsv file has no header row; its columns are named 1, 2, 3.")),

@@ -139,7 +139,7 @@ def finetune(
             help=tr(
                 "Change a setting, for example task.rate=1e-4; repeatable. Settings: task.batch, rate, warmup, shape, "
                 "optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, scratch, lm_weight, and "
-                "run.threads, device, dtype, rows_at_once, log_steps."
+                "run.threads, device, dtype, micro_batch, log_steps."
             ),
         ),
     ] = None,

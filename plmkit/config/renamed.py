@@ -12,6 +12,8 @@ RENAMED = {  # settings: old → new
     "schedule.lengths": "stages",
     "objectives.frequency_bias": "initialisation.frequency_bias",
     "objectives.near_vectors": "initialisation.cooccurrence_embeddings",
+    "run.processes": "run.reader_workers",
+    "run.rows_at_once": "run.micro_batch",
 }
 HEADS = {"causal_lm": ("adaptive_lm", "auxiliary_lm")}  # heads: old → objectives that shared the name
 Some = TypeVar("Some")

@@ -122,7 +122,7 @@ class SeedRun:
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
-                    dtype=finetuning.dtype, rows_at_once=finetuning.machine.rows_at_once,
+                    dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
                 )  # fmt: skip
                 batches, budget = MixtureSource.of_one(source, task.length), Budget(steps=self.steps)

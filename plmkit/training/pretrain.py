@@ -337,7 +337,7 @@ def check_fits(job: Job, network: Network) -> None:
     source = job.material.source(recipe, 0)
     sample = source.next(Position(), step=0, progress=0.0, rows=recipe.schedule.batch)[0].part(0, TRIED)
     own = -(-rows // job.world.size)
-    at_once = min(own, machine.rows_at_once or own)
+    at_once = min(own, machine.micro_batch or own)
     check_step(network, sample, at_once, job.world.device, LOWER, longer=recipe.max_length / length)
 
 
@@ -457,7 +457,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     if machine.compile:
         network.model.compile()
     step = Step(
-        network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.rows_at_once
+        network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.micro_batch
     )
     checkpoints = Checkpoints(order.out / CHECKPOINTS, step, every=machine.checkpoint_steps, saved=state.step)
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):

@@ -142,7 +142,7 @@ def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
     told = str(caught.value)
     assert "for 1,000 rows at once" in told
     assert told.endswith(
-        "Set run.rows_at_once=10: each batch is then worked on in parts and the result is the same. "
+        "Set run.micro_batch=10: each batch is then worked on in parts and the result is the same. "
         "Or lower schedule.batch."
     )
     have(monkeypatch, fixed)
@@ -221,7 +221,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         with pytest.raises(NoRoom) as caught:
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
-        "The memory of this machine is used up. The run is saved up to step 2.\nSet run.rows_at_once to fewer rows, "
+        "The memory of this machine is used up. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
         "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
     told = pretrain(order(corpus, tmp_path / "run"), Screen())

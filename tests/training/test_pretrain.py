@@ -477,7 +477,7 @@ def test_any_whole_number_is_a_seed(plm, text, tmp_path, seed):
 
 
 def test_rows_taken_a_few_at_a_time_end_where_whole_batches_do(plm, text, tmp_path, original):
-    assert plm(*command(text, tmp_path / "run", sets=("run.rows_at_once=1",))).code == 0
+    assert plm(*command(text, tmp_path / "run", sets=("run.micro_batch=1",))).code == 0
     whole, parts = load_file(original / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
     assert all(torch.allclose(whole[name], parts[name], atol=1e-4) for name in whole)
 
