@@ -211,6 +211,8 @@ def carry_out(job: Job, network: Network) -> dict[str, Any]:
     if not (state.step or order.start):
         statistics = Counting(material=job.material, seed=order.seed, screen=job.screen)
         state = begin(network, order.settings.recipe.initialisation, statistics)
+        spent = job.world.agreed(state.seconds)  # all have the same schedule
+        state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
     return wanted if result is None else save(job, network, result)
 
