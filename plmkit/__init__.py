@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
     os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
 
+if os.environ.get("WORLD_SIZE", "1") != "1":  # torch warns, from every process, of what is meant so
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
 __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "load", "pretrain"]
 

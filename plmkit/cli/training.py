@@ -77,6 +77,7 @@ def pretrain(
     from plmkit.api import pretraining
     from plmkit.terminal import show
     from plmkit.training.pretrain import pretrain as train
+    from plmkit.training.world import is_first
 
     order = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
@@ -85,6 +86,8 @@ def pretrain(
     about = train(order, screen(quiet))
     if about["state"] != "finished":
         raise typer.Exit(130)
+    if not is_first():  # of several processes, one prints
+        return
     if as_json:
         print_json({"out": str(order.out), **about["result"]})
     else:

@@ -206,6 +206,8 @@ def carry_out(job: Job, network: Network) -> dict[str, Any]:
         seal_run(order.out, wanted)
     if not (state.step or order.start):
         state = begin(network, job.material, order.seed, job.screen)
+        spent = job.world.agreed(state.seconds)  # all have the same schedule
+        state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
     return wanted if result is None else save(job, network, result)
 

@@ -1,5 +1,6 @@
 """The processes of one run: who they are, and where they must agree. A single process agrees with itself."""
 
+import inspect
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -104,8 +105,11 @@ class World:
             return module
         from torch.nn.parallel import DistributedDataParallel
 
+        # buffers are the same everywhere; torch 2.13 has renamed the setting that says so
+        known = inspect.signature(DistributedDataParallel).parameters
+        buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         # a loss that this process has nothing to score for leaves weights without a gradient
-        return DistributedDataParallel(module, find_unused_parameters=True, broadcast_buffers=False)
+        return DistributedDataParallel(module, find_unused_parameters=True, **{buffers: False})
 
     def without_exchange(self, module: nn.Module) -> AbstractContextManager[None]:
         """Gradients are only added up in the block: the exchange comes with the last micro-batch."""
@@ -132,7 +136,7 @@ def first_line(error: Exception) -> str:
 @contextmanager
 def open_world(device: str = "auto") -> Iterator[World]:
     """The processes that torchrun has started, or this one alone."""
-    size, rank = (int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", "1"), ("RANK", "0")))
+    size, rank = processes(), int(os.environ.get("RANK", "0"))
     if size == 1:
         yield World(device=choose_device(device))
         return
@@ -140,9 +144,12 @@ def open_world(device: str = "auto") -> Iterator[World]:
 
     chosen = own_device(device, int(os.environ.get("LOCAL_RANK", rank)))
     backend = "cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
+    known = distributed.is_initialized()  # by whoever calls us from Python
+    if not known:
+        distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
     yield World(rank=rank, size=size, device=chosen)
-    distributed.destroy_process_group()  # not after an error: the others may be gone
+    if not known:
+        distributed.destroy_process_group()  # not after an error: the others may be gone
 
 
 def own_device(name: str, local_rank: int) -> torch.device:
@@ -160,7 +167,17 @@ def own_device(name: str, local_rank: int) -> torch.device:
     return device
 
 
+def processes() -> int:
+    """How many torchrun has started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first() -> bool:
+    """Whether this process writes the folder, the log and the screen."""
+    return processes() == 1 or os.environ.get("RANK", "0") == "0"
+
+
 def check_alone(verb: str) -> None:
     """Refuse to run in several processes what would do all of its work in each."""
-    if (size := os.environ.get("WORLD_SIZE", "1")) != "1":
-        raise SettingError(f"{verb} runs in one process; found {size}. Start it without torchrun.")
+    if processes() > 1:
+        raise SettingError(f"{verb} runs in one process; found {processes()}. Start it without torchrun.")
