@@ -113,7 +113,7 @@ def axes_of(recipe: Recipe) -> dict[str, Any]:
     """The choice on each axis, under the name by which it is set; of several streams, the steps of each."""
     several = len(recipe.streams) > 1
     corruption = {f"streams.{stream.name}" if several else "corruption": stream.steps for stream in recipe.streams}
-    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "schedule")}
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "initialisation", "schedule")}
     return {"tokenizer": recipe.tokenizer, **corruption, **rest}
 
 
