@@ -66,9 +66,8 @@ def our_steps(
     between: Callable[[], None] | None = None, **how: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Tokens that our loop read, and the seconds that it took; what is done `between` steps is not counted."""
-    import torch
-
     from plmkit.training.loop import Budget, Report, State, train
+    from plmkit.training.step import Step
 
     warm: list[State] = []
     pauses: list[float] = []
@@ -83,7 +82,8 @@ def our_steps(
         return True
 
     budget = Budget(steps=WARM_STEPS + steps)
-    end = train(network, source, optimizer, schedule, budget, watch, seed=seed, device=torch.device("cpu"), **how)
+    step = Step(network, optimizer, clip=schedule.clip, **how)
+    end = train(step, source, schedule, budget, watch, seed=seed)
     return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds - sum(pauses)
 
 

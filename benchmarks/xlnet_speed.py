@@ -64,6 +64,7 @@ def make_ours(
     from plmkit.schedules.stage import Stage
     from plmkit.training.device import set_threads
     from plmkit.training.loop import Budget, State, train
+    from plmkit.training.step import Step
 
     set_threads(1 if quick else None)
     rows, length, taken = sizes(quick)
@@ -84,8 +85,8 @@ def make_ours(
         begun = time.perf_counter()
         steps = states[-1].step + taken
         state = train(
-            network, source, optimizer, schedule, Budget(steps=steps), lambda report: True,
-            seed=0, device=torch.device("cpu"), state=replace(states[-1], seconds=0.0),
+            Step(network, optimizer, clip=schedule.clip), source, schedule, Budget(steps=steps), lambda report: True,
+            seed=0, state=replace(states[-1], seconds=0.0),
         )  # fmt: skip
         states.append(state)
         return rows * length * taken / (time.perf_counter() - begun)

@@ -1,7 +1,9 @@
 """plmkit: pretrain, fine-tune and compare classic language-model recipes on your own text.
 
 >>> import plmkit
->>> model = plmkit.load("runs/bert")  # doctest: +SKIP
+>>> model = plmkit.pretrain("bert-mini", "my_texts/", "runs/mine", minutes=10)  # doctest: +SKIP
+>>> model = plmkit.finetune("runs/mine", "classify", "train.tsv", "runs/mine-labels")  # doctest: +SKIP
+>>> model = plmkit.load("runs/mine-labels")  # doctest: +SKIP
 """
 
 import os
@@ -13,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
     os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
 
+if os.environ.get("WORLD_SIZE", "1") != "1":  # torch warns, from every process, of what is meant so
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "finetune", "load", "pretrain"]
 
 if TYPE_CHECKING:
-    from plmkit.inference.loading import load
+    from plmkit.api import finetune, load, pretrain
 
 
 def __dir__() -> list[str]:
@@ -25,9 +30,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`plmkit.load` brings torch along, which takes seconds: only when asked for."""
-    if name == "load":
-        from plmkit.inference.loading import load
+    """`plmkit.load` and the like bring torch along, which takes seconds: only when asked for."""
+    if name in __all__:
+        from plmkit import api
 
-        return load
+        return getattr(api, name)
     raise AttributeError(f"module 'plmkit' has no attribute '{name}'")

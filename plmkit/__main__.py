@@ -1,5 +1,6 @@
-"""`python -m plmkit` is `plm`."""
+"""`python -m plmkit` is `plm`; so is `torchrun --nproc-per-node N -m plmkit`."""
 
 from plmkit.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import Model
 from plmkit.data.batch import Batch, Memory, States
 from plmkit.layers.vocabulary_head import MakeVectors, TableHead
 from plmkit.objectives.contract import Head
@@ -29,13 +30,13 @@ class Network(nn.Module):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Model,
         heads: Mapping[str, nn.Module],
         weights: Mapping[str, float],
         learned: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model: Model = model
         self.heads = nn.ModuleDict(heads)
         self.weights = {name: 1.0 if name in learned else weight for name, weight in weights.items()}
         # a loss is multiplied by exp(-log_variance), which would sink to 0 if log_variance were not added

@@ -44,6 +44,6 @@ class AbsoluteRecurrenceModel(SegmentRecurrenceModel):
         return self.content_bias.new_zeros(keys + 1, self.settings.width)
 
     def read(self, tokens: Tensor, before: int = 0) -> Tensor:
-        """Positions begin again with every segment; a text that is read on is cut into segments of `longest`."""
+        """Positions start from 0 in every segment; a text read in steps has segments of `longest` tokens."""
         places = torch.arange(before, before + tokens.shape[1], device=tokens.device) % self.settings.longest
         return self.embed(tokens) + sinusoids(places, self.settings.width).to(self.content_bias.dtype)

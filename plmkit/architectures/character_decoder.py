@@ -1,4 +1,4 @@
-"""The character Transformer: a deep decoder that is told positions anew before every layer."""
+"""The character Transformer: a deep decoder with position embeddings before every layer."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from plmkit.layers.packing import Packing
 
 @dataclass(frozen=True, kw_only=True)
 class CharacterDecoder(DecoderSettings):
-    """Causal Transformer with a table of positions for every layer (Al-Rfou et al., 2018)."""
+    """Causal Transformer with position embeddings for every layer (Al-Rfou et al., 2018)."""
 
     longest: int = 512
     activation: str = "relu"
@@ -32,7 +32,7 @@ class CharacterDecoder(DecoderSettings):
 
 
 class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
-    """Padding stands behind the text of a row, so that nothing reads it."""
+    """Padding comes after the text of a row, so that nothing attends to it."""
 
     def __init__(self, settings: CharacterDecoder, vocabulary_size: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         rows, count = tokens.shape
         hidden = self.embed(tokens.flatten())
         for number, (block, positions) in enumerate(zip(self.blocks, self.positions, strict=True)):
-            told = positions[cache.length : cache.length + count].repeat(rows, 1)
-            hidden = block(hidden + told, cache.layer(number, count))
+            added = positions[cache.length : cache.length + count].repeat(rows, 1)
+            hidden = block(hidden + added, cache.layer(number, count))
         cache.length += count
         return hidden.view(rows, count, -1)

@@ -137,7 +137,7 @@ def post_norm(settings: DecoderSettings, attention: nn.Module) -> PostNormBlock:
 
 
 class DecoderModel(GeneratingModel[KeyValueCache]):
-    """Padding stands behind the text of a row, so that nothing reads it."""
+    """Padding comes after the text of a row, so that nothing attends to it."""
 
     def __init__(
         self, settings: DecoderSettings, vocabulary_size: int, blocks: Sequence[nn.Module], norm: nn.Module
@@ -214,9 +214,9 @@ def empty_cache(rows: int, longest: int, settings: DecoderSettings, like: Tensor
 
 
 def scaled(model: DecoderModel) -> DecoderModel:
-    """GPT-2's start: what layers add to the residual stream is smaller, the more there are (Radford et al., 2019, 2.3).
+    """GPT-2's initial weights: the more layers, the less each adds to the residual stream (Radford et al., 2019, 2.3).
 
-    The released code has half the deviation for positions; two additions a layer is the common reading of the paper.
+    The released code halves the standard deviation of positions; two additions per layer is how the paper is read.
     """
     deviation = 0.02 / math.sqrt(2 * len(model.blocks))
     with torch.no_grad():

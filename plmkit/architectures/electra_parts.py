@@ -19,7 +19,7 @@ class Alone:
 
 
 def generator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
-    """It names hidden tokens, as MaskedLM does; its own tables, if it has any, come before the shared ones."""
+    """It predicts masked tokens, as MaskedLM does; its own embeddings, if any, take the place of the shared ones."""
     places = {"model.generator.": "model.", "model.vocabulary.": "heads.masked_lm.vocabulary."}
     return Alone(architecture=architecture.generator_encoder, weights=moved(weights, places))
 
@@ -30,7 +30,7 @@ def discriminator_alone(architecture: GeneratorDiscriminator, weights: dict[str,
 
 
 def moved(weights: dict[str, Tensor], places: dict[str, str]) -> dict[str, Tensor]:
-    """The shared tables, and over them what stands under the old prefixes, put under the new ones."""
+    """The shared embeddings, and over them the weights under the old prefixes, renamed to the new ones."""
     out = {name: tensor for name, tensor in weights.items() if name.startswith(SHARED)}
     for old, new in places.items():
         out |= {new + name.removeprefix(old): tensor for name, tensor in weights.items() if name.startswith(old)}

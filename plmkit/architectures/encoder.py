@@ -33,17 +33,17 @@ class Encoder(Architecture):
     heads: int
     inner: int  # width inside the feed-forward sublayer
     embedding: int | None = None  # width of the token, position and segment vectors; None: that of the network
-    first: int = 0  # number of the first position; RoBERTa's tables begin at 2
+    first: int = 0  # number of the first position; RoBERTa's is 2
     segments: int = 2
     activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    pooler: bool = True  # one more layer on the first position, for judging the row as a whole
-    pooler_activation: str = "tanh"  # Hugging Face's ELECTRA judges with "gelu"
+    pooler: bool = True  # one more layer on the first position, for tasks that classify the row as a whole
+    pooler_activation: str = "tanh"  # Hugging Face's ELECTRA has "gelu"
     pooler_dropout: float | None = None  # before that layer, where RoBERTa and ELECTRA have one; None: none, as BERT
-    start: str = "truncated"  # how weights begin: from a normal that is "truncated" at two deviations, or "normal"
-    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    start: str = "truncated"  # initial weights: normal, "truncated" at two standard deviations, or "normal" without
+    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout", "neighbours", "start"}
 
@@ -80,7 +80,7 @@ class Encoder(Architecture):
         return self.embedding not in (None, self.width)
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it judges whole rows."""
+        """The network that is fine-tuned: it has a pooler."""
         before = None if self.pooler_dropout is None else dropout
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, pooler_dropout=before)
 
@@ -116,7 +116,7 @@ def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -
 def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, batch: Batch) -> tuple[States, Tensor]:
     """(T, width) through all blocks: the states, and (B, width) those of the first tokens.
 
-    Where only some positions are wanted, the last block computes only these, from all states of the one before.
+    Where only some positions are needed, the last block computes only these, from all states of the one before.
     """
     inputs = []
     for block in blocks[:-1]:

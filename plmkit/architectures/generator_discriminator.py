@@ -20,7 +20,7 @@ SEED = 20  # of the samples outside training: the same text gets the same ones e
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorDiscriminator(Architecture):
-    """A small encoder fills the blanks, a large one reads the result (Clark et al., 2020)."""
+    """A small encoder replaces the masked tokens, a large one reads the result (Clark et al., 2020)."""
 
     heads: int
     inner: int
@@ -32,7 +32,7 @@ class GeneratorDiscriminator(Architecture):
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    tied: bool = True  # one table of tokens, positions and segments for both
+    tied: bool = True  # both have the same token, position and segment embeddings
     neighbours: bool = False  # as in Encoder
     disallow_correct: bool = False  # never put in the token that stood there; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
@@ -131,14 +131,15 @@ class GeneratorDiscriminatorModel(Model):
             )
 
     def forward(self, batch: Batch) -> States:
-        """The discriminator's states; where nothing is hidden, of the text as it is."""
+        """The discriminator's states; without masked tokens, of the text as it is."""
         if batch.targets is None:
             return self.discriminator(batch)
         predicted = batch.predicted  # only these are projected to the vocabulary
         guesses = self.vocabulary.weighed(
             self.generator(replace(batch, needed=predicted, all_layers=False)).hidden[predicted]
         )  # (N, tokens)
-        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[predicted])))
+        draws = None if batch.draws is None else batch.draws[predicted]
+        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[predicted]), draws))
         original = batch.targets.where(predicted, batch.source.tokens)
         read = original.masked_scatter(predicted, sampled)
         states = self.discriminator(replace(batch, source=replace(batch.source, tokens=read)))
@@ -154,16 +155,18 @@ class GeneratorDiscriminatorModel(Model):
             return guesses
         return guesses.scatter(1, self.vocabulary.placed(right)[:, None], -torch.inf)
 
-    def sample(self, guesses: Tensor) -> Tensor:
+    def sample(self, guesses: Tensor, draws: Tensor | None = None) -> Tensor:
         """One token for each row of scores; outside training always the same, drawn from a generator of its own."""
         own = None if self.training else torch.Generator(guesses.device).manual_seed(SEED)
-        return sample_tokens(guesses.float() / self.settings.temperature, own)
+        return sample_tokens(guesses.float() / self.settings.temperature, own, draws if self.training else None)
 
 
-def sample_tokens(scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """From softmax(scores), as the largest of scores plus Gumbel noise is, but with one random number a row."""
+def sample_tokens(scores: Tensor, generator: torch.Generator | None = None, draws: Tensor | None = None) -> Tensor:
+    """From softmax(scores), as the largest of scores plus Gumbel noise is, but with one random number per row."""
     heights = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # (N, vocabulary) rising
-    draws = torch.rand(len(scores), 1, device=scores.device, generator=generator)
+    if draws is None:
+        draws = torch.rand(len(scores), device=scores.device, generator=generator)
+    draws = draws[:, None]
     below = torch.nextafter(
         heights[:, -1:], torch.zeros_like(draws)
     )  # rounded up, a draw would choose what has no share

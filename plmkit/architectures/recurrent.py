@@ -19,10 +19,10 @@ Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrent(Architecture):
-    """LSTM with dropout off the recurrent path (Zaremba et al., 2014); its output table is the input's."""
+    """LSTM with dropout off the recurrent path (Zaremba et al., 2014); its output embedding is the input's."""
 
     dropout: float = 0.5
-    spread: float = 0.05  # weights begin between minus this and this
+    spread: float = 0.05  # initial weights lie between minus this and this
     generates: ClassVar[Generates] = "causal"
     bounded: ClassVar[bool] = False  # its state carries what it has read, however long ago
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
@@ -52,7 +52,7 @@ class Recurrent(Architecture):
 
 
 class RecurrentModel(GeneratingModel["CellState"]):
-    """Padding stands behind the text of a row, so that nothing reads it."""
+    """Padding comes after the text of a row, so that nothing depends on it."""
 
     def __init__(self, settings: Recurrent, vocabulary_size: int) -> None:
         super().__init__()

@@ -98,7 +98,7 @@ class SegmentRecurrence(SegmentSettings):
     """Decoder with relative positions that reads what its layers made of the segments before (Dai et al., 2019)."""
 
     clamp: int | None = None  # distances beyond this count as this
-    neighbours: bool = False  # begin with heads that read the tokens just before; for runs of minutes
+    neighbours: bool = False  # initial heads attend to the tokens just before; for runs of minutes
     limits_distances: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
 
@@ -212,7 +212,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
                 nn.init.normal_(part.weight, mean=1.0, std=deviation)
 
     def start_near(self) -> None:
-        """Let head h of every layer begin by reading the token h steps before.
+        """Initially head h of every layer attends to the token h steps before.
 
         The waves of two distances agree most where the distances are equal, so a head whose distances answer with
         the waves of its own begins there, by the paper's v alone. All of it is free to change from the first update on.
@@ -246,7 +246,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         )
 
     def read(self, tokens: Tensor, before: int = 0) -> Tensor:
-        """(B, n) tokens, behind so many of a text that is read on, to (B, n, width)."""
+        """(B, n) tokens, which follow `before` others of a text read in steps, to (B, n, width)."""
         return self.embed(tokens)
 
     @property

@@ -38,8 +38,8 @@ class SharedEncoder(Architecture):
     dropout: float = 0.0  # as in the second release; the first had 0.1 below xxlarge
     attention_dropout: float = 0.0
     epsilon: float = 1e-12
-    pooler: bool = True  # one more layer on the first position, for judging the row as a whole
-    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    pooler: bool = True  # one more layer on the first position, for tasks that classify the row as a whole
+    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
 
@@ -75,7 +75,7 @@ class SharedEncoder(Architecture):
         return self.sharing != "none"
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it judges whole rows."""
+        """The network that is fine-tuned: it has a pooler."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
 
     def build(self, vocabulary: Vocabulary) -> "SharedEncoderModel":

@@ -34,13 +34,13 @@ class TwoStream(Architecture):
     heads: int
     inner: int  # width inside the feed-forward sublayer
     memory: int = 384  # positions of earlier rows of the same text that each layer may read; 0: none
-    reuse: float = 0.5  # the first part of each row, which goes into the memory; the next row begins behind it
+    reuse: float = 0.5  # the first part of each row, which goes into the memory; the next row starts after it
     activation: str = "gelu_tanh"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    pooler: bool = False  # one more layer on the last position, for judging the row as a whole
-    neighbours: bool = False  # begin with heads that read the neighbouring tokens; for runs of minutes
+    pooler: bool = False  # one more layer on the last position, for tasks that classify the row as a whole
+    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
     optional_pooler: ClassVar[bool] = True
@@ -84,7 +84,7 @@ class TwoStream(Architecture):
         return self.layers - layer if layer else 0
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it judges whole rows, by the content stream alone."""
+        """The network that is fine-tuned: it has a pooler, and the content stream alone."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, memory=0)
 
     def build(self, vocabulary: Vocabulary) -> "TwoStreamModel":
@@ -92,13 +92,13 @@ class TwoStream(Architecture):
 
 
 class TwoStreamModel(GeneratingModel[KeyValueMemory]):
-    """Reads rows by their content; where an order and targets are given, answers from the query stream instead."""
+    """The content stream; where an order and targets are given, the query stream predicts instead."""
 
     def __init__(self, settings: TwoStream, vocabulary_size: int) -> None:
         super().__init__()
         self.settings = settings
         self.embed = TokenEmbedding(vocabulary_size, settings.width)
-        self.query = nn.Parameter(0.02 * torch.randn(1, settings.width))  # every query begins as this
+        self.query = nn.Parameter(0.02 * torch.randn(1, settings.width))  # the initial state of every query
         self.dropout = Dropout(settings.dropout)
         self.blocks = nn.ModuleList(TwoStreamBlock(settings) for _ in range(settings.layers))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
@@ -123,7 +123,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         return States(hidden=content, pooled=pooled, layers=layers, memory=self.remember(batch.memory, inputs))
 
     def predict(self, content: Tensor, batch: Batch, predicted: Tensor) -> States:
-        """Two streams: only positions that are predicted have a query; of the last block only they are wanted."""
+        """Two streams: only positions that are predicted have a query; of the last block only they are needed."""
         places, filled = places_of(predicted)  # (B, P)
         context = AttentionContext(batch, self.settings.width, places)
         context.waves = self.dropout(context.waves)
@@ -167,7 +167,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
-        """(B, n) further tokens to (B, n, width): what the query behind each says, the order being that of the text."""
+        """(B, n) further tokens to (B, n, width): the query after each, in the order of the text."""
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
     def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
@@ -179,7 +179,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         return query
 
     def remember(self, before: Memory | None, inputs: list[Tensor]) -> Memory | None:
-        """(B, layers, M, width) what each block read first of this row, behind what it remembers."""
+        """(B, layers, M, width) the first inputs of each block, after those in its memory."""
         if not self.settings.memory:
             return None
         kept = round(self.settings.reuse * inputs[0].shape[1])
@@ -229,7 +229,7 @@ class TwoStreamBlock(nn.Module):
     def extend(
         self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Further tokens of a text that is written from left to right, and the query behind each."""
+        """The next tokens of a text that is read from left to right, and the query after each."""
         read, predicted = self.attention.extend(content, query, cache, layer, query_only)
         return content if query_only else self.finish(content, read), self.finish(query, predicted)
 

@@ -16,7 +16,6 @@ from plmkit.cli.options import (
     TokenizerFile,
     examples,
     print_json,
-    reading,
     recipe_names,
     screen,
 )
@@ -80,13 +79,14 @@ def doctor(
             raise SettingError(tr("--verify reads no text: leave out --set and --tokenizer."))
         verify_folders(corpus, as_json)
         return
+    from plmkit.api import with_column
     from plmkit.catalogue import find
     from plmkit.config.machine import PREPARING, check_read, settle
     from plmkit.config.settings import cut
     from plmkit.preparation.doctor import examine
     from plmkit.terminal import show
 
-    settings = reading(settle(find(recipe), sets or []), text, no_header)
+    settings = with_column(settle(find(recipe), sets or []), text, not no_header)
     for name, _ in map(cut, sets or []):
         if name.startswith("run."):
             check_read(name, PREPARING, "plm doctor")

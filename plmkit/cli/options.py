@@ -1,19 +1,15 @@
 """Options that several verbs share, each declared once, and what the verbs make of them."""
 
 import json
-import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plmkit.errors import SettingError
 from plmkit.language import tr
 
 if TYPE_CHECKING:
-    from plmkit.config.machine import Settings
     from plmkit.data.reading.columns import Columns
     from plmkit.inference.model import Model
     from plmkit.terminal.screen import Screen
@@ -106,6 +102,9 @@ LabelColumn = Annotated[
         ),
     ),
 ]
+TaskName = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help=tr("Name of the task, if the model has several."))
+]
 NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help=tr("The .csv or .tsv file has no header row; its columns are named 1, 2, 3.")),
@@ -136,26 +135,6 @@ def columns_of(
     from plmkit.data.reading.columns import Columns
 
     return Columns(text=text, text_a=text_a, text_b=text_b, label=label, header=not no_header)
-
-
-def reading(settings: "Settings", text: str | None, no_header: bool) -> "Settings":
-    """The settings with the text column that --text names."""
-    machine = settings.run
-    if text is not None and machine.column not in (None, text):
-        raise SettingError(
-            tr(
-                "--text {text} and run.column={column} name different columns. Give one of them.",
-                text=text,
-                column=machine.column,
-            )
-        )
-    machine = replace(machine, column=text or machine.column, header=machine.header and not no_header)
-    return replace(settings, run=machine)
-
-
-def positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise SettingError(tr("{name} must be a finite number above 0; found {value:g}.", name=name, value=value))
 
 
 def print_json(data: dict[str, Any]) -> None:

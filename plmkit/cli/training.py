@@ -1,8 +1,7 @@
 """Verbs that train: pretrain, finetune, demo."""
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,18 +22,12 @@ from plmkit.cli.options import (
     TokenizerFile,
     columns_of,
     examples,
-    positive,
     print_json,
-    reading,
     recipe_names,
     screen,
 )
-from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.tasks.registry import KINDS
-
-if TYPE_CHECKING:
-    from plmkit.training.loop import Budget
 
 
 def task_names(typed: str) -> list[tuple[str, str]]:
@@ -81,50 +74,24 @@ def pretrain(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.catalogue import find
-    from plmkit.config.machine import settle
+    from plmkit.api import pretraining
     from plmkit.terminal import show
-    from plmkit.training.pretrain import Order
     from plmkit.training.pretrain import pretrain as train
+    from plmkit.training.world import is_first
 
-    settings = reading(settle(find(recipe), sets or []), text, no_header)
-    order = Order(
-        settings=settings,
-        corpora=tuple(corpus or ()),
-        out=out,
-        budget=budget(minutes, steps, tokens, None if extend else settings.recipe.schedule.steps),
-        seed=seed,
-        start=start,
-        tokenizer=tokenizer,
-        valid=valid,
-        extend=extend,
-    )
+    order = pretraining(
+        recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
+        tokenizer=tokenizer, valid=valid, column=text, header=not no_header, seed=seed, extend=extend,
+    )  # fmt: skip
     about = train(order, screen(quiet))
     if about["state"] != "finished":
         raise typer.Exit(130)
+    if not is_first():  # of several processes, one prints
+        return
     if as_json:
         print_json({"out": str(order.out), **about["result"]})
     else:
         show.pretrained(order.out, about, hints=not quiet)
-
-
-def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> "Budget":
-    """The one that is given, or the default number of steps; a run that is extended has no default."""
-    from plmkit.training.loop import Budget
-
-    given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
-    named = {name: value for name, value in given.items() if value is not None}
-    if len(named) > 1:
-        raise SettingError(tr("A run has one budget; found {options}. Choose one.", options=tr(" and ").join(named)))
-    if not named and default is None:
-        raise SettingError(tr("--extend needs a budget of its own: add --minutes, --steps or --tokens."))
-    for name, value in named.items():
-        positive(name, value)
-    return Budget(
-        steps=steps if named else default,
-        tokens=None if tokens is None else math.ceil(tokens),
-        seconds=None if minutes is None else minutes * 60,
-    )
 
 
 @app.command(
@@ -175,7 +142,7 @@ def finetune(
             help=tr(
                 "Change a setting, for example task.rate=1e-4; repeatable. Settings: task.batch, rate, warmup, shape, "
                 "optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, scratch, lm_weight, and "
-                "run.threads, device, dtype, rows_at_once, log_steps."
+                "run.threads, device, dtype, micro_batch, log_steps."
             ),
         ),
     ] = None,
@@ -212,6 +179,7 @@ def demo(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.api import positive
     from plmkit.demo.demo import demo as run
     from plmkit.terminal import show
 

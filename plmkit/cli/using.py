@@ -19,6 +19,7 @@ from plmkit.cli.options import (
     SecondColumn,
     Seed,
     TableOut,
+    TaskName,
     TextColumn,
     columns_of,
     examples,
@@ -44,6 +45,7 @@ def evaluate(
     text_b: SecondColumn = None,
     label: LabelColumn = None,
     no_header: NoHeader = False,
+    task: TaskName = None,
     stride: Annotated[
         int | None,
         typer.Option(help=tr("Plain text: tokens by which the window advances (default: half a window).")),
@@ -67,7 +69,7 @@ def evaluate(
     say = screen(quiet).say
     scores: dict[str, Any]
     if can_evaluate_text(loaded):
-        given = {"--text-a": text_a, "--text-b": text_b, "--label": label}
+        given = {"--text-a": text_a, "--text-b": text_b, "--label": label, "--task": task}
         if option := next((name for name, value in given.items() if value is not None), None):
             raise SettingError(
                 tr(
@@ -93,7 +95,7 @@ def evaluate(
             )
         )
     else:
-        scores = evaluate_file(loaded, file, screen(quiet), columns)
+        scores = evaluate_file(loaded, file, screen(quiet), columns, task)
     if as_json:
         print_json(scores)
     else:
@@ -116,13 +118,14 @@ def predict(
     text_a: FirstColumn = None,
     text_b: SecondColumn = None,
     no_header: NoHeader = False,
+    task: TaskName = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     from plmkit.tasks.use import predict_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
-    predict_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns)
+    predict_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns, task=task)
 
 
 @app.command(
@@ -342,7 +345,7 @@ def embed(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.tasks.asked import is_file
+    from plmkit.tasks.tables import is_file
     from plmkit.tasks.use import embed_file
 
     if out is None and not as_json and is_file(file):

@@ -5,23 +5,15 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from plmkit.choices import CHOICES
+from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
 from plmkit.config.settings import snake
-from plmkit.corruption.arrange.packing import FullSentences
-from plmkit.corruption.arrange.pairs import OrderedPairs, SentencePairs
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
-from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.recipe import DataStream, Recipe, check_steps
 
 SENTENCE_TASK = "sentence_task"
-SENTENCE_TASKS: dict[str, tuple[type, type | None]] = {  # how rows are made, and what is asked about them
-    "nsp": (SentencePairs, NextSentence),
-    "sop": (OrderedPairs, SentenceOrder),
-    "none": (FullSentences, None),  # as RoBERTa does without a sentence task (Liu et al., 2019, 4.2)
-}
-JUDGES = (NextSentence, SentenceOrder, RealDialogue)
-LABELS = frozenset().union(*(judge.reads for judge in JUDGES)) - {"pooled"}  # fields of the batch
+SENTENCE_TASKS = tuple(dict.fromkeys(kind.sentence_task for kind in ARRANGEMENTS if kind.sentence_task))
+LABELS = frozenset().union(*(kind.reads for kind in OBJECTIVES if kind.sentence_task)) - {"pooled"}  # of a batch
 NAMES = re.compile(r"\[?\s*[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*\s*,?\s*\]?")
 
 Named = tuple[str, str]  # a name and its value, as in --set
@@ -83,7 +75,8 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     if task not in SENTENCE_TASKS:
         known = ", ".join(SENTENCE_TASKS)
         raise SettingError(f"There is no sentence_task '{task}'.{nearest(task, SENTENCE_TASKS)} There are {known}.")
-    rows, judge = SENTENCE_TASKS[task]
+    rows = next(kind for kind in ARRANGEMENTS if kind.sentence_task == task)
+    judge = next((kind for kind in OBJECTIVES if kind.sentence_task == task), None)
     if any("targets" in stream.arrangement.writes for stream in recipe.streams):
         raise SettingError(
             f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
@@ -94,8 +87,8 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
             "no sentence_task to set."
         )
     streams = tuple(arranged(stream, rows, bool(judge)) for stream in recipe.streams)
-    judges = [objective for objective in recipe.objectives if isinstance(objective, JUDGES)]
-    others = [objective for objective in recipe.objectives if not isinstance(objective, JUDGES)]
+    judges = [objective for objective in recipe.objectives if objective.sentence_task]
+    others = [objective for objective in recipe.objectives if not objective.sentence_task]
     asked = [take_over(judge, *judges[:1])] if judge else []
     return {"streams": streams, "objectives": (*others, *asked)}
 
@@ -114,14 +107,13 @@ def has_pooler(recipe: Recipe) -> bool:
 
 def sentence_task(recipe: Recipe) -> str | None:
     """The name of the task that a recipe has; None where it has another, or can have none."""
-    judges = {type(objective) for objective in recipe.objectives if isinstance(objective, JUDGES)}
+    tasks = {objective.sentence_task for objective in recipe.objectives if objective.sentence_task}
     arrangements = [stream.arrangement for stream in recipe.streams]
     if any("targets" in arrangement.writes for arrangement in arrangements) or not has_pooler(recipe):
         return None
-    if not judges:
+    if not tasks:
         return "none"
-    named = ((task, rows) for task, (rows, judge) in SENTENCE_TASKS.items() if judges == {judge})
-    return next((task for task, rows in named if all(isinstance(one, rows) for one in arrangements)), None)
+    return next((task for task in tasks if {arrangement.sentence_task for arrangement in arrangements} == tasks), None)
 
 
 def chosen_by_names(old: Any, axis: str, text: str) -> Any:

@@ -11,7 +11,7 @@ from plmkit.errors import SettingError, nearest
 from plmkit.recipe import Recipe, recipe_from_json
 
 MOST_CORES = 1024  # of one machine
-PREPARING = ("processes", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
+PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
 STREAMS = ("streams", "stages")  # when and how often each way of making rows is used
 
@@ -23,8 +23,8 @@ class Machine:
     device: str = "auto"  # auto, cpu, cuda, mps
     dtype: str = "auto"  # auto, float32, bfloat16
     threads: int | None = None  # cores for training; None: all
-    processes: int | None = None  # workers for reading text; None: all cores
-    rows_at_once: int | None = None  # cut each batch into runs of so many rows to save memory
+    reader_workers: int | None = None  # processes that read text; None: all cores
+    micro_batch: int | None = None  # rows computed at a time, by gradient accumulation, to save memory; None: all
     compile: bool = False  # torch.compile: a minute to start, then faster steps
     checkpoint_steps: int = 500
     log_steps: int = 10
@@ -39,10 +39,10 @@ class Machine:
         for name in ("checkpoint_steps", "log_steps", "validations"):
             if getattr(self, name) < 1:
                 raise SettingError(f"run.{name} must be 1 or more; found {getattr(self, name)}.")
-        for name in ("threads", "processes", "rows_at_once"):
+        for name in ("threads", "reader_workers", "micro_batch"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
-        for name in ("threads", "processes"):
+        for name in ("threads", "reader_workers"):
             if (getattr(self, name) or 0) > MOST_CORES:
                 raise SettingError(f"run.{name} is at most {MOST_CORES:,}; found {getattr(self, name):,}.")
         if not 0 <= self.valid_share <= 0.5:
@@ -110,7 +110,7 @@ def check_read(name: str, read: Sequence[str], verb: str) -> None:
 
 
 def settings_of(about: dict[str, Any]) -> Settings:
-    return Settings(recipe=recipe_from_json(about["recipe"]), run=from_json(about["run"], {"Machine": Machine}))
+    return Settings(recipe=recipe_from_json(about["recipe"]), run=from_json(about["run"], {"Machine": Machine}, "run"))
 
 
 def settings_json(settings: Settings) -> dict[str, Any]:

@@ -10,6 +10,8 @@ RENAMED = {  # settings: old → new
     "corruption.most": "corruption.max_masked",
     "corruption.copies": "corruption.static_masks",
     "schedule.lengths": "stages",
+    "run.processes": "run.reader_workers",
+    "run.rows_at_once": "run.micro_batch",
 }
 HEADS = {"causal_lm": ("adaptive_lm", "auxiliary_lm")}  # heads: old → objectives that shared the name
 Some = TypeVar("Some")

@@ -76,6 +76,7 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     texts: ClassVar[int] = 1  # texts of a row that are separated as the tokenizer's family separates two texts
     needs: ClassVar[tuple[str, ...]] = ROLES  # special tokens of the vocabulary
     in_streams: ClassVar[bool] = False  # a row is a part of one long stream of text, which must fill one row
+    sentence_task: ClassVar[str | None] = None  # the name of the task that its rows are for, as in `sentence_task=sop`
     continues: ClassVar[bool] = False  # each row of a batch continues the same row of the batch before
 
     @abstractmethod

@@ -49,6 +49,7 @@ class Batch:
     reversed: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
+    draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them
     all_layers: bool = False  # the states of all layers are wanted, not only those of the last
     continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
 

@@ -23,6 +23,7 @@ OTHER_NAMES = {  # GPT-1 parts texts by a line break
     "extract": ("_classify_",),
 }
 MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
+MANY_UNKNOWN = 0.02  # a share of unknown tokens that is worth a warning
 
 CONTINUATION = "##"  # at a piece that goes on with a word: BERT
 BYTE_SPACE = "\u0120"  # at a piece that begins a word, the byte of its space: GPT-2, RoBERTa

@@ -1,4 +1,4 @@
-"""Answers beside the rows that they are of, written as tables of several kinds."""
+"""Tables to write: the rows of a file with new columns, as TSV, CSV, JSONL or Parquet."""
 
 import csv
 import io
@@ -24,31 +24,31 @@ class QuotedTabs(csv.excel_tab):
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """Rows to write, under the names of their columns."""
+    """Rows to write, and the names of their columns."""
 
     columns: list[str]
     rows: list[list[Any]]
 
     def text(self, suffix: str) -> str:
-        """As a text file of that kind holds it."""
+        """The content of a text file of that type."""
         if suffix == ".jsonl":
             return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in self.records())
         lines = [self.columns, *([written(cell) for cell in row] for row in self.rows)]
         file = io.StringIO()
         if suffix == ".csv":
             csv.writer(file, lineterminator="\n").writerows(lines)
-        else:  # quoted whole or not at all, so that its first line tells readers which
+        else:  # quoted completely or not at all, so that readers see it in the first line
             quoted = any(needs_quotes(cell) for line in lines for cell in line)
             dialect = QuotedTabs if quoted else csv.excel_tab
             csv.writer(file, dialect, lineterminator="\n").writerows(lines)
         return file.getvalue()
 
     def records(self) -> list[dict[str, Any]]:
-        """As JSON has it."""
+        """Rows as JSON objects."""
         return [dict(zip(self.columns, map(as_json, row), strict=True)) for row in self.rows]
 
     def write(self, out: Path) -> None:
-        """All of the file or none of it."""
+        """Write the file atomically."""
         if out.suffix == ".parquet":
             self.write_parquet(out)
         else:
@@ -64,32 +64,32 @@ class Sheet:
                 columns[name] = pyarrow.array([row[number] for row in self.rows])
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
                 raise InputError(
-                    f"--out {out}: column '{short(name)}' holds values of several kinds, which Parquet cannot.\n"
-                    "Write .jsonl instead."
+                    f"--out {out}: column '{short(name)}' holds values of several types.\n"
+                    "Parquet does not support that: write .jsonl instead."
                 ) from error
         with explained(out.parent), new_file(out) as partial:
             parquet.write_table(pyarrow.table(columns), partial)
 
 
 def beside(table: Table, names: Sequence[str], cells: Sequence[Sequence[Any]]) -> Sheet:
-    """A table with new columns behind its own."""
+    """A table with new columns after its own."""
     columns = [*table.columns, *(free(name, table.columns) for name in names)]
     return Sheet(columns=columns, rows=[[*row, *new] for row, new in zip(table.rows, cells, strict=True)])
 
 
 def records_of(table: Table) -> list[dict[str, Any]]:
-    """The rows as they were, as JSON has them."""
+    """The rows of a table as JSON objects."""
     return beside(table, [], [[]] * len(table.rows)).records()
 
 
 def free(name: str, taken: Sequence[str]) -> str:
-    """The name, or, where the file has such a column already, `name 2`, `name 3`, and so on."""
+    """The name, or `name 2`, `name 3` and so on where the file already has such a column."""
     numbered = (f"{name} {number}" for number in count(2))
     return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def written(cell: object) -> str:
-    """A cell as text; nothing stays nothing."""
+    """A cell as text; None is empty."""
     if isinstance(cell, list | dict):
         return json.dumps(cell, ensure_ascii=False)
     return "" if cell is None else str(cell)
@@ -100,20 +100,20 @@ def needs_quotes(cell: str) -> bool:
 
 
 def as_json(cell: object) -> object:
-    """JSON has no word for a number that is none."""
+    """NaN and infinity become null, which JSON has."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES) -> None:
-    """It can be written there, and not over what is read."""
+    """Refuse an output file of another type, or one that is the input."""
     if out and out.suffix not in kinds:
         raise SettingError(f"--out {out}: {what} are written as {', '.join(kinds)}. Name such a file.")
     if out and is_same(out, Path(source)):
-        raise SettingError(f"--out {out} is the file that is read. Name another, or it would be overwritten.")
+        raise SettingError(f"--out {out} is the input file and would be overwritten. Name another.")
 
 
 def is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except OSError:  # one of them is not there, or is a text
+    except OSError:  # one of them is missing, or is a text
         return False

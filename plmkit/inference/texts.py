@@ -18,9 +18,9 @@ from plmkit.generation.likelihood import text_log_probabilities
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
 from plmkit.inference.model import Cut, Model
-from plmkit.tasks.asked import asked_table
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import plain_rows
+from plmkit.tasks.tables import asked_table
 from plmkit.tasks.use import search_of, tell_cut, with_text
 from plmkit.terminal.screen import Screen
 

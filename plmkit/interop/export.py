@@ -1,4 +1,4 @@
-"""Writing a model for other tools, and seeing that they compute the same."""
+"""Write a model for other tools, and check that they compute the same."""
 
 import shutil
 from collections import defaultdict
@@ -16,12 +16,12 @@ from plmkit.inference.loading import Parts, model_of, read_parts
 from plmkit.inference.model import Model
 from plmkit.interop.families.family import Net
 from plmkit.interop.huggingface import (
-    behind,
     check_new,
     family_of,
     heads_of,
     hub_network,
     hub_tokens,
+    left_out,
     transformers_installed,
     write_huggingface,
 )
@@ -34,7 +34,7 @@ from plmkit.terminal.screen import Screen
 
 FORMATS = ("huggingface",)
 TOLERANCE = 1e-4
-TEXTS = (  # as real texts are: short and long, of several scripts, with capitals, accents, signs and stray blanks
+TEXTS = (  # short and long, of several scripts, with capitals, accents, symbols and stray spaces
     "The cat sat on the mat.",
     "今天天气很好，我们去公园散步。",
     "BERT was released in 2018 by Google!",
@@ -60,12 +60,12 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         parts = replace(parts, weights=with_named_head(parts.weights, parts.tasks[0].name, LABEL), tasks=(task,))
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
     for net in nets:
-        for head in sorted(heads_of(behind(net.weights, family))):
-            screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it stays behind.")
+        for head in sorted(heads_of(left_out(net.weights, family))):
+            screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it is left out.")
     if parts.pooling.unknown:
         screen.say(
-            f"! sentence-transformers makes vectors of {model} with {', '.join(parts.pooling.unknown)}, which is left "
-            "behind: the new folder has none of its settings."
+            f"! sentence-transformers embeds with {model} using {', '.join(parts.pooling.unknown)}, which is not "
+            "supported: the new folder has no settings of sentence-transformers."
         )
     with kept_if_sound(folder) as draft:
         write_huggingface(
@@ -78,12 +78,12 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             difference = compared(parts, nets, draft, folder) if transformers_installed() else None
         for net in nets:
             seal(draft / net.place)
-    told: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
+    report: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
     if difference is None:
-        screen.say(f"Written to {folder}. transformers is not installed here, so the logits were not compared.")
-        return told
+        screen.say(f"Written to {folder}. transformers is not installed, so the logits were not compared.")
+        return report
     screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
-    return {**told, "largest_difference": difference}
+    return {**report, "largest_difference": difference}
 
 
 def exported_task(parts: Parts) -> Task | None:
@@ -95,20 +95,20 @@ def exported_task(parts: Parts) -> Task | None:
     (task,) = parts.tasks
     if task.pooling != "first":
         raise PlmError(
-            f"{parts.folder} pools by '{task.pooling}', which Hugging Face's classifiers cannot do. "
+            f"{parts.folder} pools by '{task.pooling}', which Hugging Face's classifiers do not support. "
             "Fine-tune with task.pooling=first to export."
         )
     if task.problem is None:
         raise PlmError(
-            f"{parts.folder} reads each row several times ({task.kind}), which Hugging Face's classifiers cannot. "
-            "Export the pretrained model, or a classifier."
+            f"{parts.folder} reads each row several times ({task.kind}), which Hugging Face's classifiers "
+            "do not support. Export the pretrained model, or a classifier."
         )
     return replace(task, name=LABEL)
 
 
 @contextmanager
 def kept_if_sound(folder: Path) -> Iterator[Path]:
-    """A place to write to, which becomes the folder when all went well, and vanishes otherwise."""
+    """A draft that becomes the folder if all goes well, and is removed otherwise."""
     check_new(folder)
     draft, made = unfinished(folder), [path for path in folder.parents if not path.exists()]
     try:
@@ -127,7 +127,7 @@ def kept_if_sound(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """How far the answers of a head are apart at worst, and how large they are."""
+    """The largest difference between two outputs of a head, and their size."""
 
     worst: float = 0.0
     size: float = 0.0
@@ -139,12 +139,12 @@ class Gap:
 
     @property
     def is_rounding(self) -> bool:
-        """In proportion: the answers of a head that has learnt little are small."""
+        """Relative to the size: the outputs of a head that is hardly trained are small."""
         return self.worst <= max(TOLERANCE * min(self.size, 1.0), TOLERANCE / 10 * self.size)
 
 
 def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> float:
-    """The largest difference of any logit; what is compared is the model itself, or the part that a folder holds."""
+    """The largest difference of any logit, between the model, or the part that a folder holds, and the folder."""
     own = [replace(parts, architecture=net.architecture, weights=net.weights) if net.place else parts for net in nets]
     worst = 0.0
     for part, net in zip(own, nets, strict=True):
@@ -153,7 +153,7 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
         for gap in gaps_of(model, place).values():
             if not gap.is_rounding:
                 raise CheckpointError(
-                    f"{folder} is not written: transformers computes other logits with it: they differ by "
+                    f"{folder} is not written: transformers computes other logits, which differ by "
                     f"{gap.worst:.2g}.\nPlease report this with the model's run.json."
                 )
             worst = max(worst, gap.worst)
@@ -161,7 +161,7 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
 
 
 def check_reading(model: Model, place: Path, folder: Path) -> None:
-    """transformers cuts texts into the same tokens, framed the same, and ends them at the same length."""
+    """transformers makes the same tokens of texts, special tokens and truncation included."""
     theirs = hub_tokens(place, TEXTS, model.longest)
     for text, row, tokens in zip(TEXTS, model.rows(TEXTS), theirs, strict=True):
         if row.tokens.tolist() != tokens:
@@ -178,11 +178,11 @@ def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
     rows = model.rows([*TEXTS, (TEXTS[0], TEXTS[-1])])
     gaps: dict[str, Gap] = defaultdict(Gap)
     compute = hub_network(folder)
-    for numbers in by_length(rows, 2):  # a large vocabulary has much to say of a long row
+    for numbers in by_length(rows, 2):  # the logits of a long row over a large vocabulary take much memory
         states, batch = model.states([rows[number] for number in numbers])
         for name, theirs in compute(batch).items():
             ours = head_logits(model, name, states, batch)
-            if ours.shape[:2] == batch.source.visible.shape:  # what is computed at padding means nothing
+            if ours.shape[:2] == batch.source.visible.shape:  # outputs at padding are undefined
                 ours, theirs = ours[batch.source.visible], theirs[batch.source.visible]
             gaps[name] = gaps[name].with_more(ours, theirs)
     return gaps

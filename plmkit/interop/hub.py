@@ -1,4 +1,4 @@
-"""Models by their names on the Hugging Face hub: from its cache on this machine, or downloaded into it."""
+"""Models by their names on the Hugging Face hub: from its local cache, or downloaded into it."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MODEL_FILES = (  # weights that cannot run anything, and JSON
 
 
 def find_model(given: Path) -> Path:
-    """The folder of a model: itself where it is one, or what the hub has by that name."""
+    """The folder of a model: the given folder, or a model of that name on the hub."""
     return find(given, "folder", MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
 
 
@@ -34,14 +34,14 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def find(given: Path, what: str, files: tuple[str, ...], is_enough: Callable[[Path], bool]) -> Path:
-    """What is here wins over the cache, and the cache over the hub, which is asked only for what is missing."""
+    """A local path comes before the cache, and the cache before the hub, which is asked only for what is missing."""
     name = given.as_posix()
     if given.exists() or not is_name(name):
         return given
     cached = cached_folder(name)
     if cached is not None and is_enough(cached):
         return cached
-    if given.parent.is_dir():  # a slip in a path is nobody else's business
+    if given.parent.is_dir():  # a mistyped path is not sent to the hub
         return cached or given
     try:
         return download(name, what, files)
@@ -52,12 +52,12 @@ def find(given: Path, what: str, files: tuple[str, ...], is_enough: Callable[[Pa
 
 
 def is_name(text: str) -> bool:
-    """May the hub have a model of that name?"""
+    """Whether the hub may have a model of that name."""
     return bool(NAME.fullmatch(text)) and not re.search(r"--|\.\.", text) and len(text) <= LONGEST_NAME
 
 
 def cached_folder(name: str) -> Path | None:
-    """What an earlier download, of whichever program, left of a model."""
+    """The folder of an earlier download, by whichever program."""
     from huggingface_hub import try_to_load_from_cache
 
     found = (try_to_load_from_cache(name, file) for file in (CONFIG, *FOUND))
@@ -70,24 +70,24 @@ def download(name: str, what: str, files: tuple[str, ...]) -> Path:
 
     cache = constants.HF_HUB_CACHE
     if not constants.HF_HUB_OFFLINE:
-        Screen().say(f"There is no {what} '{name}' here: asking the Hugging Face hub for the model of that name.")
+        Screen().say(f"There is no local {what} '{name}': looking for a model of that name on the Hugging Face hub.")
     try:
         return Path(snapshot_download(name, allow_patterns=list(files)))
     except GatedRepoError as error:
         raise InputError(
-            f"The Hugging Face hub has a model '{name}', but only for those who agreed to its terms.\n"
-            f"Agree at {constants.ENDPOINT}/{name} and log in with `hf auth login`, or give a folder."
+            f"The Hugging Face hub has a model '{name}', but only for users who have accepted its terms.\n"
+            f"Accept them at {constants.ENDPOINT}/{name} and log in with `hf auth login`, or give a folder."
         ) from error
     except RepositoryNotFoundError as error:
         raise InputError(
             f"{not_there(Path(name), what)} The Hugging Face hub has no model '{name}' either.\n"
-            "Give a run folder, a Hugging Face folder or a name as the hub has it."
+            "Give a run folder, a Hugging Face folder or the name of a model on the hub."
         ) from error
     except Exception as error:  # of whichever HTTP library the hub's own uses
         why = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
         raise InputError(
             f"{not_there(Path(name), what)} Nor is the model '{name}' in {cache}, the cache of the Hugging Face "
-            f"hub, and the hub cannot be asked ({reason}).\n"
-            f"Where there is a network, get it by `hf download {name} --local-dir DIR`, and give DIR."
+            f"hub, and the hub cannot be reached ({reason}).\n"
+            f"With a network connection, run `hf download {name} --local-dir DIR`, and give DIR."
         ) from error

@@ -1,4 +1,4 @@
-"""Weights to and from Hugging Face's folders: each family says its names, this file reads and writes."""
+"""Weights to and from Hugging Face folders: each family states its names, this file reads and writes."""
 
 import importlib.util
 import re
@@ -13,9 +13,9 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.interop.config import check_settings
 from plmkit.interop.families import FAMILIES, bert
 from plmkit.interop.families.family import Family, Net, Pair
-from plmkit.interop.numbers import check_settings
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
 from plmkit.storage.files import check_name, new_folder, read_json, write_json
@@ -24,7 +24,7 @@ from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 MOST_SPECIAL = 4  # special tokens in a row
-VERY_LONG = 1 << 30  # what transformers says of a tokenizer that says nothing is more
+VERY_LONG = 1 << 30  # transformers' value for a tokenizer without a maximum length is larger
 
 
 def family_named(model_type: Any) -> Family | None:
@@ -32,15 +32,14 @@ def family_named(model_type: Any) -> Family | None:
 
 
 def family_by_names(weights: Iterable[str]) -> Family:
-    """The oldest configs, SpanBERT's among them, say no type; the names of the weights do, or else it is BERT."""
+    """By the names of the weights, or else BERT: the oldest configs, such as SpanBERT's, have no model type."""
     roots = {root_of(name) for name in weights}
     return next((family for family in FAMILIES if family.PREFIX in roots), bert)
 
 
 def family_of(architecture: Any, model_type: str | None = None) -> Family:
-    """The family that a network goes out as: the one it came in as, if it did, or the first that can hold it."""
-    came_as = family_named(model_type)
-    chosen = came_as or next((family for family in FAMILIES if family.writes(architecture)), None)
+    """The family to export as: the one that the network was imported from, if any, or the first that can hold it."""
+    chosen = family_named(model_type) or next((family for family in FAMILIES if family.writes(architecture)), None)
     if chosen is None:
         why = next(filter(None, (family.refusal(architecture) for family in FAMILIES)), None)
         raise CheckpointError(
@@ -64,31 +63,31 @@ def all_pairs(family: Family, architecture: Any, heads: Iterable[str]) -> Iterat
 
 
 def heads_of(weights: Iterable[str]) -> frozenset[str]:
-    """The heads that weights of ours have."""
+    """The heads to which weights of ours belong."""
     return frozenset(name.split(".")[1] for name in weights if name.startswith("heads."))
 
 
 def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Our weights under their names; not a bit changes. Heads that they have not stay behind."""
+    """Our weights under their names, bit for bit; heads that the family lacks are left out."""
     table = list(all_pairs(family, architecture, heads_of(weights)))
-    placed = {ours for ours, _ in table} | set(behind(weights, family))
+    placed = {ours for ours, _ in table} | set(left_out(weights, family))
     if lost := [name for name in weights if name not in placed]:
         raise CheckpointError(f"The weight '{lost[0]}' has no place in a Hugging Face {family.TITLE}.")
     out: dict[str, Tensor] = {}
     for ours, theirs in table:
         if ours in weights:
             for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-                out[name] = family.as_theirs(name, part, architecture).clone()  # it may have several places
+                out[name] = family.as_theirs(name, part, architecture).clone()  # a shared weight has several names
     return out
 
 
-def behind(weights: dict[str, Tensor], family: Family) -> list[str]:
-    """Weights of heads that the family has not."""
+def left_out(weights: dict[str, Tensor], family: Family) -> list[str]:
+    """Weights of heads that the family lacks."""
     return [name for name in weights if name.startswith("heads.") and name.split(".")[1] not in family.HEADS]
 
 
 def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Their weights under our names; copies of the tied decoder are dropped, as are names we have no use for."""
+    """Their weights under our names, without the tied output embedding and weights that we do not use."""
     weights = current(weights, family)
     heads = [head for head, names in family.HEADS.items() if weights.keys() & set(names.values())]
     return {
@@ -99,7 +98,7 @@ def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: A
 
 
 def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Their names as they are today: an encoder saved alone lacks its prefix, norms were called otherwise once."""
+    """Current names of their weights: an encoder saved alone lacks its prefix, and norms had other names once."""
     modern = {modern_norm(name): tensor for name, tensor in weights.items()}
     if any(name.startswith(f"{family.PREFIX}.") for name in modern):
         return modern
@@ -108,7 +107,7 @@ def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
 
 
 def modern_norm(name: str) -> str:
-    """TensorFlow-era names of norms."""
+    """Norms had TensorFlow's names once."""
     return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
 
 
@@ -116,34 +115,36 @@ def modern_norm(name: str) -> str:
 
 
 def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, Any], Family]:
-    """The settings of a folder, looked at, and the family that they, or the names of the weights, tell."""
+    """The checked settings of a folder, and its family by them, or by the names of its weights."""
     config = read_json(folder / CONFIG)
     check_settings(config, folder / CONFIG)
     family = family_named(config["model_type"]) if "model_type" in config else family_by_names(weights)
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
-        raise InputError(
-            f"{folder} holds a model of type '{config.get('model_type')}'; only {known} can be read so far."
-        )
+        raise InputError(f"{folder} holds a model of type '{config.get('model_type')}'; supported: {known}.")
     return config, family
 
 
 def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Their weights under our names; a network that is not whole, or of other shapes, is refused."""
+    """Their weights under our names; missing weights and other shapes are refused."""
     try:
         found = from_huggingface(weights, family, architecture)
-    except (RuntimeError, IndexError) as error:  # parts of one matrix that cannot lie under each other
+    except (RuntimeError, IndexError) as error:  # parts of one matrix that cannot be concatenated
         raise CheckpointError(f"{folder}: weights have shapes that do not fit together: {error}.") from error
     needed = [ours for ours, _ in family.pairs(architecture, frozenset()) if not ours.startswith("model.pooler")]
     if missing := [name for name in needed if name not in found]:
-        raise CheckpointError(f"{folder} is not a whole {family.TITLE}: '{missing[0]}' is missing from its weights.")
+        raise CheckpointError(f"{folder} is not a complete {family.TITLE}: the weight '{missing[0]}' is missing.")
     table = found[architecture.embedding_name]
     if table.dim() != 2:
-        raise CheckpointError(f"{folder}: the token table has the shape {list(table.shape)}. Copy the weights again.")
+        raise CheckpointError(
+            f"{folder}: the token embedding has the shape {list(table.shape)}. Copy the weights again."
+        )
     decoder = weights.get(family.DECODER)
     if decoder is not None and not torch.equal(decoder, table):
-        raise InputError(f"{folder}: the decoder is not the token table; only tied weights can be read.")
-    with torch.device("meta"):  # without memory: what config.json says may be anything
+        raise InputError(
+            f"{folder}: the output embedding differs from the token embedding; only tied weights are supported."
+        )
+    with torch.device("meta"):  # allocates nothing: config.json may hold any sizes
         own = architecture.build(unnamed(len(table))).state_dict()
     for name, weight in own.items():
         ours = found.get(f"model.{name}")
@@ -160,10 +161,10 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
 
 
 def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, architecture: Any) -> str:
-    """What of a folder no verb has a use for: the class that its settings name, or else weights; "" where nothing."""
-    said = class_in(config)
-    if said and said not in family.CLASSES:
-        return said
+    """What of a folder no command can use: the class in its settings, or else weights; "" where nothing."""
+    name = class_in(config)
+    if name and name not in family.CLASSES:
+        return name
     if config.get("problem_type") == "multi_label_classification":
         return "several labels for one text"
     placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
@@ -181,9 +182,9 @@ def root_of(name: str) -> str:
 
 
 def length_in(folder: Path, longest: int) -> int | None:
-    """How many tokens of a text are read, where the tokenizer's settings say fewer than the network can read."""
-    said = settings_of(folder / CONFIG_FILE).get("model_max_length")
-    return said if type(said) is int and MOST_SPECIAL < said < longest else None
+    """The maximum length in the tokenizer's settings, where it is shorter than that of the network."""
+    length = settings_of(folder / CONFIG_FILE).get("model_max_length")
+    return length if type(length) is int and MOST_SPECIAL < length < longest else None
 
 
 # Writing
@@ -202,7 +203,7 @@ def write_huggingface(
     longest: int | None = None,
     pooling: Pooling = MEAN,
 ) -> None:
-    """A folder that transformers opens, or one that holds several such; written whole or not at all."""
+    """A folder that transformers opens, or one with several such folders; written completely or not at all."""
     check_new(folder)
     family = family_of(architecture, model_type)
     vocabulary = tokenizer.vocabulary
@@ -234,21 +235,21 @@ def write_huggingface(
                 write_pooling(place, pooling, net.architecture.width, min(most, pooling.longest or most))
 
 
-def token_ids(vocabulary: Vocabulary, judges: bool) -> dict[str, int | None]:
-    """Their numbers of special tokens; a left-to-right classifier finds the end of a row by what is not padding."""
+def token_ids(vocabulary: Vocabulary, classifies: bool) -> dict[str, int | None]:
+    """Ids of special tokens; their causal classifiers find the end of a row by its padding."""
     if vocabulary.pad != MISSING and not vocabulary.lacks(("cls", "mask")):
         return {"pad_token_id": vocabulary.pad}
     end = None if vocabulary.end == MISSING else vocabulary.end
-    pad = vocabulary.pad if vocabulary.pad != MISSING else end if judges else None
+    pad = vocabulary.pad if vocabulary.pad != MISSING else end if classifies else None
     return {"pad_token_id": pad, "bos_token_id": end, "eos_token_id": end}
 
 
 def check_new(folder: Path) -> None:
-    """A folder to write a model to is new, or empty."""
+    """An output folder is new or empty."""
     check_name(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         found = "not empty" if folder.is_dir() else "a file"
-        raise FolderError(f"{folder} is {found} and is left as it is. Name a new folder to write to.")
+        raise FolderError(f"{folder} is {found} and is left as it is. Name a new output folder.")
 
 
 def config_of(net: Net, family: Family) -> dict[str, Any]:
@@ -262,7 +263,7 @@ def config_of(net: Net, family: Family) -> dict[str, Any]:
 
 
 def class_of(weights: dict[str, Tensor], family: Family) -> str:
-    """The class of theirs that has these heads."""
+    """Their class with these heads."""
     heads = heads_of(weights) & family.HEADS.keys()
     heads = heads or frozenset(head for head, names in family.HEADS.items() if not names)  # one without a weight
     for name, outputs in family.CLASSES.items():
@@ -280,7 +281,7 @@ def transformers_installed() -> bool:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """transformers shows a bar over weights that it loads; what is shown here is ours to say."""
+    """Without the progress bar that transformers shows while it loads weights."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -293,7 +294,7 @@ def without_bars() -> Iterator[None]:
 
 
 def hub_tokens(folder: Path, texts: Sequence[str], longest: int) -> list[list[int]]:
-    """The tokens that transformers makes of texts with the folder, cut where it says, or there if it does not."""
+    """The tokens of texts by transformers, truncated at the folder's maximum length, or else at `longest`."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -302,12 +303,12 @@ def hub_tokens(folder: Path, texts: Sequence[str], longest: int) -> list[list[in
 
 
 def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
-    """What transformers computes with the folder, by the names of our heads; without any, the hidden states."""
+    """Outputs of transformers by the names of our heads; without heads, the hidden states."""
     return hub_network(folder)(batch)
 
 
 def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
-    """The folder as transformers opens it, to compute one batch after another."""
+    """The folder opened by transformers, as a function of a batch."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder)
@@ -315,21 +316,23 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
     name = config.architectures[0]
     with without_bars():
         model = getattr(transformers, name).from_pretrained(folder).eval()
-    known = getattr(config, "type_vocab_size", None)  # XLNet tells any number of segments apart
+    known = getattr(config, "type_vocab_size", None)  # XLNet has no limit; this is an object of transformers
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}
 
     @torch.no_grad()
     def compute(batch: Batch) -> dict[str, Tensor]:
         segments = batch.source.segment_ids
         segments = segments if known is None else segments.clamp(max=known - 1)
-        told = {"token_type_ids": segments} if family.SEGMENTS else {}
+        also = {"token_type_ids": segments} if family.SEGMENTS else {}
         padding = (
             batch.source.tokens
             if config.pad_token_id is None
             else torch.full_like(batch.source.tokens, config.pad_token_id)
         )
-        tokens = torch.where(batch.source.visible, batch.source.tokens, padding)  # some find the end of a row by it
-        out = model(input_ids=tokens, attention_mask=batch.source.visible.long(), **told)
+        tokens = torch.where(
+            batch.source.visible, batch.source.tokens, padding
+        )  # some find the end of a row by padding
+        out = model(input_ids=tokens, attention_mask=batch.source.visible.long(), **also)
         return {head: getattr(out, output) for head, output in outputs.items()}
 
     return compute

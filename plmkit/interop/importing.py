@@ -1,4 +1,4 @@
-"""Models as others published them, written as Hugging Face folders that every verb takes."""
+"""Published models in other formats, converted to Hugging Face folders that every command reads."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from plmkit.interop.weights import (
     OPENAI_SHAPES,
     PICKLED,
     WEIGHTS,
-    in_single_precision,
+    in_float32,
     is_huggingface,
     is_there,
     no_model,
@@ -28,11 +28,11 @@ from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
 
 FORMATS = ("huggingface", "openai-gpt")
-FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader names of a pickle that is more than tensors
+FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader reports of a pickle that holds more than tensors
 
 
 def import_model(source: Path, format: str | None, out: Path, screen: Screen) -> dict[str, Any]:
-    """Read a published model, and write it as a Hugging Face folder, which we and others open."""
+    """Convert a published model to a Hugging Face folder."""
     if format is not None and format not in FORMATS:
         raise SettingError(
             f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
@@ -52,7 +52,7 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
 def guessed(source: Path) -> str:
     """The format of a folder, by the files in it."""
     if is_huggingface(source):
-        raise InputError(f"{source} holds {WEIGHTS} already: every command takes it as it is.")
+        raise InputError(f"{source} already holds {WEIGHTS}: every command reads it as it is.")
     if is_there(source, PICKLED):
         return "huggingface"
     if (source / OPENAI_SHAPES).is_file() or any(source.glob("params_*.npy")):
@@ -61,22 +61,22 @@ def guessed(source: Path) -> str:
 
 
 def import_pickled(source: Path, out: Path, screen: Screen) -> int:
-    """The same folder with its weights in safetensors; whether a network can be made of them is seen before."""
+    """The same folder with its weights in safetensors; first it is checked that they make a network."""
     if not is_there(source, PICKLED):
         raise InputError(no_model(source))
     screen.say(
-        f"{source / PICKLED} is a pickle, a format that can hold programs. Only torch's weights-only loader reads it: "
-        "it takes tensors and refuses everything else."
+        f"{source / PICKLED} is a pickle, a format that can hold programs. It is read by torch's weights-only loader, "
+        "which accepts tensors and refuses everything else."
     )
     weights = read_parts_of(source, PICKLED, load_pickled)
-    parts = foreign_parts(source, in_single_precision(weights), screen.say)
+    parts = foreign_parts(source, in_float32(weights), screen.say)
     check_whole(parts)
     with new_folder(out) as partial:
         for path in {path for pattern in MODEL_FILES for path in source.glob(pattern)}:
             copy = partial / path.relative_to(source)
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(path, copy)
-        # safetensors writes no memory twice, and a tied decoder is the token table's
+        # safetensors refuses shared memory, and a tied output embedding shares that of the token embedding
         save_tensors(partial / WEIGHTS, {name: tensor.clone().contiguous() for name, tensor in weights.items()})
     count = sum(weight.numel() for weight in weights.values())
     architecture = parts.architecture
@@ -89,11 +89,11 @@ def load_pickled(path: Path) -> dict[str, Tensor]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file made the loader raise
         forbidden = FORBIDDEN.search(str(error))
-        why = f"it asks for {forbidden[1]}" if forbidden else "it is damaged, or no file of weights"
+        why = f"it contains {forbidden[1]}" if forbidden else "it is damaged, or not a file of weights"
         raise CheckpointError(
-            f"{path} is refused: {why}. Nothing in it was run, and nothing is written.\n"
-            "Take the model from its makers again, best as model.safetensors."
+            f"{path} is refused: {why}. Nothing in it was executed, and nothing is written.\n"
+            "Download the model again, preferably as model.safetensors."
         ) from error
     if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
-        raise CheckpointError(f"{path} holds something else than weights by their names. Nothing is written.")
+        raise CheckpointError(f"{path} does not hold named weights. Nothing is written.")
     return {str(name): tensor.detach() for name, tensor in found.items()}

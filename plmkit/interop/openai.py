@@ -19,7 +19,7 @@ from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-HEAD_WIDTH = 64  # of the released network; its files do not say
+HEAD_WIDTH = 64  # of the released network; its files do not state it
 BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)
     "attention.query_key_value.weight",
     "attention.query_key_value.bias",
@@ -39,7 +39,7 @@ Shapes = list[tuple[int, ...]]
 
 
 def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
-    """Write the published network as a Hugging Face folder; returns how many parameters it has."""
+    """Write the published network as a Hugging Face folder; returns its number of parameters."""
     tokenizer = read_tokenizer(source)
     shapes = read_shapes(source / SHAPES)
     architecture, weights = named(source, shapes, read_parameters(source, shapes))
@@ -73,13 +73,13 @@ def read_shapes(path: Path) -> Shapes:
     fits = len(shapes) > 2 and (len(shapes) - 2) % len(BLOCK) == 0 and len(shapes[0]) == len(shapes[1]) == 2
     if not fits:
         raise InputError(
-            f"{path} has {len(shapes)} shapes; GPT-1 has two tables and {len(BLOCK)} for each layer. Copy it again."
+            f"{path} has {len(shapes)} shapes; GPT-1 has two embeddings and {len(BLOCK)} per layer. Copy it again."
         )
     return shapes
 
 
 def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
-    """All numbers stand in one row, cut into files anywhere: params_0.npy, params_1.npy, ..."""
+    """All parameters are one array, split into files at any place: params_0.npy, params_1.npy, ..."""
     parts: list[np.ndarray] = []
     for path in parameter_files(source):
         try:
@@ -87,13 +87,13 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{path} is not an array of numbers: {error}. Copy it again.") from error
         if part.dtype.kind != "f" or not np.isfinite(part).all():
-            raise InputError(f"{path} holds something else than finite numbers. Copy it again.")
+            raise InputError(f"{path} holds values other than finite numbers. Copy it again.")
         parts.append(part.ravel().astype(np.float32, copy=False))
-    found, wanted = sum(map(len, parts)), sum(map(math.prod, shapes))
-    if found != wanted:
+    found, expected = sum(map(len, parts)), sum(map(math.prod, shapes))
+    if found != expected:
         raise InputError(
-            f"{source}: params_*.npy hold {found:,} numbers in {len(parts)} files; {SHAPES} asks for {wanted:,}.\n"
-            + (f"Is params_{len(parts)}.npy missing? " if found < wanted else "Is a file of another model? ")
+            f"{source}: params_*.npy hold {found:,} numbers in {len(parts)} files; {SHAPES} states {expected:,}.\n"
+            + (f"Is params_{len(parts)}.npy missing? " if found < expected else "Is a file of another model? ")
             + "The published model has params_0.npy to params_9.npy."
         )
     row, at = np.concatenate(parts), 0
@@ -103,7 +103,7 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
 
 
 def parameter_files(source: Path) -> list[Path]:
-    """From params_0.npy to the last that is there, with none left out."""
+    """From params_0.npy to the last, none missing."""
     ends = [path.stem.removeprefix("params_") for path in source.glob("params_*.npy")]
     numbers = [int(end) for end in ends if end.isdecimal() and end == str(int(end))]
     files = [source / f"params_{number}.npy" for number in range(max(numbers, default=0) + 1)]
@@ -124,8 +124,8 @@ def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tup
     names += [f"model.blocks.{layer}.{name}" for layer in range(layers) for name in BLOCK]
     weights = {}
     for name, parameter in zip(names, parameters, strict=True):
-        turned = parameter[0].T if parameter.ndim == 3 else parameter
-        weights[name] = torch.from_numpy(np.ascontiguousarray(turned))
+        transposed = parameter[0].T if parameter.ndim == 3 else parameter
+        weights[name] = torch.from_numpy(np.ascontiguousarray(transposed))
     with torch.device("meta"):
         own = architecture.build(unnamed(architecture.vocabulary_size(weights))).state_dict()
     for name, weight in own.items():

@@ -1,4 +1,4 @@
-"""How one vector is made of the vectors of a row's tokens, as the folders of sentence-transformers say it."""
+"""Pooling of hidden states into one vector per text, by the settings of sentence-transformers folders."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from plmkit.storage.tensors import load_tensors, save_tensors
 MODULES, CONFIG, WEIGHTS = "modules.json", "config.json", "model.safetensors"
 LENGTH, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
 TYPES = "sentence_transformers.models."  # every release reads these names
-MODES = {  # ours, which are today's names, and the switches that older folders have; in the order they are joined in
+MODES = {  # current names, and the switches of older folders, in the order of concatenation
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",
@@ -37,7 +37,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Normalize:
-    """Vectors of length one."""
+    """Normalise vectors to unit length."""
 
     def __call__(self, vectors: Tensor) -> Tensor:
         return F.normalize(vectors, dim=-1)
@@ -45,7 +45,7 @@ class Normalize:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """One layer behind the pooling."""
+    """One layer after the pooling."""
 
     weight: Tensor  # (outputs, inputs)
     bias: Tensor | None
@@ -61,13 +61,13 @@ Step = Normalize | Dense
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """What happens between the last layer and a sentence's vector."""
+    """From the hidden states of the last layer to one vector per text."""
 
-    modes: tuple[str, ...] = ("mean",)  # over all tokens, special ones included; several are joined
+    modes: tuple[str, ...] = ("mean",)  # over all tokens, special ones included; several are concatenated
     steps: tuple[Step, ...] = ()
-    longest: int | None = None  # tokens in a row, where the folder says so
-    prompt: str = ""  # stands before every text
-    unknown: tuple[str, ...] = ()  # what the folder asks for and cannot be computed here
+    longest: int | None = None  # maximum length, where the folder states it
+    prompt: str = ""  # before every text
+    unknown: tuple[str, ...] = ()  # modules and settings of the folder that are not supported
 
     def __call__(self, hidden: Tensor, visible: Tensor) -> Tensor:
         """(B, L, width) and (B, L) to (B, outputs)."""
@@ -77,7 +77,7 @@ class Pooling:
         return vectors
 
     def outputs(self, width: int) -> int:
-        """How many numbers a vector has."""
+        """The width of a vector."""
         layers = [len(step.weight) for step in self.steps if isinstance(step, Dense)]
         return layers[-1] if layers else width * len(self.modes)
 
@@ -95,7 +95,7 @@ def pooled(mode: str, hidden: Tensor, visible: Tensor) -> Tensor:
         return hidden[rows, visible.shape[1] - 1 - places.flip(1).argmax(1)]
     if mode == "max":
         return hidden.masked_fill(~visible[:, :, None], -torch.inf).amax(1)
-    if mode == "weightedmean":  # the weights 1, 2, 3, ... begin where the text does
+    if mode == "weightedmean":  # the weights 1, 2, 3, ... begin with the text
         shown = shown * (torch.arange(1, visible.shape[1] + 1, device=hidden.device) - first[:, None])[:, :, None]
     length = shown.sum(1)
     return (hidden * shown).sum(1) / (length.sqrt() if mode == "mean_sqrt_len_tokens" else length)
@@ -105,15 +105,17 @@ def pooled(mode: str, hidden: Tensor, visible: Tensor) -> Tensor:
 
 
 def read_pooling(folder: Path, width: int) -> Pooling | None:
-    """What a folder of sentence-transformers says; None where the folder is another's."""
+    """The pooling of a sentence-transformers folder; None of any other folder."""
     if not (folder / MODULES).is_file():
         return None
     (first, where), *others = modules_of(folder)
     if first != "Transformer" or where != folder:
-        raise InputError(f"{folder / MODULES} begins with {first} in '{where.name}', not with a Transformer beside it.")
+        raise InputError(
+            f"{folder / MODULES} begins with {first} in '{where.name}', not with a Transformer in the folder itself."
+        )
     modes: tuple[str, ...] = ()
     steps: list[Step] = []
-    unknown = [*strange_settings(folder)]
+    unknown = [*unsupported_settings(folder)]
     for kind, where in others:
         if kind == "Pooling" and not modes:
             modes = modes_in(where)
@@ -121,7 +123,7 @@ def read_pooling(folder: Path, width: int) -> Pooling | None:
             steps.append(Normalize())
         elif kind == "Dense" and modes and (layer := dense_in(where)):
             steps.append(layer)
-        elif kind != "Dropout":  # which drops nothing but in training
+        elif kind != "Dropout":  # which is active in training only
             unknown.append(kind)
     check_widths(folder, [layer for layer in steps if isinstance(layer, Dense)], width * len(modes))
     return Pooling(
@@ -134,18 +136,18 @@ def read_pooling(folder: Path, width: int) -> Pooling | None:
 
 
 def check_widths(folder: Path, layers: Sequence[Dense], width: int) -> None:
-    """Each layer takes as many numbers as there are before it."""
+    """The input width of each layer is the output width of the one before."""
     for layer in layers:
         outputs = len(layer.weight)
         if layer.weight.shape != (outputs, width) or (layer.bias is not None and layer.bias.shape != (outputs,)):
             raise InputError(
-                f"{folder}: a Dense layer does not fit behind {width} numbers. The files do not belong together."
+                f"{folder}: a Dense layer does not fit an input of width {width}. The files do not belong together."
             )
         width = outputs
 
 
 def modules_of(folder: Path) -> list[tuple[str, Path]]:
-    """The kind of each module in order, and where its settings are."""
+    """The type of each module in order, and the folder of its settings."""
     found = listed_in(folder / MODULES)
     named = [
         part for part in found if isinstance(part, dict) and all(type(part.get(k)) is str for k in ("type", "path"))
@@ -158,15 +160,15 @@ def modules_of(folder: Path) -> list[tuple[str, Path]]:
 
 def modes_in(folder: Path) -> tuple[str, ...]:
     settings = read_json(folder / CONFIG)
-    said = settings.get("pooling_mode") or [mode for mode, switch in MODES.items() if settings.get(switch)]
-    modes = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list) else ()
+    given = settings.get("pooling_mode") or [mode for mode, switch in MODES.items() if settings.get(switch)]
+    modes = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
     if wrong := [mode for mode in modes if mode not in MODES]:
-        raise InputError(f"{folder / CONFIG}: there is no pooling '{wrong[0]}'; known are {', '.join(MODES)}.")
+        raise InputError(f"{folder / CONFIG}: there is no pooling '{wrong[0]}'; known: {', '.join(MODES)}.")
     return modes or MEAN.modes
 
 
 def dense_in(folder: Path) -> Dense | None:
-    """The layer, if it is one of those that can be computed; its weights are never unpickled."""
+    """The layer, if it is supported; weights are never unpickled."""
     settings = read_json(folder / CONFIG)
     activation = settings.get("activation_function", TANH)
     elsewhere = any(
@@ -176,11 +178,11 @@ def dense_in(folder: Path) -> Dense | None:
         return None
     weights = load_tensors(folder / WEIGHTS)
     if "linear.weight" not in weights:
-        raise InputError(f"{folder / WEIGHTS} has no weight of a layer. Copy it again.")
+        raise InputError(f"{folder / WEIGHTS} has no weight of a Dense layer. Copy it again.")
     return Dense(weight=weights["linear.weight"].float(), bias=weights.get("linear.bias"), activation=activation)
 
 
-def strange_settings(folder: Path) -> list[str]:
+def unsupported_settings(folder: Path) -> list[str]:
     """Settings that would change the vectors."""
     lowered = settings_of(folder / LENGTH).get("do_lower_case")
     apart = prompt_of(folder) and any(
@@ -220,7 +222,7 @@ def listed_in(path: Path) -> list[Any]:
 
 
 def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> None:
-    """The files by which sentence-transformers makes the same vectors of the model in this folder."""
+    """The files with which sentence-transformers computes the same vectors from the model in this folder."""
     names = ["", "1_Pooling", *(f"{number}_{type(step).__name__}" for number, step in enumerate(pooling.steps, 2))]
     types = ["Transformer", "Pooling", *(type(step).__name__ for step in pooling.steps)]
     modules = [
@@ -239,7 +241,7 @@ def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> N
 
 
 def settings_for(modes: Sequence[str]) -> dict[str, Any]:
-    """The switches that every release reads; only the newest has words for another order."""
+    """The switches that every release reads; another order can be stated for the newest only."""
     if list(modes) == [mode for mode in MODES if mode in modes]:
         return {switch: mode in modes for mode, switch in MODES.items()}
     return {"pooling_mode": list(modes)}

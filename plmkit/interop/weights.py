@@ -1,4 +1,4 @@
-"""Weights as Hugging Face folders hold them: one safetensors file, or several with an index that says what is where."""
+"""Weights in Hugging Face folders: one safetensors file, or several with an index."""
 
 import fnmatch
 from collections import defaultdict
@@ -12,20 +12,20 @@ from plmkit.storage.files import read_json
 from plmkit.storage.tensors import load_tensors
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-INDEX = ".index.json"  # behind the name of a file whose content lies in several
+INDEX = ".index.json"  # appended to the name of a file that is split into several
 PICKLED = "pytorch_model.bin"
 OPENAI_SHAPES = "params_shapes.json"  # beside the arrays of GPT-1 as OpenAI published it
 IMPORT = "Convert it first: plm import {folder} --out DIR"
 TRANSFORMERS = (
-    "Load it with transformers 4 ({how}) and save_pretrained, which writes model.safetensors, or take one from the hub."
+    "Load it with transformers 4 ({how}) and save_pretrained, which writes model.safetensors, or use one from the hub."
 )
-OTHER_WEIGHTS = {  # what else may be there, what it is, and what can be done
-    PICKLED: ("a pickle of PyTorch, which is not opened here", IMPORT),
-    f"{PICKLED}{INDEX}": ("pickles of PyTorch, which are not opened here", IMPORT),
+OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and what to do
+    PICKLED: ("a PyTorch pickle, which is not opened", IMPORT),
+    f"{PICKLED}{INDEX}": ("PyTorch pickles, which are not opened", IMPORT),
     OPENAI_SHAPES: ("GPT-1 as OpenAI published it", IMPORT),
-    "tf_model.h5": ("weights of TensorFlow", TRANSFORMERS.format(how="from_tf=True")),
-    "flax_model.msgpack": ("weights of Flax", TRANSFORMERS.format(how="from_flax=True")),
-    "*.ckpt*.index": ("a checkpoint of TensorFlow 1", TRANSFORMERS.format(how="its scripts convert_*_tf_checkpoint")),
+    "tf_model.h5": ("TensorFlow weights", TRANSFORMERS.format(how="from_tf=True")),
+    "flax_model.msgpack": ("Flax weights", TRANSFORMERS.format(how="from_flax=True")),
+    "*.ckpt*.index": ("a TensorFlow 1 checkpoint", TRANSFORMERS.format(how="its scripts convert_*_tf_checkpoint")),
     "pytorch_model-*.bin": (
         "a part of the weights",
         f"Copy {PICKLED}{INDEX} too, and then: plm import {{folder}} --out DIR",
@@ -34,7 +34,7 @@ OTHER_WEIGHTS = {  # what else may be there, what it is, and what can be done
 
 
 def is_there(folder: Path, name: str) -> bool:
-    """A file of weights, whole or in several parts."""
+    """Whether a file of weights exists, as one file or as several."""
     return (folder / name).is_file() or (folder / f"{name}{INDEX}").is_file()
 
 
@@ -43,16 +43,16 @@ def is_huggingface(folder: Path) -> bool:
 
 
 def read_safetensors(folder: Path) -> dict[str, Tensor]:
-    """Every weight of a folder, in single precision whatever it was saved in."""
-    return in_single_precision(read_parts_of(folder, WEIGHTS, load_tensors))
+    """All weights of a folder in float32, whatever their precision."""
+    return in_float32(read_parts_of(folder, WEIGHTS, load_tensors))
 
 
-def in_single_precision(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def in_float32(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
 
 def read_parts_of(folder: Path, name: str, load: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """What a file of weights holds, or the several that its index names."""
+    """The weights of a file, or of the several files that its index names."""
     if (folder / name).is_file():
         return load(folder / name)
     index = folder / f"{name}{INDEX}"
@@ -60,31 +60,31 @@ def read_parts_of(folder: Path, name: str, load: Callable[[Path], dict[str, Tens
     for part, names in parts_in(index).items():
         found = load(part)
         if lost := [name for name in names if name not in found]:
-            raise CheckpointError(f"{part} has no weight '{lost[0]}', which {index.name} says it has. Copy it again.")
+            raise CheckpointError(f"{part} has no weight '{lost[0]}', which {index.name} lists for it. Copy it again.")
         weights |= {name: found[name] for name in names}
     return weights
 
 
 def parts_in(index: Path) -> dict[Path, list[str]]:
-    """The files that an index names, all of them there, and the weights in each."""
+    """The files that an index names, none missing, and the names of the weights in each."""
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places or not all(isinstance(place, str) for place in places.values()):
-        raise CheckpointError(f"{index} does not say which weight is in which file. Copy it again.")
+        raise CheckpointError(f"{index} does not list the file of each weight. Copy it again.")
     parts: dict[Path, list[str]] = defaultdict(list)
     for name, place in places.items():
         if Path(place).name != place or "\\" in place or place in ("", ".."):
-            raise CheckpointError(f"{index} names '{place}', which is not a file of its own folder, so it is not read.")
+            raise CheckpointError(f"{index} names '{place}', which is not a file in its folder, so it is not read.")
         parts[index.parent / place].append(name)
     if missing := sorted(part.name for part in parts if not part.is_file()):
         raise CheckpointError(
-            f"{index.parent} is not whole: {missing[0]} is missing ({len(missing)} of {len(parts)} parts are).\n"
+            f"{index.parent} is incomplete: {missing[0]} is missing ({len(missing)} of {len(parts)} parts are).\n"
             "Copy or download what is missing into the folder."
         )
     return parts
 
 
 def is_whole(folder: Path) -> bool:
-    """Are the weights of a folder all there?"""
+    """Whether no weights of a folder are missing."""
     if not is_huggingface(folder):
         return False
     try:
@@ -94,7 +94,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def no_model(folder: Path) -> str:
-    """What a folder without a model holds instead, and what can be done."""
+    """What a folder without a model holds instead, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
     for pattern, (what, advice) in OTHER_WEIGHTS.items():
         if found := fnmatch.filter(names, pattern):

@@ -30,7 +30,7 @@ def plain_attention(
 
 
 def is_short(joint: Tensor, packing: Packing, heads: int) -> bool:
-    """Whether the table of weights takes no more room than four states: as much as a feed-forward sublayer keeps."""
+    """Whether the attention weights take no more RAM than four states: as much as a feed-forward sublayer keeps."""
     return heads * packing.length <= joint.shape[-1] // 3 * 4
 
 
@@ -119,7 +119,7 @@ def weights_of(ctx: Any, parts: Tensor, packing: Packing, seed: int) -> tuple[Te
 
 
 def few_rows(packing: Packing, squares: int) -> list[Few]:
-    """Runs of rows, as many at once as have so many pairs of positions, or one."""
+    """Runs of rows, each with at most this number of pairs of positions, or of one row."""
     lengths, begins = packing.shown.sum(1).tolist(), [*packing.first.tolist(), None]
     found, start = [], 0
     while start < packing.rows:

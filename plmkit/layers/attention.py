@@ -71,7 +71,7 @@ class SelfAttention(nn.Module):
 
 
 class CausalAttention(SelfAttention):
-    """Every position reads itself and those before it; padding stands behind a row, where nothing reads it."""
+    """Every position attends to itself and those before it; padding comes after a row, where nothing attends to it."""
 
     band: int | None = None  # positions that it reads at most, itself included
 
@@ -83,7 +83,7 @@ class CausalAttention(SelfAttention):
         return attend(query, key, value, self.attention_mask(packing), self.share)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        # without dropout torch's kernel is asked, which leaves out what lies behind where nothing else is hidden
+        # without dropout torch's kernel is faster: it skips what comes after where nothing else is masked
         return self.share > 0 and super().by_products(joint, packing)
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
@@ -109,7 +109,7 @@ class BandedAttention(CausalAttention):
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:
-    """(L - before, L) True where position i may read position j: 0 <= i - j < width; of those behind the first few."""
+    """(L - before, L) True where position i attends to position j: 0 <= i - j < width; of those after the first few."""
     places = torch.arange(length, device=device)
     distance = places[before:, None] - places
     return (distance >= 0) & (distance < width)

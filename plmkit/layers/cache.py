@@ -28,7 +28,7 @@ class KeyValueCache(Cache):
     can_cut = True
 
     def __init__(self, *, layers: int, rows: int, heads: int, longest: int, inside: int, like: Tensor) -> None:
-        self.steps: list[Any] = []  # the layers, made ready to read one token at a time
+        self.steps: list[Any] = []  # the layers, prepared for one token at a time
         self.both = like.new_empty(layers, 2, rows, heads, longest, inside)
 
     @property
@@ -58,7 +58,7 @@ class KeyValueCache(Cache):
 
 
 class LayerCache:
-    """One layer of it, in the place of a `Packing`: rows of `count` tokens without padding, behind `before` others."""
+    """One layer of it, in the place of a `Packing`: rows of `count` tokens without padding, after `before` others."""
 
     visible = None
 

@@ -7,7 +7,7 @@ from plmkit.layers.dropout import Dropout
 
 
 class InputEmbedding(nn.Module):
-    """Sum of token, segment and position vectors, normalised (Devlin et al., 2018, 3)."""
+    """Sum of token, segment and position embeddings, normalised (Devlin et al., 2018, 3)."""
 
     def __init__(
         self, *, vocabulary: int, longest: int, segments: int, width: int, dropout: float, epsilon: float
@@ -31,7 +31,7 @@ class InputEmbedding(nn.Module):
 
 
 class TokenPositionEmbedding(nn.Module):
-    """Sum of token and position vectors (Radford et al., 2018, 3.1)."""
+    """Sum of token and position embeddings (Radford et al., 2018, 3.1)."""
 
     def __init__(self, *, vocabulary: int, longest: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class TokenPositionEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Token vectors alone, for models that know places otherwise."""
+    """Token embeddings alone, for models that get positions otherwise."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()

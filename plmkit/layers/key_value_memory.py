@@ -28,7 +28,7 @@ class KeyValueMemory(Cache):
     ) -> None:
         like, heads = attentions[0].output.weight, attentions[0].heads
         shape = len(attentions), rows, heads
-        self.reach = reach  # how many steps a token reads, itself among them
+        self.reach = reach  # the number of tokens that a token attends to, itself included
         self.room = max(1, min(longest, 2 * reach))
         fitting = self.room if longest <= self.room else self.room - reach + 1
         self.most = min(fitting, STEPS_AT_ONCE)  # steps that are taken at once

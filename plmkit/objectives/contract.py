@@ -24,6 +24,7 @@ class Objective(ABC):
     name: ClassVar[str]  # of its loss in logs and of its head in saved weights; no other objective has it
     reads: ClassVar[frozenset[str]]  # fields of Batch and States
     label: ClassVar[str | None] = None  # on progress lines; None: its name
+    sentence_task: ClassVar[str | None] = None  # the name of the task, where it classifies the texts of a row together
     needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its own head uses
 
     def __init_subclass__(cls) -> None:

@@ -17,6 +17,7 @@ class NextSentence(Objective):
     """Does the second text follow the first? 0 it does, 1 it does not (Devlin et al., 2018, 3.1)."""
 
     name: ClassVar = "next_sentence"
+    sentence_task: ClassVar = "nsp"
     label: ClassVar = "next"
     reads: ClassVar = frozenset({"pooled", "random_next"})
 
@@ -29,6 +30,7 @@ class SentenceOrder(Objective):
     """Are the two texts in their order? 0 they are, 1 they are swapped (Lan et al., 2019, 3.1)."""
 
     name: ClassVar = "sentence_order"
+    sentence_task: ClassVar = "sop"
     reads: ClassVar = frozenset({"pooled", "swapped_order"})
 
     def build(self, model: Any) -> "SentencePairHead":
@@ -40,6 +42,7 @@ class RealDialogue(Objective):
     """Was all of it said in one dialogue? 0 it was, 1 an utterance is from another (Sun et al., 2019, 3.3)."""
 
     name: ClassVar = "real_dialogue"
+    sentence_task: ClassVar = "dialogue"
     reads: ClassVar = frozenset({"pooled", "mixed_dialogue"})
 
     def build(self, model: Any) -> "SentencePairHead":

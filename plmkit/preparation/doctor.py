@@ -9,6 +9,7 @@ import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
+from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable, several
 from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
@@ -17,7 +18,6 @@ from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
 from plmkit.training.memory import NoRoom, check_shape, check_weights
 
-MANY_UNKNOWN = 0.02
 MANY_DUPLICATES = 0.1
 MUCH_MARKUP = 0.005  # of the lines: a few signs in much text are nothing to learn
 FEW_TOKENS = 200_000

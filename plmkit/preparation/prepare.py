@@ -195,7 +195,7 @@ def tokens_of(
     settings: Settings,
     screen: Screen,
 ) -> TokenStore:
-    processes = settings.run.processes or available_cores()
+    processes = settings.run.reader_workers or available_cores()
     folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
     if is_usable(folder, "tokenized text", screen):
         return load_store(folder)

@@ -11,8 +11,8 @@ from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, S
 from plmkit.data.reading.headers import shaped
 from plmkit.data.reading.whole import Table, where
 from plmkit.errors import InputError, SettingError, nearest, several
-from plmkit.tasks.columns import open_table
 from plmkit.tasks.rows import choices_in, chosen_of, lines_of
+from plmkit.tasks.tables import open_table
 
 FIELD = re.compile(r"\{([\w-]+)\}")
 ROLES = ("text", "label")

@@ -13,10 +13,10 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say
-from plmkit.tasks.checking import remark_labels
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
+from plmkit.tasks.remarks import remark_labels
 from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 from plmkit.tokenizers.tokenizer import Tokenizer

@@ -15,21 +15,21 @@ from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.storage.files import alone, new_folder, sweep, write_json
 from plmkit.storage.manifest import check
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
-from plmkit.tasks.checking import check_tokens, remark_files
 from plmkit.tasks.contract import Example, Labelled, Task, stored
 from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, upgraded, with_named_head
+from plmkit.tasks.remarks import check_tokens, remark_files, tell_examples
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
-from plmkit.tasks.telling import tell_examples
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.pretrain import save_final
 from plmkit.training.run_folder import FINETUNE, WEIGHTS, claim, differences, read_run, seal_run, write_run
 from plmkit.training.threads import Threads
+from plmkit.training.world import check_alone
 
 LENGTH_STEP = 8
 FILES = ("train", "dev", "test")
@@ -55,6 +55,7 @@ class FinetuneRequest:
 
 def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     """Train once per seed, keep the model that was best on dev, and score it."""
+    check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     settings = request.settings.settled(parts.architecture, parts.tuning)
     files = read_files(request, screen)

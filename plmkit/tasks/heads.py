@@ -81,7 +81,8 @@ class RowHead(TaskHead):
 
     def logits(self, states: States, batch: Batch) -> Tensor:
         """(examples, outputs)."""
-        return self.classify(self.dropout(self.pooled(states, batch)))
+        logits: Tensor = self.classify(self.dropout(self.pooled(states, batch)))
+        return logits
 
 
 class ClassHead(RowHead):

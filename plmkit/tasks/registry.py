@@ -36,7 +36,8 @@ def find_kind(name: str) -> "type[Task]":
     if name not in KINDS:
         raise SettingError(f"There is no task '{name}'.{nearest(name, KINDS)} Tasks: {', '.join(KINDS)}.")
     module, _, kind = KINDS[name].place.partition(":")
-    return getattr(import_module(module), kind)
+    found: type[Task] = getattr(import_module(module), kind)
+    return found
 
 
 def stored_tasks(about: Mapping[str, Any]) -> "tuple[Task, ...]":

@@ -9,8 +9,8 @@ from plmkit.data.reading.columns import Columns, Say, Search, ignore
 from plmkit.data.reading.whole import Table, read_table, where
 from plmkit.errors import InputError, nearest, several
 from plmkit.inference.arguments import text_or_pair
-from plmkit.tasks.columns import columns_in, open_table
 from plmkit.tasks.contract import Labelled, Row, Task
+from plmkit.tasks.tables import columns_in, open_table
 
 SHOWN = 5  # places of rows in a message
 FEW = 20  # labels that are no surprise, however few the rows are

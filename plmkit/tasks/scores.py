@@ -1,6 +1,7 @@
 """How good predictions are: class scores, number scores, and their spread over seeds."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def _summary(values: Numbers) -> dict[str, float]:
     }
 
 
-def _correlation(measure: Callable, said: Numbers, true: Numbers) -> float:
+def _correlation(measure: Callable[..., Any], said: Numbers, true: Numbers) -> float:
     # a model that says the same of every text knows nothing of them: 0, where scipy says NaN
     if _is_constant(said) or _is_constant(true):
         return 0.0

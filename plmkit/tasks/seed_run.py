@@ -30,8 +30,10 @@ from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.memory import memory_explained
 from plmkit.training.run_folder import WEIGHTS
+from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
+from plmkit.training.world import World
 
 LOWER = "task.batch or task.length"  # what makes a step smaller
 
@@ -118,12 +120,13 @@ class SeedRun:
                 return not interrupted()
 
             with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
-                train(
-                    self.network, MixtureSource.of_one(source, task.length), optimizer, schedule,
-                    Budget(steps=self.steps), watch, seed=self.seed, device=self.device, dtype=finetuning.dtype,
-                    rows_at_once=finetuning.machine.rows_at_once,
-                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None, lower="task.rate",
+                step = Step(
+                    self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
+                    dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
+                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
                 )  # fmt: skip
+                batches, budget = MixtureSource.of_one(source, task.length), Budget(steps=self.steps)
+                train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.rate")
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()

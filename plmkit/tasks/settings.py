@@ -15,7 +15,7 @@ from plmkit.schedules.tuning import Tuning
 from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
-READ = ("device", "dtype", "threads", "rows_at_once", "log_steps")  # settings of `run` that fine-tuning reads
+READ = ("device", "dtype", "threads", "micro_batch", "log_steps")  # settings of `run` that fine-tuning reads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,10 @@ from plmkit.data.writing import beside, check_out, is_same, records_of
 from plmkit.errors import InputError, SettingError, several
 from plmkit.inference.model import Cut, Model
 from plmkit.storage.files import explained, new_file, write_text
-from plmkit.tasks.asked import asked_table
 from plmkit.tasks.contract import Row, Task
 from plmkit.tasks.evaluation import evaluate
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
+from plmkit.tasks.tables import asked_table
 from plmkit.terminal.screen import Screen
 
 VECTORS = (".npy", ".parquet")

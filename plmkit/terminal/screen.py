@@ -1,5 +1,6 @@
 """What a command says while it works: to stderr, so that stdout stays clean."""
 
+import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,11 @@ class Screen:
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self.console = console or Console(stderr=True)
         self.quiet = quiet
+
+    @classmethod
+    def silent(cls) -> "Screen":
+        """For a process that leaves the screen to another one."""
+        return cls(Console(file=io.StringIO()), quiet=True)
 
     def say(self, text: str) -> None:
         if self.quiet and not text.startswith("!"):

@@ -20,8 +20,9 @@ from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, InputError
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
-from plmkit.training.loop import State, is_finite
+from plmkit.training.loop import State
 from plmkit.training.run_folder import WEIGHTS
+from plmkit.training.step import is_finite
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch

@@ -60,13 +60,14 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def computing(device: torch.device, dtype: torch.dtype) -> str:
+def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> str:
     """`Computing on cpu with 2 threads in float32.`"""
     threads = torch.get_num_threads()
     crew = f" with {threads} thread{'' if threads == 1 else 's'}" if device.type == "cpu" else ""
     measured = device.type == "cpu" and dtype is torch.bfloat16
     gain = f", measured {bfloat16_gain():.1f} times as fast as float32" if measured else ""
-    return f"Computing on {device.type}{crew} in {name_of(dtype)}{gain}."
+    joint = f", {processes} processes together" if processes > 1 else ""
+    return f"Computing on {device.type}{crew} in {name_of(dtype)}{gain}{joint}."
 
 
 def has_bfloat16(device: torch.device) -> bool:

@@ -114,7 +114,7 @@ def check_step(
         return
     fitting = (free - count) // max(1, row)
     advice = (
-        f"Set run.rows_at_once={fitting}: each batch is then worked on in parts and the result is the same. Or lower"
+        f"Set run.micro_batch={fitting}: each batch is then worked on in parts and the result is the same. Or lower"
         if fitting > 0
         else "Lower"
     )
@@ -152,7 +152,7 @@ def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise NoRoom(
-            f"The memory of this machine is used up. {kept()}\nSet run.rows_at_once to fewer rows, or lower {lower}."
+            f"The memory of this machine is used up. {kept()}\nSet run.micro_batch to fewer rows, or lower {lower}."
         ) from error
 
 

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from torch import Tensor
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import Machine, Settings, settings_json
 from plmkit.config.settings import to_json
-from plmkit.data.batch import Batch
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
@@ -29,14 +29,17 @@ from plmkit.storage.manifest import check, unseal
 from plmkit.storage.tensors import checksum, save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, save_checkpoint, weights_of
-from plmkit.training.device import choose_device, computing, keep_dtype, name_of
+from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, weights_of
+from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
 from plmkit.training.log import Log
-from plmkit.training.loop import Budget, Report, State, train, validate_streams
+from plmkit.training.loop import Budget, State, train
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
 from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, read_run, seal_run, write_run
+from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
+from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
+from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, the lengths of stages or architecture.layers"  # what makes a step smaller
@@ -81,30 +84,73 @@ def spelt(budget: Budget) -> dict[str, Any]:
     return {name: value for name, value in vars(budget).items() if value is not None}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """An order that has been looked at: all that training needs but the network."""
+
+    order: Order
+    about: dict[str, Any] | None  # the run that is continued
+    budget: Budget
+    start: Parts | None
+    material: Material
+    examples: int  # per epoch
+    dtype: torch.dtype
+    threads: Threads
+    world: World
+    screen: Screen
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What run.json says while the run is under way."""
+        described = self.order.as_json(self.budget)
+        described |= {"state": "unfinished", "tokens_key": self.material.key, "dtype": name_of(self.dtype)}
+        # a finished run is continued: its model stays usable until the new one is there
+        if self.about and "checksum" in self.about and (self.order.out / WEIGHTS).is_file():
+            described |= {"checksum": self.about["checksum"]}
+        return described
+
+
 def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
-    """Train, or go on where an earlier call was stopped; returns what run.json then says."""
+    """Train, or continue where an earlier call was stopped; returns what run.json then says."""
+    with open_world(order.settings.run.device) as world, world.explained():
+        screen = screen if world.first else Screen.silent()
+        with world.first_alone():
+            about = found_run(order, screen)
+            if about and about["state"] == "finished" and not order.extend:
+                screen.say(
+                    f"{order.out} holds a finished run: {summary_line(about)}. "
+                    "Add --extend with a budget to go on with it, or name another --out."
+                )
+                return about
+            job = setup(order, about, world, screen)
+        job = replace(job, dtype=agreed_dtype(job))
+        network = build(job)
+        world.wait()  # all have looked at the folder: from here on it changes
+        with alone(order.out) if world.first else nullcontext():
+            return carry_out(job, network)
+
+
+def found_run(order: Order, screen: Screen) -> dict[str, Any] | None:
+    """What --out holds, with its weights in their place."""
     check(order.out, optional=(WEIGHTS,))
     about = earlier(order)
     if about and about["state"] == "finished" and not (order.out / WEIGHTS).is_file():
         restore(order.out, about, screen)
         about = earlier(order)
-    if about and about["state"] == "finished" and not order.extend:
-        screen.say(
-            f"{order.out} holds a finished run: {summary_line(about)}. "
-            "Add --extend with a budget to go on with it, or name another --out."
-        )
-        return about
+    return about
+
+
+def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Screen) -> Job:
+    """Look at everything that can be wrong with the order, and read the text."""
     if about:
         check_going_on(order.out, about)
     else:
         claim(order.out)
-    budget = whole_budget(order, about)
     start = parts_to_start_from(order, screen.say)
-    threads = Threads(order.settings.run.threads, screen.say)
-    device = choose_device(order.settings.run.device)
-    check_shape(order.settings.recipe, device)
-    dtype = keep_dtype(device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
-    screen.say(computing(device, dtype))
+    threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
+    check_shape(order.settings.recipe, world.device)
+    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
+    screen.say(computing(world.device, dtype, world.size))
     material = prepare(
         order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
@@ -115,29 +161,66 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
         )
     found = diagnose(material, order.settings.recipe)
     tell(found, screen)
-    check_weights(order.settings.recipe, len(material.tokenizer.vocabulary), device)
-    network = build(order, material, start, screen).to(device)
-    check_fits(order.settings, material, network, found.examples, device)
-    wanted = {**order.as_json(budget), "state": "unfinished", "tokens_key": material.key, "dtype": name_of(dtype)}
-    # a finished run goes on: its model stays usable until the new one is there
-    if about and "checksum" in about and (order.out / WEIGHTS).is_file():
-        wanted |= {"checksum": about["checksum"]}
-    with alone(order.out):
-        check_still(order, about)
-        optimizer, state = resume(order, network, screen)  # before anything is written: it may be refused
+    return Job(
+        order=order, about=about, budget=whole_budget(order, about), start=start, material=material,
+        examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
+    )  # fmt: skip
+
+
+def agreed_dtype(job: Job) -> torch.dtype:
+    """That of the first process: each has measured for itself what is faster."""
+    dtypes = list(DTYPES.values())
+    return dtypes[int(job.world.agreed(dtypes.index(job.dtype)))]
+
+
+def build(job: Job) -> Network:
+    """The network on its device, if there is memory for it."""
+    check_weights(job.order.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
+    network = initial_network(job.order, job.material, job.start, job.screen).to(job.world.device)
+    check_fits(job, network)
+    return network
+
+
+def initial_network(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
+    torch.manual_seed(order.seed & WORD)
+    network = order.settings.recipe.build(material.tokenizer.vocabulary)
+    network.start(material.frequencies())
+    if start:
+        if fresh := start_from(network, start):
+            screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
+        network.weigh_all()
+    return network
+
+
+def carry_out(job: Job, network: Network) -> dict[str, Any]:
+    """Fit and save, now that nobody else can write to the folder."""
+    order, wanted = job.order, job.wanted
+    if job.world.first:
+        check_still(order, job.about)
+    optimizer, state = resume(job, network)  # before anything is written: it may be refused
+    job.world.wait()
+    if job.world.first:
         write_run(order.out, PRETRAIN, wanted)  # first: a folder with run.json is ours to go on with
         sweep(order.out)
-        material.tokenizer.save(order.out)
+        job.material.tokenizer.save(order.out)
         seal_run(order.out, wanted)
-        if not (state.step or order.start):
-            state = begin(network, material, order.seed, screen)
-        result = run(order, budget, material, network, optimizer, state, device, dtype, threads, screen)
-        if result is None:
-            return wanted
-        save_final(order.out, weights_of(network))
-        finished = {**wanted, "state": "finished", "result": result, "checksum": checksum(order.out / WEIGHTS)}
-        write_run(order.out, PRETRAIN, finished)
-        seal_run(order.out, finished)
+    if not (state.step or order.start):
+        state = begin(network, job.material, order.seed, job.screen)
+        spent = job.world.agreed(state.seconds)  # all have the same schedule
+        state = replace(state, seconds=spent, before=spent)
+    result = fit(job, network, optimizer, state)
+    return wanted if result is None else save(job, network, result)
+
+
+def save(job: Job, network: Network, result: dict[str, Any]) -> dict[str, Any]:
+    """The weights, and a run.json that says that the run is finished."""
+    finished = {**job.wanted, "state": "finished", "result": result}
+    if job.world.first:
+        save_final(job.order.out, weights_of(network))
+        finished |= {"checksum": checksum(job.order.out / WEIGHTS)}
+        write_run(job.order.out, PRETRAIN, finished)
+        seal_run(job.order.out, finished)
+    job.world.wait()
     return finished
 
 
@@ -196,14 +279,14 @@ def check_going_on(out: Path, about: dict[str, Any]) -> None:
         )
 
 
-def resume(order: Order, network: Network, screen: Screen) -> tuple[torch.optim.Optimizer, State]:
+def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     """The optimizer, and where training stands: as the newest whole checkpoint has them, or at the beginning."""
-    schedule = order.settings.recipe.schedule
+    schedule = job.order.settings.recipe.schedule
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
-    state = load_checkpoint(order.out / CHECKPOINTS, network, optimizer, screen.say) or State()
+    state = load_checkpoint(job.order.out / CHECKPOINTS, network, optimizer, job.screen.say) or State()
     if state.step:
-        screen.say(f"Going on from step {state.step:,}.")
-    return optimizer, state
+        job.screen.say(f"Going on from step {state.step:,}.")
+    return optimizer, replace(state, memory=job.world.split(state.memory))
 
 
 def begin(network: Network, material: Material, seed: int, screen: Screen) -> State:
@@ -230,16 +313,16 @@ def begin(network: Network, material: Material, seed: int, screen: Screen) -> St
     return State(seconds=spent, before=spent)
 
 
-def check_fits(settings: Settings, material: Material, network: Network, examples: int, device: torch.device) -> None:
+def check_fits(job: Job, network: Network) -> None:
     """See that a batch and a step have room, before anything is written."""
-    schedule = settings.recipe.schedule
-    longest = settings.recipe.max_length
-    rows, length = min(schedule.batch, examples), settings.recipe.stages[0].length
-    check_batch(rows, longest, LOWER)
-    batch, _ = material.source(settings.recipe, 0).next(Position(), step=0, progress=0.0, rows=schedule.batch)
-    sample = batch.part(0, TRIED)
-    at_once = min(rows, settings.run.rows_at_once or rows)
-    check_step(network, sample, at_once, device, LOWER, longer=longest / length)
+    recipe, machine = job.order.settings.recipe, job.order.settings.run
+    rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
+    check_batch(rows, recipe.max_length, LOWER)
+    source = job.material.source(recipe, 0)
+    sample = source.next(Position(), step=0, progress=0.0, rows=recipe.schedule.batch)[0].part(0, TRIED)
+    own = -(-rows // job.world.size)
+    at_once = min(own, machine.micro_batch or own)
+    check_step(network, sample, at_once, job.world.device, LOWER, longer=recipe.max_length / length)
 
 
 def tell(found: Diagnosis, screen: Screen) -> None:
@@ -319,17 +402,6 @@ def tokenizer_folder(order: Order, about: dict[str, Any] | None, start: Parts | 
     return start.folder if start else order.tokenizer
 
 
-def build(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
-    torch.manual_seed(order.seed & WORD)
-    network = order.settings.recipe.build(material.tokenizer.vocabulary)
-    network.start(material.frequencies())
-    if start:
-        if fresh := start_from(network, start):
-            screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
-        network.weigh_all()
-    return network
-
-
 def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     """Weights mean something else in a network that computes something else."""
     changed = unlike(theirs, recipe.architecture)
@@ -362,96 +434,49 @@ def as_settings(changed: list[str]) -> str:
     return " ".join(f"--set {line.partition(' was ')[0]}={line.rpartition(' is ')[2]}" for line in changed)
 
 
-def run(
-    order: Order, budget: Budget, material: Material, network: Network, optimizer: torch.optim.Optimizer,
-    state: State, device: torch.device, dtype: torch.dtype, threads: Threads, screen: Screen,
-) -> dict[str, Any] | None:  # fmt: skip
+def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: State) -> dict[str, Any] | None:
     """Train to the end of the budget; None where the user stopped it before."""
+    order, world = job.order, job.world
     recipe, machine = order.settings.recipe, order.settings.run
-    valid = material.valid_batches(recipe, order.seed)
     if machine.compile:
         network.model.compile()
-    with Log(order.out, state.step) as log, interruptible() as interrupted, screen.training() as bar:
-        watch = Watch(order, budget, network, optimizer, valid, device, dtype, threads, log, bar, interrupted, state)
-        with memory_explained(LOWER, lambda: f"The run is saved up to step {watch.saved:,}."):
+    step = Step(
+        network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.micro_batch
+    )
+    checkpoints = Checkpoints(order.out / CHECKPOINTS, step, every=machine.checkpoint_steps, saved=state.step)
+    with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
+        watch = Watch([job.threads, *parts, checkpoints], interrupted)
+        with memory_explained(LOWER, lambda: f"The run is saved up to step {checkpoints.saved:,}."):
             state = train(
-                network, material.source(recipe, order.seed), optimizer, recipe.schedule, budget, watch,
-                seed=order.seed, device=device, dtype=dtype, rows_at_once=machine.rows_at_once, state=state,
-            )  # fmt: skip
-        watch.save(state)
-        if interrupted():
-            screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
+                step,
+                job.material.source(recipe, order.seed),
+                recipe.schedule,
+                job.budget,
+                watch,
+                seed=order.seed,
+                state=state,
+            )
+        checkpoints.save(state)
+        if world.any(interrupted()):
+            job.screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
             return None
-        scores = watch.validate(state) if valid else {}
+        scores = validation.measure(state) if validation else {}
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
 
 
-class Watch:
-    """What happens after a step: a line in the log, a score on held-out text, a checkpoint, or a stop."""
-
-    def __init__(
-        self, order: Order, budget: Budget, network: Network, optimizer: torch.optim.Optimizer,
-        valid: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype, threads: Threads, log: Log,
-        bar: Callable[..., None], interrupted: Callable[[], bool], state: State,
-    ) -> None:  # fmt: skip
-        self.order, self.network, self.optimizer, self.valid = order, network, optimizer, valid
-        self.device, self.dtype, self.log, self.bar, self.interrupted = device, dtype, log, bar, interrupted
-        self.machine, self.threads = order.settings.run, threads
-        self.sums: dict[str, float] = {}
-        self.counts: dict[str, int] = {}  # steps that had each loss: a stream may not be for every objective
-        self.since = state
-        self.saved = state.step
-        self.scored_at = int(budget.progress(state, state.seconds) * self.machine.validations)
-        self.score: dict[str, float] = {}
-
-    def __call__(self, report: Report) -> bool:
-        state = report.state
-        self.threads.look()
-        for name, loss in report.losses.items():
-            self.sums[name] = self.sums.get(name, 0.0) + loss
-            self.counts[name] = self.counts.get(name, 0) + 1
-        if state.step % self.machine.log_steps == 0:
-            self.write(report)
-        part = int(report.progress * self.machine.validations)
-        if part > self.scored_at and report.progress < 1:
-            self.scored_at = part
-            if self.valid:
-                self.validate(state)
-        if state.step % self.machine.checkpoint_steps == 0:
-            report.check()
-            self.save(state)
-        return not self.interrupted()
-
-    def save(self, state: State) -> None:
-        """Where this step is saved already, there is nothing to do."""
-        if state.step != self.saved:
-            save_checkpoint(self.order.out / CHECKPOINTS, self.network, self.optimizer, state)
-            self.saved = state.step
-
-    def write(self, report: Report) -> None:
-        state = report.state
-        speed = (state.tokens - self.since.tokens) / max(1e-9, state.seconds - self.since.seconds)
-        losses = {name: round(total / self.counts[name], 5) for name, total in self.sums.items()}
-        self.log.write(
-            state.step,
-            {
-                **{f"train/{name}": loss for name, loss in losses.items()},
-                "rate": report.rate,
-                "gradient_norm": round(report.norm, 4),
-                "tokens": state.tokens,
-                "tokens_per_second": round(speed),
-                "seconds": round(state.seconds, 2),
-            },
-        )
-        labels = {own.name: own.label or own.name for own in self.order.settings.recipe.objectives}
-        self.bar(report, {labels.get(name, name): loss for name, loss in losses.items()}, speed, self.score)
-        self.sums, self.counts, self.since = {}, {}, state
-
-    def validate(self, state: State) -> dict[str, float]:
-        losses = validate_streams(self.network, self.valid, self.device, self.dtype)
-        self.score = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
-        self.log.write(state.step, {**self.score, "seconds": round(state.seconds, 2)})
-        return self.score
+@contextmanager
+def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], Validation | None]]:
+    """What the first process writes to the log and shows on the screen; the others do nothing."""
+    if not job.world.first:
+        yield [], None
+        return
+    recipe, machine = job.order.settings.recipe, job.order.settings.run
+    batches = job.material.valid_batches(recipe, job.order.seed)
+    done = job.budget.progress(state, state.seconds)
+    with Log(job.order.out, state.step) as log, job.screen.training() as bar:
+        validation = Validation(step, batches, log, times=machine.validations, progress=done)
+        labels = {own.name: own.label or own.name for own in recipe.objectives}
+        yield [Journal(log, bar, validation, labels, every=machine.log_steps, since=state), validation], validation
 
 
 def save_final(folder: Path, weights: dict[str, Tensor]) -> None:

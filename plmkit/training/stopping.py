@@ -10,16 +10,17 @@ HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
     """Note Ctrl-C, a polite kill and a closed terminal, so that the step under way can end.
 
-    A second Ctrl-C stops at once; under `nohup`, a closed terminal stops nothing.
+    A second Ctrl-C stops at once, unless `patient`: torchrun passes on the first one, which the terminal has already
+    sent. Under `nohup`, a closed terminal stops nothing.
     """
     noted: list[int] = []
     terminals = [number for number in (1, 2) if os.isatty(number)]
 
     def note(number: int, frame: FrameType | None) -> None:
-        if noted and number == signal.SIGINT:
+        if noted and number == signal.SIGINT and not patient:
             raise KeyboardInterrupt
         if number == HANGUP:
             leave(terminals)

@@ -27,11 +27,11 @@ class Threads:
 
     latest: ClassVar["Threads | None"] = None  # threads belong to the process, and so does the one that counts them
 
-    def __init__(self, asked: int | None, say: Callable[[str], None]) -> None:
+    def __init__(self, asked: int | None, say: Callable[[str], None], processes: int = 1) -> None:
         self.say = say
-        self.cores = device.available_cores()
+        self.cores = max(1, device.available_cores() // processes)  # each of several processes has its share
         self.last = BEGUN if BEGUN and time.monotonic() - BEGUN.clock < LONGEST else usage()
-        self.fixed = asked is not None or self.cores == 1 or self.last is None
+        self.fixed = asked is not None or processes > 1 or self.cores == 1 or self.last is None
         self.leaning = self.count = device.set_threads(asked or self.cores)
         self.since = time.monotonic()  # when the looks began to agree
         Threads.latest = self
@@ -45,6 +45,9 @@ class Threads:
         busy = self.busy()
         self.change(wanted(self.cores, busy), busy)
         self.leaning = self.count
+
+    def __call__(self, report: object = None) -> None:
+        self.look()
 
     def look(self) -> None:
         """After every step: now and then, see what others use; looks that agree for a while change the number."""

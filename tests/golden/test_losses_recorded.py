@@ -50,7 +50,7 @@ DIALOGUES = (
 PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in AS_THEY_ARE},
     COUNTED: ("bert-tiny", ("objectives.near_vectors=true",)),
-    "bert-some-rows-at-once": ("bert-base", ("run.rows_at_once=3",)),
+    "bert-some-rows-at-once": ("bert-base", ("run.micro_batch=3",)),
     "ernie-dialogues": ("ernie-1.0", DIALOGUES),
     "transformer-xl-wt103": ("transformer-xl-wt103", ("architecture.cutoffs=[10, 20, 40]",)),
     "transformer-xl-wt103-large": ("transformer-xl-wt103-large", ("architecture.cutoffs=[10, 20]",)),

@@ -127,8 +127,13 @@ def spoil(folder, **changes):
         ("RobertaModel", {"hidden_act": "relu"}, InputError, "only hidden_act 'gelu'"),
         ("AlbertModel", {"inner_group_num": 2}, InputError, "2 layers in 1 groups of 2 cannot be read"),
         ("AlbertModel", {"num_hidden_layers": 4, "num_hidden_groups": 2}, InputError, "4 layers in 2 groups of 1"),
-        ("AlbertModel", {"num_hidden_layers": 3, "num_hidden_groups": 3}, CheckpointError, "not a whole ALBERT"),
-        ("RobertaModel", {"num_hidden_layers": 3}, CheckpointError, r"not a whole RoBERTa: 'model\.blocks\.2"),
+        ("AlbertModel", {"num_hidden_layers": 3, "num_hidden_groups": 3}, CheckpointError, "not a complete ALBERT"),
+        (
+            "RobertaModel",
+            {"num_hidden_layers": 3},
+            CheckpointError,
+            r"not a complete RoBERTa: the weight 'model\.blocks\.2",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(kind, changes, error, message, pretrained, tmp_path):
@@ -262,7 +267,7 @@ def test_a_head_that_they_have_not_stays_behind(pretrained, plm, tmp_path):
     unseal(tmp_path / "run")
     ran = plm("export", tmp_path / "run", tmp_path / "out", "--json")
     assert ran.code == 0
-    assert "A Hugging Face BERT has no head for sentence_order; it stays behind." in ran.err
+    assert "A Hugging Face BERT has no head for sentence_order; it is left out." in ran.err
     assert ran.json["checked"]
     assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
     assert not any("seq_relationship" in name for name in load_file(tmp_path / "out" / "model.safetensors"))
@@ -341,7 +346,7 @@ def test_quantized_weights_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
     spoil(tmp_path / "hub", quantization_config={"bits": 8})
     ran = plm("predict", tmp_path / "hub", tmp_path / "rows.txt")
-    assert (ran.code, "the weights are quantized, which cannot be read" in ran.err) == (2, True)
+    assert (ran.code, "the weights are quantized, which is not supported" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.TITLE)

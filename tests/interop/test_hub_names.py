@@ -145,8 +145,8 @@ def test_without_a_network_the_cache_and_the_way_are_named(cache, asked, plm):
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
     assert f"There is no folder 'some-lab'. Nor is the model '{NAME}' in {cache}, the cache of the Hugging" in ran.err
-    assert "the hub cannot be asked (HF_HUB_OFFLINE is set)." in ran.err
-    assert f"get it by `hf download {NAME} --local-dir DIR`, and give DIR." in ran.err
+    assert "the hub cannot be reached (HF_HUB_OFFLINE is set)." in ran.err
+    assert f"run `hf download {NAME} --local-dir DIR`, and give DIR." in ran.err
 
 
 def test_a_hub_that_does_not_answer_is_told_by_the_real_library(cache, plm, monkeypatch):
@@ -154,9 +154,9 @@ def test_a_hub_that_does_not_answer_is_told_by_the_real_library(cache, plm, monk
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
-    assert f"There is no folder '{NAME}' here: asking the Hugging Face hub for the model of that name." in ran.err
+    assert f"There is no local folder '{NAME}': looking for a model of that name on the Hugging Face hub." in ran.err
     assert f"Nor is the model '{NAME}' in {cache}, the cache of the Hugging Face hub, and the hub cannot be" in ran.err
-    assert "be asked (ConnectError: [Errno 111] Connection refused)." in ran.err
+    assert "be reached (ConnectError: [Errno 111] Connection refused)." in ran.err
     assert not cache.exists()
 
 
@@ -178,7 +178,7 @@ def test_what_the_hub_does_not_give_is_told(cache, asked, plm):
     assert (ran.code, f"The Hugging Face hub has no model '{NAME}' either." in ran.err) == (2, True)
     asked(http_error(GatedRepoError))
     ran = plm("fill", NAME, "a [MASK]")
-    assert (ran.code, "but only for those who agreed to its terms" in ran.err) == (2, True)
+    assert (ran.code, "but only for users who have accepted its terms" in ran.err) == (2, True)
 
 
 def test_a_cached_pickle_is_named_and_can_be_imported(hub_folder, cache, asked, plm, tmp_path):
@@ -189,7 +189,7 @@ def test_a_cached_pickle_is_named_and_can_be_imported(hub_folder, cache, asked, 
     calls = asked(LocalEntryNotFoundError("no network"))
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
-    assert f"{snapshot} is not a model yet: it holds pytorch_model.bin, a pickle" in ran.err
+    assert f"{snapshot} is not a model yet: it holds pytorch_model.bin, a PyTorch pickle" in ran.err
     assert len(calls) == 1  # the hub may have had safetensors
     assert plm("import", NAME, "--out", "imported").code == 0
     assert plm("fill", "imported", "the cat [MASK]").code == 0

@@ -68,7 +68,7 @@ def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(pu
         (lambda folder: (folder / "vocab_40000.bpe").unlink(), "has no vocab_40000.bpe"),
         (lambda folder: (folder / "params_3.npy").write_bytes(b"not an array"), "params_3.npy is not an array"),
         (lambda folder: np.save(folder / "params_0.npy", np.array([None, 1])), "params_0.npy is not an array"),
-        (lambda folder: np.save(folder / "params_0.npy", np.array([np.nan])), "something else than finite numbers"),
+        (lambda folder: np.save(folder / "params_0.npy", np.array([np.nan])), "values other than finite numbers"),
         (lambda folder: (folder / "params_shapes.json").write_text("[[1, 2]]"), "has 1 shapes"),
         (lambda folder: (folder / "params_shapes.json").write_text("{"), "is not a list of shapes"),
         (lambda folder: (folder / "encoder_bpe_40000.json").write_text("[]"), "not an object of tokens"),
@@ -89,7 +89,7 @@ def test_other_formats_and_places_are_refused(published, plm, tmp_path):
     ran = plm("import", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert (ran.code, "There is no folder" in ran.err) == (2, True)
     ran = plm("import", folder, "--out", folder)
-    assert (ran.code, "is not empty and is left as it is. Name a new folder to write to." in ran.err) == (2, True)
+    assert (ran.code, "is not empty and is left as it is. Name a new output folder." in ran.err) == (2, True)
     (tmp_path / "p.txt").write_text("a file")
     ran = plm("import", tmp_path / "p.txt", "--out", tmp_path / "out")
     assert (
@@ -97,4 +97,4 @@ def test_other_formats_and_places_are_refused(published, plm, tmp_path):
         "p.txt is a file. Give the folder that holds it, with pytorch_model.bin or params_shapes.json." in ran.err,
     ) == (2, True)
     ran = plm("import", folder, "--out", tmp_path / "p.txt")
-    assert (ran.code, "p.txt is a file and is left as it is. Name a new folder" in ran.err) == (2, True)
+    assert (ran.code, "p.txt is a file and is left as it is. Name a new output folder" in ran.err) == (2, True)

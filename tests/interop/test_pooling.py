@@ -169,7 +169,7 @@ def test_what_cannot_be_computed_is_named_and_nothing_is_written(what, saved, pl
     assert model.embed(["the cat"], level="token")[0].shape == (2, 32)
     ran = plm("export", folder, tmp_path / "out")
     assert (ran.code, (tmp_path / "out" / "modules.json").exists()) == (0, False)
-    assert f"! sentence-transformers makes vectors of {folder} with {what}, which is left behind" in ran.err
+    assert f"! sentence-transformers embeds with {folder} using {what}, which is not supported" in ran.err
 
 
 def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
@@ -189,7 +189,10 @@ def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
         (lambda folder: modules_of(folder, "Normalize", "../.."), "modules.json does not list modules by type"),
         (lambda folder: shutil.rmtree(folder / "1_Pooling"), "1_Pooling/config.json cannot be read"),
         (lambda folder: change(folder, "1_Pooling/config.json", pooling_mode="median"), "there is no pooling 'median'"),
-        (lambda folder: narrow(folder / "2_Dense" / "model.safetensors"), "a Dense layer does not fit behind 32 num"),
+        (
+            lambda folder: narrow(folder / "2_Dense" / "model.safetensors"),
+            "a Dense layer does not fit an input of width 32",
+        ),
     ],
 )
 def test_a_damaged_folder_is_refused_with_the_file(damage, told, saved):

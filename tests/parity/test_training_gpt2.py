@@ -22,6 +22,7 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
 from plmkit.training.checkpoint import put_weights
 from plmkit.training.loop import Budget, train
+from plmkit.training.step import Step
 
 SIZE, LENGTH, ROWS, STEPS, RATE = 41, 16, 8, 60, 1e-2
 
@@ -61,10 +62,10 @@ def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     samples = Samples(store, np.arange(36), recipe.corruption, words, seed=0)
 
     found: list[float] = []
+    step = Step(ours, schedule.optimizer.build(ours.named_parameters(), RATE), clip=schedule.clip)
     train(
-        ours, MixtureSource.of_one(samples, LENGTH), schedule.optimizer.build(ours.named_parameters(), RATE), schedule,
-        Budget(steps=STEPS),
-        lambda report: found.append(report.losses["causal_lm"]) or True, seed=0, device=torch.device("cpu"),
+        step, MixtureSource.of_one(samples, LENGTH), schedule, Budget(steps=STEPS),
+        lambda report: found.append(report.losses["causal_lm"]) or True, seed=0,
     )  # fmt: skip
 
     # theirs: the same rows in the same order; a rate of the same course; decay on matrices alone

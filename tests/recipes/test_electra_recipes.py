@@ -30,8 +30,9 @@ from plmkit.tasks.registry import find_kind
 from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
-from plmkit.training.loop import Budget, validate
+from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.step import validate
 
 TINY = (
     "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",

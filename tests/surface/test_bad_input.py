@@ -306,7 +306,7 @@ def test_a_setting_that_cannot_be(setting, says, refused, here):
     [
         (
             "architecture.heads=3",
-            "architecture.width=128 cannot be shared out to architecture.heads=3: choose a width that is a multiple",
+            "architecture.width=128 cannot be divided among architecture.heads=3: choose a width that is a multiple",
         ),
         ("architecture.activation=swish", "There is no architecture.activation 'swish'; there are gelu, gelu_tanh, "),
         ("architecture.width=0", "architecture.width must be 1 or more; found 0."),
@@ -380,7 +380,7 @@ def test_an_out_folder_that_is_a_file(verb, refused, here, pretrained):
     said = {
         "pretrain": f"plm: --out {here / 'out'} is a file. Name a folder for the run.\n",
         "finetune": f"plm: --out {here / 'out'} is a file. Name a folder for the run.\n",
-        "export": f"plm: {here / 'out'} is a file and is left as it is. Name a new folder to write to.\n",
+        "export": f"plm: {here / 'out'} is a file and is left as it is. Name a new output folder.\n",
     }
     assert refused(*commands[verb]) == said[verb]
 
@@ -412,7 +412,7 @@ def test_a_command_without_out(refused, here, pretrained):
 
 
 def test_predictions_over_their_own_input(refused, here, finetuned):
-    assert "is the file that is read" in refused("predict", finetuned, here / "train.tsv", "--out", here / "train.tsv")
+    assert "is the input file" in refused("predict", finetuned, here / "train.tsv", "--out", here / "train.tsv")
 
 
 def test_an_output_of_an_unknown_kind(refused, here, pretrained, finetuned):

@@ -16,7 +16,7 @@ from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.registry import find_kind
-from plmkit.training.loop import accumulate, fitting
+from plmkit.training.step import Step, fitting
 
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(15))))
 
@@ -126,7 +126,8 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
     found = []
     for at_once in (None, 2, 1):
         network.zero_grad()
-        loss, losses, _ = accumulate(network, batch, torch.device("cpu"), torch.float32, at_once)
-        found.append((loss, losses, [weight.grad.clone() for weight in network.parameters()]))
+        step = Step(network, torch.optim.SGD(network.parameters()), rows_at_once=at_once)
+        made = step.gradients(batch)
+        found.append((made.loss, made.losses, [weight.grad.clone() for weight in network.parameters()]))
     for other in found[1:]:
         torch.testing.assert_close(found[0], other, atol=1e-6, rtol=1e-4)

@@ -8,10 +8,10 @@ import pytest
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError
-from plmkit.tasks.checking import check_tokens, remark_files
 from plmkit.tasks.contract import Example, Labelled, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.registry import find_kind
+from plmkit.tasks.remarks import check_tokens, remark_files
 from plmkit.tasks.rows import check_trainable
 
 

@@ -8,10 +8,10 @@ from pyarrow import parquet
 
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import InputError, SettingError
-from plmkit.tasks.columns import open_table
 from plmkit.tasks.contract import Row
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
+from plmkit.tasks.tables import open_table
 
 
 class Desk:

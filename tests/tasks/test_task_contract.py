@@ -128,15 +128,14 @@ def written(folder: Path, out: Path, about: dict, weights: dict) -> Path:
 # several tasks in one folder
 
 
-def test_a_folder_of_several_tasks_is_loaded_and_asks_which(finetuned, tmp_path):
+def test_a_folder_of_several_tasks_is_loaded_and_asks_which(finetuned, tmp_path, plm):
     one = plmkit.load(finetuned, device="cpu")
     other = replace(one.tasks["classify"], name="other", classes=("x", "y", "z"))
     head = {f"heads.other.{name}": weight for name, weight in other.head(one.architecture).state_dict().items()}
     about = json.loads((finetuned / "run.json").read_text())
     about["tasks"] += [stored(other)]
-    model = plmkit.load(
-        written(finetuned, tmp_path / "two", about, load_file(finetuned / "model.safetensors") | head), device="cpu"
-    )
+    two = written(finetuned, tmp_path / "two", about, load_file(finetuned / "model.safetensors") | head)
+    model = plmkit.load(two, device="cpu")
     with pytest.raises(SettingError, match=r"has several tasks. Name one of them: classify, other\."):
         model.predict("the cat")
     with pytest.raises(SettingError, match="There is no task 'third'"):
@@ -144,3 +143,6 @@ def test_a_folder_of_several_tasks_is_loaded_and_asks_which(finetuned, tmp_path)
     assert model.predict("the cat", task="other").label in ("x", "y", "z")
     assert model.predict("the cat", task="classify") == one.predict("the cat")
     assert model.classes == ()
+    assert "has several tasks. Name one of them: classify, other." in plm("predict", two, "the cat").err
+    told = plm("predict", two, "the cat", "--task", "other", "--json").json
+    assert told["predictions"][0]["probabilities"].keys() == {"x", "y", "z"}

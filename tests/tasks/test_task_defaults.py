@@ -162,7 +162,7 @@ def test_an_optimizer_or_shape_that_cannot_be_is_refused(settings, says):
     assert str(refused.value).startswith(says)
 
 
-@pytest.mark.parametrize("setting", ["compile=true", "processes=1", "checkpoint_steps=1", "validations=1",
+@pytest.mark.parametrize("setting", ["compile=true", "reader_workers=1", "checkpoint_steps=1", "validations=1",
                                      "valid_share=0.1", "layout=lines", "column=a", "weights=[1.0]"])  # fmt: skip
 def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
     setting, pretrained, plm, rows_file, tmp_path
@@ -172,18 +172,18 @@ def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
     assert (ran.code, ran.out, ran.err) == (
         2, "",
         f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which reads run.device, run.dtype, "
-        "run.threads, run.rows_at_once, run.log_steps. Leave it out.\n",
+        "run.threads, run.micro_batch, run.log_steps. Leave it out.\n",
     )  # fmt: skip
     assert not (tmp_path / "task").exists()
 
 
-@pytest.mark.parametrize("setting", ["threads=1", "device=cpu", "dtype=float32", "rows_at_once=1", "compile=true",
+@pytest.mark.parametrize("setting", ["threads=1", "device=cpu", "dtype=float32", "micro_batch=1", "compile=true",
                                      "checkpoint_steps=1", "log_steps=1", "validations=1"])  # fmt: skip
 def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(setting, mixed_corpus, plm):
     ran = plm("doctor", mixed_corpus, "--set", f"run.{setting}")
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.processes, "
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.reader_workers, "
         "run.valid_share, run.layout, run.column, run.header, run.weights. Leave it out.\n",
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.registry import find_kind
-from plmkit.tasks.telling import lengths_told
+from plmkit.tasks.remarks import lengths_told
 
 
 def rows_of(*labels) -> list[Row]:

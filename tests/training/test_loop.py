@@ -14,10 +14,11 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.mixture_source import FedStream, MixtureSource
 from plmkit.data.samples import Place, Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from plmkit.network import Outcome
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
-from plmkit.training import loop
-from plmkit.training.loop import Budget, Diverged, State, accumulate, length_of, pieces, train, validate
+from plmkit.training.loop import Budget, Diverged, State, train
+from plmkit.training.step import Gradients, Step, norm_of, pieces, validate
 
 CPU = torch.device("cpu")
 VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz"])
@@ -31,11 +32,12 @@ class Slope(nn.Module):
         self.weight = nn.Parameter(torch.zeros(len(slope)))
         self.slope = torch.tensor(slope)
 
-    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-        return {"slope": (self.weight * self.slope).sum()}, None
+    def forward(self, batch: Batch) -> Outcome:
+        losses = {"slope": self.loss()}
+        return Outcome(losses=losses, weighted=losses, scored=self.scored(batch), memory=None)
 
-    def weighted(self, losses: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return losses
+    def loss(self) -> torch.Tensor:
+        return (self.weight * self.slope).sum()
 
     def advance(self, progress: float) -> None:
         self.progress = progress
@@ -79,9 +81,8 @@ def descend(
         return watch is None or watch(report)
 
     batches = MixtureSource({"text": FedStream(feed=source or Same())}, stages, seed=0)
-    end = train(
-        network, batches, optimizer, schedule(**changes), budget, note, seed=7, device=CPU, state=state
-    )  # fmt: skip
+    planned = schedule(**changes)
+    end = train(Step(network, optimizer, clip=planned.clip), batches, planned, budget, note, seed=7, state=state)
     return reports, end
 
 
@@ -111,9 +112,14 @@ def uneven_batch() -> Batch:
     )
 
 
+def made_by(network: nn.Module, rows_at_once: int | None) -> Gradients:
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    return Step(network, optimizer, rows_at_once=rows_at_once).gradients(uneven_batch())
+
+
 def gradients_of(rows_at_once: int | None):
     network = bert()
-    _, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    losses = made_by(network, rows_at_once).losses
     return losses, {name: p.grad for name, p in network.named_parameters()}
 
 
@@ -131,7 +137,8 @@ def test_a_few_rows_at_a_time_give_the_gradients_of_the_whole_batch(rows_at_once
 def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_once):
     network = bert()
     network.weights["next_sentence"] = 50.0
-    loss, losses, _ = accumulate(network, uneven_batch(), CPU, torch.float32, rows_at_once)
+    made = made_by(network, rows_at_once)
+    loss, losses = made.loss, made.losses
     assert losses == pytest.approx(gradients_of(None)[0], abs=1e-6)
     assert loss == pytest.approx(losses["masked_lm"] + 50 * losses["next_sentence"], rel=1e-6)
 
@@ -160,8 +167,8 @@ def test_a_gradient_that_is_too_long_is_cut_to_the_longest_allowed():
 def test_gradients_are_as_long_as_torch_finds_them():
     torch.manual_seed(0)
     gradients = [torch.randn(300, 200), torch.randn(7), torch.randn(9, 5).T, torch.zeros(0)]
-    assert float(length_of(gradients)) == pytest.approx(float(nn.utils.get_total_norm(gradients)), rel=1e-6)
-    assert length_of([]) == 0
+    assert float(norm_of(gradients)) == pytest.approx(float(nn.utils.get_total_norm(gradients)), rel=1e-6)
+    assert norm_of([]) == 0
 
 
 @pytest.mark.parametrize("clip", [0.0, 5.0, 100.0])
@@ -182,8 +189,8 @@ def test_a_loss_that_is_no_number_stops_the_run_before_the_weights_are_touched(s
 
 def test_a_loss_that_is_infinite_stops_the_run_even_where_its_gradient_is_not():
     class Endless(Slope):
-        def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-            return {"slope": (self.weight * self.slope).sum() + math.inf}, None
+        def loss(self) -> torch.Tensor:
+            return super().loss() + math.inf
 
     with pytest.raises(Diverged, match="at step 1"):
         descend(Endless((1.0,)), Budget(steps=3))
@@ -196,8 +203,8 @@ class Spoilt(Slope):
         super().__init__((1.0,))
         self.left, self.bad = at, weight
 
-    def judge(self, batch: Batch) -> tuple[dict[str, torch.Tensor], None]:
-        return {"slope": (self.weight * 1e10 * self.slope).sum() * 1e-10}, None
+    def loss(self) -> torch.Tensor:
+        return (self.weight * 1e10 * self.slope).sum() * 1e-10
 
     def spoil(self, report) -> bool:
         self.left -= 1
@@ -220,9 +227,10 @@ def test_a_model_that_the_last_update_spoilt_is_refused_with_the_setting_of_the_
 
 def test_no_step_pays_for_the_check_of_its_update_but_the_last(monkeypatch):
     checked = []
-    monkeypatch.setattr(loop, "check_sound", lambda *parts: checked.append(parts[4]))
-    descend(Slope((1.0,)), Budget(steps=4))
-    assert checked == [4]
+    monkeypatch.setattr(Step, "is_sound", lambda step, batch: not checked.append(step.network.weight.item()))
+    network = Slope((1.0,))
+    descend(network, Budget(steps=4))
+    assert checked == [network.weight.item()]
 
 
 def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
@@ -298,7 +306,7 @@ def test_each_group_follows_its_own_peak():
     )  # fmt: skip
     rates = []
     train(
-        network, MixtureSource.of_one(Same(), 6), optimizer, schedule(), Budget(steps=2), seed=0, device=CPU,
+        Step(network, optimizer), MixtureSource.of_one(Same(), 6), schedule(), Budget(steps=2), seed=0,
         watch=lambda report: bool(rates.append([group["lr"] for group in optimizer.param_groups])) or True,
     )  # fmt: skip
     assert rates == [pytest.approx([1 / 3, 1 / 15]), pytest.approx([1 / 6, 1 / 30])]

@@ -21,7 +21,8 @@ from plmkit.network import Network
 from plmkit.objectives.contract import Head
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.checkpoint import MEMORY, load_checkpoint, save_checkpoint
-from plmkit.training.loop import Budget, State, train, validate
+from plmkit.training.loop import Budget, State, train
+from plmkit.training.step import Step, validate
 
 CPU = torch.device("cpu")
 VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *(f"w{number}" for number in range(100))])
@@ -74,18 +75,8 @@ def run(made: Network, source: Samples, steps: int, *, state: State = State(), *
     schedule = Schedule(steps=9, batch=2, rate=1e-9, warmup=0.0)
     optimizer = torch.optim.SGD([{"params": list(made.parameters()), "peak": 1e-9}], lr=1e-9)
     budget = Budget(steps=steps)
-    return train(
-        made,
-        MixtureSource.of_one(source, 8),
-        optimizer,
-        schedule,
-        budget,
-        lambda report: True,
-        seed=0,
-        device=CPU,
-        state=state,
-        **settings,
-    )
+    step = Step(made, optimizer, clip=schedule.clip, **settings)
+    return train(step, MixtureSource.of_one(source, 8), schedule, budget, lambda report: True, seed=0, state=state)
 
 
 def test_streams_lie_side_by_side():

@@ -14,11 +14,11 @@ from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import is_out_of_memory
 from plmkit.terminal.screen import Screen
-from plmkit.training import loop
 from plmkit.training import memory as room
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, free_memory, kept_bytes
 from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.step import Step
 
 CPU = torch.device("cpu")
 TINY = (
@@ -142,7 +142,7 @@ def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
     told = str(caught.value)
     assert "for 1,000 rows at once" in told
     assert told.endswith(
-        "Set run.rows_at_once=10: each batch is then worked on in parts and the result is the same. "
+        "Set run.micro_batch=10: each batch is then worked on in parts and the result is the same. "
         "Or lower schedule.batch."
     )
     have(monkeypatch, fixed)
@@ -209,7 +209,7 @@ def order(corpus: Path, out: Path, *sets: str) -> Order:
 def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("PLM_CACHE", str(tmp_path / "cache"))
     pretrain(order(corpus, tmp_path / "whole"), Screen())
-    steps, real = iter(range(1, 100)), loop.accumulate
+    steps, real = iter(range(1, 100)), Step.gradients
 
     def fail_at_four(*given):
         if next(steps) == 4:
@@ -217,11 +217,11 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         return real(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "accumulate", fail_at_four)
+        patch.setattr(Step, "gradients", fail_at_four)
         with pytest.raises(NoRoom) as caught:
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
-        "The memory of this machine is used up. The run is saved up to step 2.\nSet run.rows_at_once to fewer rows, "
+        "The memory of this machine is used up. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
         "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
     told = pretrain(order(corpus, tmp_path / "run"), Screen())

@@ -13,7 +13,7 @@ from plmkit.data.samples import Place
 from plmkit.preparation.prepare import prepare
 from plmkit.terminal.screen import Screen
 from plmkit.training import device
-from plmkit.training.loop import accumulate
+from plmkit.training.step import Step
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_in_bfloat16_hardly_a_product_stays_in_float32(name, corpus):
     network = settings.recipe.build(material.tokenizer.vocabulary)
     batch, _ = material.samples.next(Place(), 1, settings.recipe.stages[0].length)
     with Products() as counted:
-        accumulate(network, batch, torch.device("cpu"), torch.bfloat16, None)
+        Step(network, torch.optim.SGD(network.parameters()), dtype=torch.bfloat16).gradients(batch)
     total = sum(counted.work.values())
     assert total > 0
     assert counted.work[torch.bfloat16] / total > 0.97, counted.work
@@ -101,7 +101,7 @@ def test_a_step_of_every_family_in_bfloat16_has_nearly_the_loss_of_float32(name,
         torch.manual_seed(0)
         network = settings.recipe.build(material.tokenizer.vocabulary).train()
         torch.manual_seed(1)
-        losses.append(accumulate(network, batch, torch.device("cpu"), dtype, None)[1])
+        losses.append(Step(network, torch.optim.SGD(network.parameters()), dtype=dtype).gradients(batch).losses)
         assert all(weight.grad.isfinite().all() for weight in network.parameters() if weight.grad is not None)
     assert losses[0].keys() == losses[1].keys()
     # what a generator samples differs by its rounded scores, and with it the losses that follow from samples

@@ -28,6 +28,7 @@ from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import FINETUNE, read_run, write_run
+from plmkit.training.step import Step
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
@@ -476,7 +477,7 @@ def test_any_whole_number_is_a_seed(plm, text, tmp_path, seed):
 
 
 def test_rows_taken_a_few_at_a_time_end_where_whole_batches_do(plm, text, tmp_path, original):
-    assert plm(*command(text, tmp_path / "run", sets=("run.rows_at_once=1",))).code == 0
+    assert plm(*command(text, tmp_path / "run", sets=("run.micro_batch=1",))).code == 0
     whole, parts = load_file(original / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
     assert all(torch.allclose(whole[name], parts[name], atol=1e-4) for name in whole)
 
@@ -568,13 +569,11 @@ def test_the_last_good_checkpoint_stands_after_an_update_that_spoils_the_weights
 
 
 def test_a_finished_model_stays_usable_while_it_is_extended(corpus, tmp_path, plm, tiny_settings):
-    import plmkit.training.loop as loop
-
     out = tmp_path / "run"
     command = ["pretrain", "bert-tiny", corpus, "--out", out, *tiny_settings]
     assert plm(*command, "--steps", 4).code == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "set_rate", interrupt)
+        patch.setattr(Step, "update", interrupt)
         assert plm(*command, "--steps", 4, "--extend").code == 130
     assert json.loads((out / "run.json").read_text())["state"] == "unfinished"
     assert plm("fill", out, "the [MASK] sees a house.").code == 0
@@ -722,8 +721,8 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     assert (material.frequencies() == 0).any()
 
     def losses(order):
-        network = module.build(order, material, module.parts_to_start_from(order, print), Screen())
-        return tuple(network.train(mode)(batch)["masked_lm"].item() for mode in (True, False))
+        network = module.initial_network(order, material, module.parts_to_start_from(order, print), Screen())
+        return tuple(network.train(mode)(batch).weighted["masked_lm"].item() for mode in (True, False))
 
     training, judged = losses(replace(anew, start=tmp_path / "first"))
     assert training == pytest.approx(judged, abs=1e-5)

@@ -21,6 +21,7 @@ from plmkit.recipe import DataStream, Recipe
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
 from plmkit.training.loop import Budget, State, train
+from plmkit.training.step import Step
 
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{n}" for n in range(25)), *(f"##p{n}" for n in range(20))))
 UNITS = UnitMasking(rate=0.3, levels=("character", "word"), shares=(1.0, 0.0), mask_share=1.0, random_share=0.0)
@@ -77,10 +78,10 @@ def go(made: Recipe, source: Recorded, until: int = 12, state: State = State()) 
     torch.manual_seed(0)
     network = made.build(WORDS)
     optimizer = made.schedule.optimizer.build(network.named_parameters(), made.schedule.rate)
+    step = Step(network, optimizer, clip=made.schedule.clip)
     return train(
-        network, source, optimizer, made.schedule, Budget(steps=12), lambda report: report.state.step < until,
-        seed=0, device=torch.device("cpu"), state=state,
-    )  # fmt: skip
+        step, source, made.schedule, Budget(steps=12), lambda report: report.state.step < until, seed=0, state=state
+    )
 
 
 def breaks_words(batch: Batch) -> bool:

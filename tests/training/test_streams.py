@@ -25,6 +25,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import CHECKPOINTS, read_position
 from plmkit.training.loop import Budget, State, train
+from plmkit.training.step import Step
 
 TINY = (
     "tokenizer.size=150", "architecture.layers=1", "architecture.heads=2", "architecture.width=16",
@@ -77,10 +78,8 @@ def go(recipe: Recipe, material, *, until: int = 12, start=None):
         losses.append(report.losses)
         return report.state.step < until
 
-    state = train(
-        network, material.source(recipe, 0), optimizer, recipe.schedule, Budget(steps=12), watch,
-        seed=0, device=torch.device("cpu"), state=state,
-    )  # fmt: skip
+    step = Step(network, optimizer, clip=recipe.schedule.clip)
+    state = train(step, material.source(recipe, 0), recipe.schedule, Budget(steps=12), watch, seed=0, state=state)
     weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     return weights, optimizer.state_dict(), state, losses
 

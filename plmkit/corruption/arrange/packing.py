@@ -32,6 +32,8 @@ class SingleSegment(StretchArrangement):
 class FullSentences(StretchArrangement):
     """Whole sentences up to the length of a row, on into the next document (Liu et al., 2019, 4.2)."""
 
+    sentence_task: ClassVar[str | None] = "none"  # as in RoBERTa
+
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         rows = PackedRows(store, length)
         for document in documents.tolist():

@@ -33,6 +33,7 @@ class SentencePairs(TextPairs):
     """Two stretches of text, the second from another document half of the time (Devlin et al., 2018, A.2)."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"random_next"})
+    sentence_task: ClassVar[str | None] = "nsp"
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Pairs need two documents to choose from, and one document of two sentences."""
@@ -55,6 +56,7 @@ class OrderedPairs(TextPairs):
     """Two stretches of text that follow each other, swapped half of the time (Lan et al., 2019, 3.1)."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"swapped_order"})
+    sentence_task: ClassVar[str | None] = "sop"
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         check_sentences(store, documents, where, "there is no order to learn", "take a whole file")

@@ -1,4 +1,4 @@
-"""Settings of a Hugging Face config.json looked at before a network is built by them."""
+"""Checks of the settings in a Hugging Face config.json before a network is built from them."""
 
 import math
 import reprlib
@@ -14,12 +14,12 @@ COUNTS = (
     "embedding_size", "n_embd", "n_head", "n_positions", "d_model", "d_inner",
 )  # fmt: skip
 LAYERS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num", "n_layer")
-OPEN_COUNTS = ("n_inner", "mem_len", "reuse_len")  # may be left to the family by null
+OPEN_COUNTS = ("n_inner", "mem_len", "reuse_len")  # null means the default of the family
 SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout")
 EPSILONS = ("layer_norm_eps", "layer_norm_epsilon")
 TEXTS = ("model_type", "hidden_act", "activation_function", "afn", "ff_activation", "position_embedding_type")
 
-Rule = tuple[Callable[[Any], bool], str]  # whether a value can be, and what it should have been
+Rule = tuple[Callable[[Any], bool], str]  # whether a value is possible, and what is expected
 
 
 def is_count(most: int) -> Callable[[Any], bool]:
@@ -37,21 +37,21 @@ RULES: dict[str, Rule] = {
         OPEN_COUNTS,
         (lambda value: value in (None, 0) or is_count(MOST)(value), f"null or a whole number up to {MOST:,}"),
     ),
-    **dict.fromkeys(SHARES, (lambda value: is_number(value) and 0 <= value < 1, "a share from 0 to below 1")),
+    **dict.fromkeys(SHARES, (lambda value: is_number(value) and 0 <= value < 1, "a number from 0 to below 1")),
     **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")),
     **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), "a text")),
     "architectures": (
         lambda value: value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
         "a list of names",
     ),
-    "id2label": (lambda value: value is None or isinstance(value, dict), "an object of numbers and labels"),
+    "id2label": (lambda value: value is None or isinstance(value, dict), "an object with labels by number"),
 }
 
 
 def check_settings(config: dict[str, Any], path: Path) -> None:
-    """Refuse a value that no network could have."""
-    for name, (can_be, wanted) in RULES.items():
-        if name in config and not can_be(config[name]):
-            raise InputError(f"{path}: {name} is {reprlib.repr(config[name])}; it must be {wanted}.")
+    """Refuse impossible values."""
+    for name, (is_possible, expected) in RULES.items():
+        if name in config and not is_possible(config[name]):
+            raise InputError(f"{path}: {name} is {reprlib.repr(config[name])}; it must be {expected}.")
     if "quantization_config" in config:
-        raise InputError(f"{path}: the weights are quantized, which cannot be read. Take the model as it was trained.")
+        raise InputError(f"{path}: the weights are quantized, which is not supported. Use the original model.")

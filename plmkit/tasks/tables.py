@@ -1,5 +1,8 @@
-"""Which columns of a table a task reads."""
+"""Tables that tasks read: how they are opened, which of their columns are read, and texts given in their place."""
 
+import os
+import re
+import sys
 from pathlib import Path
 
 from plmkit.data.reading.cells import folded, listed
@@ -7,9 +10,11 @@ from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, S
 from plmkit.data.reading.files import format_of
 from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
-from plmkit.data.reading.whole import Table, read_table
+from plmkit.data.reading.whole import Table, lines_table, read_table
 from plmkit.errors import InputError, SettingError
 
+STDIN = "-"
+ENDING = re.compile(r"\S+\.[A-Za-z0-9]{1,8}")  # of a name without blanks
 KNOWN = frozenset(name for names in USUAL.values() for name in names)
 
 
@@ -81,3 +86,28 @@ def check_single(heading: Heading, search: Search) -> None:
             f"{heading.name} holds pairs of texts (columns {listed(heading.columns)}), but this task reads single "
             f"texts.\nUse `--task pair`, leave out the column {second[0]}, or name the one to read: --text COLUMN."
         )
+
+
+def is_file(given: str) -> bool:
+    """Whether it names a file, though perhaps one that is not there."""
+    if given == STDIN:
+        return False
+    folder = os.path.dirname(given)
+    named = format_of(Path(given))[0] is not None or ENDING.fullmatch(given) is not None
+    return named or os.path.exists(given) or (folder != "" and os.path.isdir(folder))
+
+
+def asked_table(given: str, search: Search, say: Say) -> Table:
+    """The rows that are asked about."""
+    if is_file(given):
+        return open_table(given, search, say)
+    if given != STDIN:
+        return lines_table(Path("The text"), [given])
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"Line {line} of stdin is not UTF-8 text. Convert it first, as by iconv.") from error
+    if not text.strip():
+        raise InputError("There is no text on stdin. Give one on each line.")
+    return lines_table(Path("stdin"), text.rstrip("\r\n").split("\n"))

@@ -1,0 +1,222 @@
+"""The public Python API: what `plm pretrain` and `plm finetune` do, as functions that return the trained model."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from plmkit.catalogue import find
+from plmkit.config.machine import Settings, settle
+from plmkit.data.reading.columns import Columns
+from plmkit.errors import SettingError
+from plmkit.inference.loading import load
+from plmkit.inference.model import Model
+from plmkit.language import tr
+from plmkit.recipe import Recipe
+from plmkit.tasks.contract import Task
+from plmkit.tasks.finetune import FinetuneRequest
+from plmkit.tasks.finetune import finetune as run_finetuning
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.settings import settle_task
+from plmkit.terminal.screen import Screen
+from plmkit.training.loop import Budget
+from plmkit.training.pretrain import Order
+from plmkit.training.pretrain import pretrain as run_pretraining
+
+PathLike = str | Path
+
+
+def pretrain(
+    recipe: str | Recipe,
+    corpus: PathLike | Sequence[PathLike],
+    out: PathLike,
+    *,
+    steps: int | None = None,
+    minutes: float | None = None,
+    tokens: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    start: PathLike | None = None,
+    tokenizer: PathLike | None = None,
+    valid: PathLike | None = None,
+    column: str | None = None,
+    header: bool = True,
+    seed: int = 0,
+    extend: bool = False,
+    quiet: bool = False,
+) -> Model:
+    """Pretrain a recipe on text, or resume the run in `out`, and return the model.
+
+    >>> model = plmkit.pretrain(
+    ...     "bert-tiny", "texts/", "runs/mine", steps=300, settings={"schedule.batch": 16}
+    ... )  # doctest: +SKIP
+    >>> model.fill("a [MASK] day")  # doctest: +SKIP
+
+    Args:
+        recipe: A name listed by `plm recipes`, or a `Recipe`.
+        corpus: Files, folders or globs; an empty sequence stands for the documentation found on this machine.
+        out: The run folder.
+        steps, minutes, tokens: The budget; at most one. Default: the recipe's own number of steps.
+        settings: Settings by their dotted names, as `--set` takes them.
+        start: A model whose weights to start from.
+        tokenizer: vocab.txt, tokenizer.json or a folder with either. Default: train one on the corpus.
+        valid: A file of held-out text. Default: 1% of the corpus.
+        column: Column with the text, in tables.
+        header: Whether .csv and .tsv files have a header row.
+        seed: Random seed of data order, masking, initial weights and dropout.
+        extend: Continue a finished run for the budget given.
+        quiet: Print warnings only.
+    """
+    corpora = (corpus,) if isinstance(corpus, str | Path) else tuple(corpus)
+    order = pretraining(
+        recipe,
+        tuple(map(str, corpora)),
+        Path(out),
+        steps=steps,
+        minutes=minutes,
+        tokens=tokens,
+        sets=as_sets(settings),
+        start=path_or_none(start),
+        tokenizer=path_or_none(tokenizer),
+        valid=None if valid is None else str(valid),
+        column=column,
+        header=header,
+        seed=seed,
+        extend=extend,
+    )
+    if run_pretraining(order, Screen(quiet=quiet))["state"] != "finished":
+        raise KeyboardInterrupt  # Ctrl-C, after which the run was saved
+    return load(out)
+
+
+def finetune(
+    model: PathLike,
+    task: str | Task,
+    train: PathLike,
+    out: PathLike,
+    *,
+    dev: PathLike | None = None,
+    test: PathLike | None = None,
+    epochs: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    columns: Columns = Columns(),
+    seed: int = 0,
+    seeds: int = 1,
+    quiet: bool = False,
+) -> Model:
+    """Fine-tune a model on labelled rows and return the fine-tuned model.
+
+    >>> model = plmkit.finetune(
+    ...     "runs/mine", "classify", "train.tsv", "runs/mine-reviews", dev="dev.tsv", epochs=3
+    ... )  # doctest: +SKIP
+    >>> model.predict(["I liked it"])  # doctest: +SKIP
+
+    Args:
+        model: A run folder, a Hugging Face folder, or a name on the Hugging Face hub.
+        task: A kind of task, such as "classify" or "pair", or a `Task`.
+        train: A table of labelled rows.
+        out: The new run folder; it also holds scores.json.
+        dev: Rows that select the best epoch. Default: keep the last epoch.
+        test: Rows that are scored once, at the end.
+        epochs: Number of epochs. Default: 3, or what the model's paper used.
+        settings: Settings of `task` and `run` by their dotted names, as `--set` takes them.
+        columns: Where text and label stand, if their columns have unusual names.
+        seed: Random seed of row order, initial head and dropout.
+        seeds: Number of seeds to train; the best on dev is kept.
+        quiet: Print warnings only.
+    """
+    chosen, machine = settle_task(as_sets(settings), epochs)
+    request = FinetuneRequest(
+        model=Path(model),
+        task=find_kind(task)() if isinstance(task, str) else task,
+        train=Path(train),
+        dev=path_or_none(dev),
+        test=path_or_none(test),
+        out=Path(out),
+        settings=chosen,
+        machine=machine,
+        seed=seed,
+        seeds=seeds,
+        columns=columns,
+    )
+    run_finetuning(request, Screen(quiet=quiet))
+    return load(out)
+
+
+def pretraining(
+    recipe: str | Recipe,
+    corpora: tuple[str, ...],
+    out: Path,
+    *,
+    steps: int | None,
+    minutes: float | None,
+    tokens: float | None,
+    sets: Sequence[str],
+    column: str | None,
+    header: bool,
+    extend: bool,
+    **others: Any,
+) -> Order:
+    """The request for a pretraining, with its settings checked."""
+    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header)
+    default = None if extend else settings.recipe.schedule.steps
+    return Order(
+        settings=settings,
+        corpora=corpora,
+        out=out,
+        budget=budget(minutes, steps, tokens, default),
+        extend=extend,
+        **others,
+    )
+
+
+def with_column(settings: Settings, column: str | None, header: bool) -> Settings:
+    """The settings with the text column that --text names."""
+    if column is not None and settings.run.column not in (None, column):
+        raise SettingError(
+            tr(
+                "--text {text} and run.column={column} name different columns. Give one of them.",
+                text=column,
+                column=settings.run.column,
+            )
+        )
+    machine = replace(settings.run, column=column or settings.run.column, header=settings.run.header and header)
+    return replace(settings, run=machine)
+
+
+def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:
+    """The one that is given, or the default number of steps; a run that is extended has no default."""
+    given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) > 1:
+        raise SettingError(tr("A run has one budget; found {options}. Choose one.", options=tr(" and ").join(named)))
+    if not named and default is None:
+        raise SettingError(tr("--extend needs a budget of its own: add --minutes, --steps or --tokens."))
+    for name, value in named.items():
+        positive(name, value)
+    return Budget(
+        steps=steps if named else default,
+        tokens=None if tokens is None else math.ceil(tokens),
+        seconds=None if minutes is None else minutes * 60,
+    )
+
+
+def positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise SettingError(tr("{name} must be a finite number above 0; found {value:g}.", name=name, value=value))
+
+
+def as_sets(settings: Mapping[str, Any] | None) -> list[str]:
+    """`{"schedule.batch": 16}` as `--set` takes it."""
+    return [f"{name}={as_text(value)}" for name, value in (settings or {}).items()]
+
+
+def as_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return json.dumps(value)
+
+
+def path_or_none(path: PathLike | None) -> Path | None:
+    return None if path is None else Path(path)

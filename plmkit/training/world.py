@@ -1,0 +1,183 @@
+"""The processes of one run: who they are, and where they must agree. A single process agrees with itself."""
+
+import inspect
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import cast
+
+import torch
+from torch import nn
+
+from plmkit.data.batch import Batch, Memory
+from plmkit.errors import PlmError, SettingError, is_out_of_memory
+from plmkit.training.device import choose_device
+
+PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that died
+
+
+class LostProcess(PlmError):
+    """Another process of the run has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One of `size` processes that train one model on the parts of one batch."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the folder, the log and the screen."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Each number added up over all processes."""
+        if self.alone:
+            return list(numbers)
+        import torch.distributed as distributed
+
+        joint = torch.tensor(numbers, dtype=torch.float64)  # on the CPU: no device has to wait for it
+        distributed.all_reduce(joint)
+        return cast(list[float], joint.tolist())
+
+    def agreed(self, number: float) -> float:
+        """The number that the first process has."""
+        return self.sum([number if self.first else 0.0])[0]
+
+    def any(self, fact: bool) -> bool:
+        return self.sum([float(fact)])[0] > 0
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.sum([0.0])
+
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """The first process runs the block, then the others do: what it has put into the cache, they find there."""
+        if not self.first:
+            self.wait()
+        yield
+        if self.first:
+            self.wait()
+
+    def rows(self, count: int) -> tuple[int, int]:
+        """Which of `count` rows are this process's: always the same ones, so that streams of text stay together."""
+        start, stop = (-(-count * rank // self.size) for rank in (self.rank, self.rank + 1))
+        return start, stop
+
+    def part(self, batch: Batch, seed: int) -> Batch:
+        """The rows of this process, with the random numbers that a model samples by in all of the batch."""
+        if self.alone:
+            return batch
+        if batch.targets is not None:
+            predicted = batch.predicted
+            draws = torch.rand(int(predicted.sum()), generator=torch.Generator().manual_seed(seed))
+            batch = replace(batch, draws=torch.zeros(predicted.shape).masked_scatter(predicted, draws))
+        return batch.part(*self.rows(batch.examples))
+
+    def split(self, memory: Memory | None) -> Memory | None:
+        """The part of a recurrent memory that belongs to the rows of this process."""
+        return None if memory is None else tuple(part[slice(*self.rows(len(part)))] for part in memory)
+
+    def joined(self, memory: Memory | None) -> Memory | None:
+        """The recurrent memory of all rows, which a checkpoint holds."""
+        if self.alone:
+            return memory
+        import torch.distributed as distributed
+
+        found: list[Memory | None] = [None] * self.size
+        distributed.all_gather_object(found, None if memory is None else tuple(part.cpu() for part in memory))
+        parts = [part for part in found if part is not None]
+        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True)) if parts else None
+
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """The module, whose gradients are from now on the mean of those of all processes."""
+        if self.alone:
+            return module
+        from torch.nn.parallel import DistributedDataParallel
+
+        # buffers are the same everywhere; torch 2.13 has renamed the setting that says so
+        known = inspect.signature(DistributedDataParallel).parameters
+        buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        # a loss that this process has nothing to score for leaves weights without a gradient
+        return DistributedDataParallel(module, find_unused_parameters=True, **{buffers: False})
+
+    def without_exchange(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Gradients are only added up in the block: the exchange comes with the last micro-batch."""
+        return nullcontext() if self.alone else module.no_sync()  # type: ignore[operator]
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """A process that waits for one that has ended says so."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.alone or is_out_of_memory(error):
+                raise
+            raise LostProcess(
+                f"Process {self.rank} of {self.size} cannot reach another one, which has ended ({first_line(error)}).\n"
+                "Start the same command again: it continues from the last checkpoint."
+            ) from error
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]
+
+
+@contextmanager
+def open_world(device: str = "auto") -> Iterator[World]:
+    """The processes that torchrun has started, or this one alone."""
+    size, rank = processes(), int(os.environ.get("RANK", "0"))
+    if size == 1:
+        yield World(device=choose_device(device))
+        return
+    import torch.distributed as distributed
+
+    chosen = own_device(device, int(os.environ.get("LOCAL_RANK", rank)))
+    backend = "cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo"
+    known = distributed.is_initialized()  # by whoever calls us from Python
+    if not known:
+        distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
+    yield World(rank=rank, size=size, device=chosen)
+    if not known:
+        distributed.destroy_process_group()  # not after an error: the others may be gone
+
+
+def own_device(name: str, local_rank: int) -> torch.device:
+    """One GPU per process; the CPU is shared."""
+    device = choose_device(name)
+    if device.type != "cuda":
+        return device
+    if device.index is not None or local_rank >= torch.cuda.device_count():
+        raise SettingError(
+            f"Process {local_rank} of this machine needs a GPU of its own; found {torch.cuda.device_count()}, and "
+            f"run.device={name}.\nStart as many processes as there are GPUs, with run.device=auto, cuda or cpu."
+        )
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def processes() -> int:
+    """How many torchrun has started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first() -> bool:
+    """Whether this process writes the folder, the log and the screen."""
+    return processes() == 1 or os.environ.get("RANK", "0") == "0"
+
+
+def check_alone(verb: str) -> None:
+    """Refuse to run in several processes what would do all of its work in each."""
+    if processes() > 1:
+        raise SettingError(f"{verb} runs in one process; found {processes()}. Start it without torchrun.")

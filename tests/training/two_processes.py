@@ -1,0 +1,17 @@
+"""Run by torchrun in each of two processes: pretrain each recipe into the folder of its name."""
+
+import sys
+from pathlib import Path
+
+import torch
+from distributed_cases import order_of
+
+from plmkit.terminal.screen import Screen
+from plmkit.training.pretrain import pretrain
+
+if __name__ == "__main__":
+    torch.distributed.init_process_group("gloo")
+    corpus, *folders = map(Path, sys.argv[1:])
+    for folder in folders:
+        pretrain(order_of(folder.name, corpus, folder), Screen())
+    torch.distributed.destroy_process_group()
