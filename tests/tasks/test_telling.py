@@ -117,7 +117,7 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
 
 
 def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
-    from plmkit.terminal import show
+    from plmkit.cli import show
 
     _, about, out = said
     show.finetuned(out, about)
