@@ -8,13 +8,13 @@ from rich.table import Table
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import CHOICES
+from plmkit.cli.show import console
 from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.config.machine import Machine
 from plmkit.config.settings import snake, to_json
 from plmkit.language import tr, translated
 from plmkit.recipe import Recipe
-from plmkit.terminal.show import console
 
 
 def all_recipes(as_json: bool) -> None:
