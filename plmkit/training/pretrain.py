@@ -373,7 +373,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
         told = "; ".join(line.removeprefix("recipe.").replace("asked.", "budget.", 1) for line in changed[:3])
         raise FolderError(
             f"--out {order.out} holds a run with other settings: {told}.\n"
-            "Give the same command to go on with it, or name another --out."
+            "Run the same command to continue it, or name another --out."
         )
     return about
 

@@ -335,7 +335,7 @@ def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, u
     assert ran.code == 2
     assert ran.err == (
         f"plm: --out {unfinished} holds a run with other settings: {says}.\n"
-        "Give the same command to go on with it, or name another --out.\n"
+        "Run the same command to continue it, or name another --out.\n"
     )
     assert picture(unfinished) == before
 
@@ -534,7 +534,7 @@ def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_
         0: f"plm: Another process has trained into {out} since this one began.\n"
         "Run the same command again: it continues from what is there now.\n",
         3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
-        "Give the same command to go on with it, or name another --out.\n",
+        "Run the same command to continue it, or name another --out.\n",
     }
     assert ran.err.endswith(told[seed])
     assert {name: content for name, (content, _) in picture(out).items()} == {
