@@ -13,6 +13,7 @@ from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
@@ -69,6 +70,7 @@ class Recipe:
     streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
+    initialisation: Initialisation = Initialisation()
     stages: tuple[Stage, ...]  # one after the other
     schedule: Schedule
     tuning: Tuning = Tuning()  # of a model that is trained by it
@@ -239,5 +241,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Recipe)
-    return from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
+    return recipe

@@ -52,7 +52,7 @@ class Parts:
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
     step: int | None = None  # of the checkpoint, where the run is not finished
-    longest: int | None = None  # tokens in a row, where that is fewer than the architecture reads
+    longest: int | None = None  # tokens per row, where that is fewer than the architecture reads
     pooling: Pooling = MEAN  # how its tokens' vectors become a sentence's
 
     @property

@@ -87,6 +87,7 @@ def ernie_mini() -> Recipe:
         streams=(characters(0.4), phrases(0.4), entities(0.4)),
         architecture=mini.architecture.with_settings(activation="relu", epsilon=1e-5),
         objectives=mini.objectives,
+        initialisation=mini.initialisation,
         stages=(
             Stage(until=1 / 3, length=128, streams=("character",)),
             Stage(until=2 / 3, length=128, streams=("phrase",)),

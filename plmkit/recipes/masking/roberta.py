@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.packing import FullSentences
 from plmkit.corruption.mask.token import DynamicMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -84,7 +85,8 @@ def roberta_mini() -> Recipe:
             layers=4, heads=4, width=256, inner=1024,
             dropout=0.0, attention_dropout=0.0, neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True, near_vectors=True),),
+        objectives=(MaskedLM(corpus_vocabulary=True),),
+        initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
         schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )  # fmt: skip
