@@ -72,6 +72,7 @@ BOTH_WAYS = {  # rooms that import each other, and why
     ("inference", "storage"): "errors of writing name the folder of a model",
     ("inference", "tasks"): "a model that was fine-tuned predicts by its task",
     ("inference", "training"): "a run starts from the weights of a model, and a model is what a run saved",
+    ("initialisation", "layers"): "a layer draws its initial weights, and statistics of the corpus go into some layers",
     ("kernels", "layers"): "a layer calls its kernel, which uses the layer's plain arithmetic",
     ("preparation", "training"): "a run is prepared from its corpus; the preview shows what is trained on",
     ("storage", "training"): "a run folder is verified by its record",

@@ -121,5 +121,5 @@ def bert_tiny() -> Recipe:
     return replace(
         bert_mini(),
         name="bert-tiny",
-        architecture=replace(bert_mini().architecture, layers=2, heads=2, width=128, inner=512),
+        architecture=bert_mini().architecture.with_settings(layers=2, heads=2, width=128, inner=512),
     )

@@ -88,5 +88,5 @@ def xlnet_mini() -> Recipe:
 def xlnet_tiny() -> Recipe:
     mini = xlnet_mini()
     return replace(
-        mini, name="xlnet-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="xlnet-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )
