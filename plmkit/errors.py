@@ -49,7 +49,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` where a known name is a slip away, or is this one cut short or drawn out; else nothing.
+    """` Did you mean 'x'?` where a known name is close to this one; else nothing."""
+    return did_you_mean(nearest_name(name, known))
+
+
+def did_you_mean(name: str | None) -> str:
+    return tr(" Did you mean '{name}'?", name=name) if name else ""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """A known name that is a slip away, or this one cut short or drawn out.
 
     A word in common is not enough: who asks for class_weights does not mean lm_weight.
     """
@@ -59,7 +68,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     longer = [other for other in folded if len(wanted) > 2 and other.startswith(wanted)]
     shorter = [other for other in folded if wanted.startswith(f"{other}_") or wanted.endswith(f"_{other}")]
     close += sorted(longer, key=len) + sorted(shorter, key=len, reverse=True)
-    return tr(" Did you mean '{name}'?", name=folded[close[0]]) if close else ""
+    return folded[close[0]] if close else None
 
 
 def is_slip(name: str, other: str) -> bool:

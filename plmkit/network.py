@@ -1,7 +1,7 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import Model
 from plmkit.data.batch import Batch, Memory, States
-from plmkit.layers.vocabulary_head import MakeVectors, TableHead
 from plmkit.objectives.contract import Head
 
 
@@ -29,13 +29,13 @@ class Network(nn.Module):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Model,
         heads: Mapping[str, nn.Module],
         weights: Mapping[str, float],
         learned: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model: Model = model
         self.heads = nn.ModuleDict(heads)
         self.weights = {name: 1.0 if name in learned else weight for name, weight in weights.items()}
         # a loss is multiplied by exp(-log_variance), which would sink to 0 if log_variance were not added
@@ -99,25 +99,11 @@ class Network(nn.Module):
         for head in self.all_heads().values():
             head.advance(progress)
 
-    def start(self, frequencies: np.ndarray) -> None:
-        """Let heads that can begin from how often each token occurs."""
-        for head in self.heads.values():
-            start = getattr(head, "start", None)
-            if start is not None:
-                start(frequencies)
-
-    def start_vectors(self, vectors: MakeVectors) -> None:
-        """Let heads whose token table can begin at vectors of its width, made from the corpus, ask for them."""
-        for head in self.heads.values():
-            start = getattr(head, "start_vectors", None)
-            if start is not None:
-                start(vectors)
-
-    def weigh_all(self) -> None:
-        """Let heads that name tokens weigh the whole vocabulary, whatever the corpus has."""
-        for part in self.modules():
-            if isinstance(part, TableHead):
-                part.weigh_all()
+    def restrict_vocabulary(self, frequencies: Callable[[], np.ndarray]) -> None:
+        """Let heads that ask for it score only tokens of the corpus in training; counted only where one does."""
+        for head in self.all_heads().values():
+            if head.corpus_vocabulary:
+                head.output.restrict(frequencies())
 
     @property
     def parameter_count(self) -> int:

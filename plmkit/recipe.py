@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from plmkit.architectures.contract import Architecture
 from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
 from plmkit.config.renamed import current_recipe
 from plmkit.config.settings import from_json
@@ -12,6 +13,7 @@ from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
@@ -19,7 +21,6 @@ from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
 
-Architecture = Any  # one of ARCHITECTURES
 Tokenizer = Any  # one of TOKENIZERS
 
 
@@ -69,6 +70,7 @@ class Recipe:
     streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
+    initialisation: Initialisation = Initialisation()
     stages: tuple[Stage, ...]  # one after the other
     schedule: Schedule
     tuning: Tuning = Tuning()  # of a model that is trained by it
@@ -216,7 +218,7 @@ def check_objectives(recipe: Recipe) -> None:
 def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> None:
     """What an objective reads is written by the stream's steps or the architecture."""
     makers = [*stream.steps, recipe.architecture]
-    written = frozenset().union(*(maker.writes for maker in makers))
+    written = recipe.architecture.writes.union(*(step.writes for step in stream.steps))
     if missing := objective.reads - written:
         raise RecipeError(
             f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
@@ -239,5 +241,6 @@ def writers_of(wanted: frozenset[str]) -> str:
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Recipe)
-    return from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
+    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
+    return recipe

@@ -263,7 +263,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.memory": "memory",
     r"architecture\.band": "bands",
     r"architecture\.longest|stages\..*": "length",
-    r"architecture\.neighbours|objectives\..*(frequency_bias|near_vectors)": "starting weights",
+    r"architecture\.neighbours|initialisation\..*|objectives\..*corpus_vocabulary": "starting weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"schedule\.batch": "batch",

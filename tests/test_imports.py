@@ -45,6 +45,83 @@ def test_every_module_is_looked_at():
     assert "torch" in imports_of("plmkit.training.loop")
 
 
+# rooms that others are built on, and rooms that are built on them
+FOUNDATIONS = (
+    "data",
+    "initialisation",
+    "kernels",
+    "language",
+    "layers",
+    "network",
+    "segmentation",
+    "storage",
+    "terminal",
+)
+UPPER = (
+    "api", "catalogue", "cli", "demo", "generation", "interop", "preparation", "prompting", "recipes", "tasks",
+)  # fmt: skip
+BOTH_WAYS = {  # rooms that import each other, and why
+    ("config", "recipe"): "a recipe is read from JSON by config, and its settings are checked there",
+    ("corruption", "data"): "samples run the steps of a corruption, which read the token store",
+    ("data", "segmentation"): "the token store keeps the units that a segmenter found in a text",
+    ("data", "storage"): "the token store is written atomically, and verified like any folder",
+    ("data", "tokenizers"): "the token store is filled by a tokenizer, whose special tokens are the vocabulary's",
+    ("generation", "inference"): "a model generates, and evaluation reads text by the same engine",
+    ("generation", "tasks"): "both read tables of rows",
+    ("inference", "interop"): "a model is loaded from a folder of another library, and exported to one",
+    ("inference", "storage"): "errors of writing name the folder of a model",
+    ("inference", "tasks"): "a model that was fine-tuned predicts by its task",
+    ("inference", "training"): "a run starts from the weights of a model, and a model is what a run saved",
+    ("initialisation", "layers"): "a layer draws its initial weights, and statistics of the corpus go into some layers",
+    ("kernels", "layers"): "a layer calls its kernel, which uses the layer's plain arithmetic",
+    ("preparation", "training"): "a run is prepared from its corpus; the preview shows what is trained on",
+    ("storage", "training"): "a run folder is verified by its record",
+}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def edges() -> dict[tuple[str, str], set[str]]:
+    """The rooms that import each other when they run, with the modules that do; hints for types do not count."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for module in MODULES:
+        for name in running_imports(tree_of(module)):
+            if within(name, "plmkit") and room(name) and room(name) != room(module):
+                found.setdefault((room(module), room(name)), set()).add(module)
+    return found
+
+
+def running_imports(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom):
+            found.add(str(node.module))
+        found |= running_imports(node)
+    return found
+
+
+def test_no_two_rooms_import_each_other_without_a_reason():
+    found = edges()
+    both = {pair for pair in found if pair[0] < pair[1] and pair[::-1] in found}
+    surplus = {pair: (sorted(found[pair]), sorted(found[pair[::-1]])) for pair in both - BOTH_WAYS.keys()}
+    assert not surplus
+
+
+@pytest.mark.parametrize("foundation", FOUNDATIONS)
+def test_foundations_do_not_know_what_is_built_on_them(foundation):
+    met = {pair: modules for pair, modules in edges().items() if pair[0] == foundation and pair[1] in UPPER}
+    assert not met
+
+
+def test_nothing_but_the_program_imports_the_command_line():
+    assert {importer for importer, imported in edges() if imported == "cli"} == {"__main__"}
+    assert {importer for importer, imported in edges() if imported == "api"} == {"cli"}
+
+
 @pytest.mark.parametrize("axis", AXES)
 def test_axes_never_import_each_other(axis):
     for module in MODULES:

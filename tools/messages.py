@@ -72,7 +72,7 @@ def key_of(call: ast.Call) -> str | None:
 
 def shown_texts() -> list[str]:
     """What `plm recipes` shows of recipes and choices, which is data and not in a call of `tr`."""
-    from plmkit.terminal.recipes import texts_of_recipes
+    from plmkit.cli.show_recipes import texts_of_recipes
 
     return texts_of_recipes()
 

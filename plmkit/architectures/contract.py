@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -38,6 +38,10 @@ class Architecture(ABC):
     may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when starting from weights
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, where there are several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
+
+    def with_settings(self, **changes: Any) -> Self:
+        """The same architecture with other values of settings, which its class may have beyond the contract."""
+        return replace(self, **changes)
 
     @abstractmethod
     def build(self, vocabulary: Vocabulary) -> "Model":

@@ -37,7 +37,7 @@ def recipes(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.terminal.recipes import all_recipes, one_recipe
+    from plmkit.cli.show_recipes import all_recipes, one_recipe
 
     if name is None:
         all_recipes(as_json)
@@ -81,10 +81,10 @@ def doctor(
         return
     from plmkit.api import with_column
     from plmkit.catalogue import find
+    from plmkit.cli import show
     from plmkit.config.machine import PREPARING, check_read, settle
     from plmkit.config.settings import cut
     from plmkit.preparation.doctor import examine
-    from plmkit.terminal import show
 
     settings = with_column(settle(find(recipe), sets or []), text, not no_header)
     for name, _ in map(cut, sets or []):

@@ -75,7 +75,7 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.api import pretraining
-    from plmkit.terminal import show
+    from plmkit.cli import show
     from plmkit.training.pretrain import pretrain as train
     from plmkit.training.world import is_first
 
@@ -149,11 +149,11 @@ def finetune(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.cli import show
     from plmkit.tasks.finetune import FinetuneRequest
     from plmkit.tasks.finetune import finetune as train_task
     from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import settle_task
-    from plmkit.terminal import show
 
     settings, machine = settle_task(sets or [], epochs)
     request = FinetuneRequest(
@@ -180,8 +180,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.api import positive
+    from plmkit.cli import show
     from plmkit.demo.demo import demo as run
-    from plmkit.terminal import show
 
     positive("--minutes", minutes)
     result = run(out, minutes, seed, screen(quiet))

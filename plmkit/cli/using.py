@@ -61,9 +61,9 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.cli import show
     from plmkit.inference.evaluation import can_evaluate_text, evaluate_text
     from plmkit.tasks.use import evaluate_file
-    from plmkit.terminal import show
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     say = screen(quiet).say
@@ -139,7 +139,7 @@ def fill(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.terminal import show
+    from plmkit.cli import show
 
     blanks = opened(model, quiet).fill(text, top=top)
     if as_json:
@@ -283,9 +283,9 @@ def prompt(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.cli import show
     from plmkit.prompting.answering import PromptOptions, ask, report
     from plmkit.prompting.tasks import read_labels, read_tasks
-    from plmkit.terminal import show
 
     prompting = PromptOptions(
         shots=shots, template=template and template.replace("\\n", "\n"), calibrated=calibrated, tokens=tokens,

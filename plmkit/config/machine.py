@@ -12,7 +12,7 @@ from plmkit.recipe import Recipe, recipe_from_json
 
 MOST_CORES = 1024  # of one machine
 PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
-AXES = ("tokenizer", "corruption", "architecture", "objectives", "schedule")
+AXES = ("tokenizer", "corruption", "architecture", "objectives", "initialisation", "schedule")
 STREAMS = ("streams", "stages")  # when and how often each way of making rows is used
 
 

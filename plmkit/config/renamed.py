@@ -10,6 +10,8 @@ RENAMED = {  # settings: old → new
     "corruption.most": "corruption.max_masked",
     "corruption.copies": "corruption.static_masks",
     "schedule.lengths": "stages",
+    "objectives.frequency_bias": "initialisation.frequency_bias",
+    "objectives.near_vectors": "initialisation.cooccurrence_embeddings",
     "run.processes": "run.reader_workers",
     "run.rows_at_once": "run.micro_batch",
 }
@@ -26,7 +28,8 @@ def current(name: str) -> str:
     """The name that a setting has now; the choice that has it may be named, as in corruption.token_masking.copies."""
     axis, *path = name.split(".")
     if name not in RENAMED and len(path) == 2 and f"{axis}.{path[1]}" in RENAMED:
-        return f"{axis}.{path[0]}.{RENAMED[f'{axis}.{path[1]}'].removeprefix(f'{axis}.')}"
+        home, _, own = RENAMED[f"{axis}.{path[1]}"].partition(".")
+        return f"{axis}.{path[0]}.{own}" if home == axis else f"{home}.{own}"
     return RENAMED.get(name, name)
 
 
@@ -38,7 +41,18 @@ def current_recipe(data: Any) -> Any:
         return data
     if data.get("kind") == "LearnedWeight":  # an objective around an objective, now a setting of it
         return {**current_recipe(data["objective"]), "learned_weight": True}
-    return {name: current_recipe(item) for name, item in data.items()}
+    made = {name: current_recipe(item) for name, item in data.items()}
+    return with_initialisation(made) if data.get("kind") == "Recipe" and "initialisation" not in data else made
+
+
+def with_initialisation(recipe: dict[str, Any]) -> dict[str, Any]:
+    """What objectives once said of initial weights; their `frequency_bias` also restricted the vocabulary."""
+    old = [dict(objective) for objective in recipe["objectives"]]
+    near = [objective.pop("near_vectors", False) for objective in old]
+    biased = [objective.pop("frequency_bias", False) for objective in old]
+    objectives = [{**one, "corpus_vocabulary": True} if bias else one for one, bias in zip(old, biased, strict=True)]
+    chosen = {"kind": "Initialisation", "frequency_bias": any(biased), "cooccurrence_embeddings": any(near)}
+    return {**recipe, "objectives": objectives, "initialisation": chosen}
 
 
 def current_weights(tensors: Mapping[str, Some], heads: Collection[str]) -> dict[str, Some]:

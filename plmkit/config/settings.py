@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.config import habits
 from plmkit.config.renamed import current, set_name
-from plmkit.errors import SettingError, nearest
+from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
 
@@ -157,9 +157,8 @@ def suggest(settings: Any, full: str, name: str) -> str:
     stem = "".join(f"{part}." for part in parts[: parts.index(name)])
     kinds = {snake(type(member).__name__) for member in settings} if isinstance(settings, tuple) else set()
     usual = habits.meant(name)
-    close = f" Did you mean '{usual}'?" if usual in known else nearest(name, known | kinds)
-    if close:
-        return close.replace("mean '", f"mean '{stem}")
+    if close := usual if usual in known else nearest_name(name, known | kinds):
+        return did_you_mean(stem + close)
     return f" There are {', '.join(stem + option for option in sorted(known))}."
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -129,7 +130,7 @@ class Samples:
         return self.planned[1], self.planned[2]
 
 
-def parted(corruption: Sequence[Step]) -> tuple[Arrangement, list[Masking]]:
+def parted(corruption: Sequence[Step]) -> tuple[Arrangement[Any], list[Masking]]:
     """The arrangement of a corruption, and its maskings."""
     arrangement, *maskings = corruption
     assert isinstance(arrangement, Arrangement)

@@ -1,4 +1,4 @@
-"""What a model is asked from Python: one text or many, in a list, an array, a Series or a DataFrame."""
+"""Texts given to a model from Python: one or many, in a list, an array, a Series or a DataFrame."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
@@ -24,7 +25,7 @@ from plmkit.interop.huggingface import class_in, length_in, our_weights, read_co
 from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.network import Network
-from plmkit.recipe import Architecture, recipe_from_json
+from plmkit.recipe import recipe_from_json
 from plmkit.schedules.tuning import Tuning
 from plmkit.storage.manifest import check
 from plmkit.storage.tensors import checksum, load_tensors
@@ -51,7 +52,7 @@ class Parts:
     objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
     model_type: str | None = None  # of the Hugging Face folder it came from
     step: int | None = None  # of the checkpoint, where the run is not finished
-    longest: int | None = None  # tokens in a row, where that is fewer than the architecture reads
+    longest: int | None = None  # tokens per row, where that is fewer than the architecture reads
     pooling: Pooling = MEAN  # how its tokens' vectors become a sentence's
 
     @property
@@ -175,7 +176,7 @@ def from_run(folder: Path, about: dict[str, Any], say: Say) -> Parts:
 
 def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
     """How a model of ours makes a sentence's vector: ERNIE by its pooler (PaddlePaddle/ERNIE), others by the mean."""
-    if not ernie.writes(architecture) or not architecture.pooler:
+    if not ernie.writes(architecture) or "model.pooler.weight" not in weights:
         return MEAN
     weight, bias = weights["model.pooler.weight"], weights["model.pooler.bias"]
     return Pooling(modes=("cls",), steps=(Dense(weight=weight, bias=bias, activation=TANH),))

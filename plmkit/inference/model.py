@@ -63,7 +63,7 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How likely a masked model finds a text, each token hidden in turn."""
+    """Pseudo-log-likelihood of a text, each token masked in turn."""
 
     tokens: int
     pseudo_log_probability: float
@@ -96,7 +96,7 @@ class Model:
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
-        self.longest = longest or architecture.longest  # tokens in a row
+        self.longest = longest or architecture.longest  # tokens per row
         self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ class Model:
 
     @torch.inference_mode()
     def by_row(self, states: States, batch: Batch) -> Tensor:
-        """(B, width) one vector a row."""
+        """(B, width) one vector per row."""
         return self.pooling(states.hidden, batch.source.visible)
 
     def by_token(self, states: States, batch: Batch) -> list[Tensor]:
@@ -446,8 +446,8 @@ class Model:
             return self.network.heads[name]
         if self.architecture.generates != "no":
             raise PlmError(
-                f"{self.folder} was trained to go on with text, not to fill blanks, so it cannot {verb}.\n"
-                f'Let it go on with a text instead: plm generate {self.folder} "how a text begins"'
+                f"{self.folder} is a causal language model, so it cannot {verb}.\n"
+                f'Continue a text instead: plm generate {self.folder} "how a text begins"'
             )
         raise PlmError(
             f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."

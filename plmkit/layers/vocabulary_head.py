@@ -1,8 +1,5 @@
 """From hidden vectors to a score for every token."""
 
-from collections.abc import Callable
-from typing import Any, cast
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -13,9 +10,6 @@ from plmkit.initialisation.weights import start_weights
 from plmkit.kernels.chunked import chunked_cross_entropy
 from plmkit.kernels.gather import take_once
 from plmkit.layers.activations import ACTIVATIONS
-
-MakeVectors = Callable[[int], np.ndarray]  # of a width: (vocabulary, width), of length 1 or 0
-COUNTED = 0.6  # length of a vector that is known by counting; random ones of width 256 have 0.28
 
 
 class TiedHead(nn.Module):
@@ -42,14 +36,14 @@ class TiedHead(nn.Module):
 class TableHead(nn.Module):
     """The token table itself as the decoder, with a free bias (zihangdai/xlnet)."""
 
-    occurring: Tensor  # none before the corpus is counted
+    occurring: Tensor  # None unless the head is restricted to the corpus
     places: Tensor
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(len(table.weight)))
         self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
-        self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus, once it is counted
+        self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus
         self.register_buffer("places", None, persistent=False)  # (vocabulary,) where each token is among them
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -68,8 +62,8 @@ class TableHead(nn.Module):
     def scales(self) -> tuple[Tensor, Tensor]:
         """(tokens, width) and (tokens,) by which they are weighed: in training only tokens that the corpus has.
 
-        A published vocabulary has many tokens that a small corpus never uses. Their bias begins so low that leaving
-        them out changes the loss in the third decimal, and saves most of the largest product.
+        A published vocabulary has many tokens that a small corpus never uses. Where biases begin at frequencies,
+        leaving them out changes the loss in the third decimal, and saves most of the largest product.
         """
         table, bias = self._table[0].weight, self.bias
         if not self.few:
@@ -93,19 +87,12 @@ class TableHead(nn.Module):
         """As the table reads it."""
         return hidden
 
-    def start_bias(self, frequencies: np.ndarray) -> None:
-        """Begin at how often each token of the vocabulary occurs in the corpus."""
-        shares = (frequencies + 0.5) / (frequencies + 0.5).sum()  # half a count: no token is impossible
-        with torch.no_grad():
-            self.bias.copy_(torch.from_numpy(np.log(shares)))
+    def restrict(self, frequencies: np.ndarray) -> None:
+        """In training, score only tokens that occur in the corpus, given how often each token does."""
         occurring = np.flatnonzero(frequencies)
         places = np.full(len(frequencies), IGNORE)
         places[occurring] = np.arange(len(occurring))
         self.occurring, self.places = torch.from_numpy(occurring), torch.from_numpy(places)
-
-    def weigh_all(self) -> None:
-        """Weigh tokens that the corpus lacks too: their scores come from elsewhere, and may be high."""
-        self.occurring = self.places = cast(Any, None)
 
 
 class VocabularyHead(TableHead):
@@ -121,10 +108,3 @@ class VocabularyHead(TableHead):
 
     def transformed(self, hidden: Tensor) -> Tensor:
         return self.norm(self.activation(self.transform(hidden)))
-
-    def start_vectors(self, vectors: MakeVectors) -> None:
-        """Begin the table at these, each of length COUNTED; where they are 0 it stays as it is."""
-        table = self._table[0].weight
-        made = torch.from_numpy(vectors(table.shape[1])).to(table)
-        with torch.no_grad():
-            table.copy_(torch.where(made.any(1, keepdim=True), COUNTED * made, table))

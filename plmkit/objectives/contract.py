@@ -50,6 +50,7 @@ class Head(nn.Module, ABC):
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
     uses_layers: ClassVar[bool] = False  # in training it reads the states of all layers
     auxiliary: ClassVar[str | None] = None  # name of a second loss, in training only
+    corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
 
     @abstractmethod
     def forward(self, states: States, batch: Batch) -> Tensor:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from torch import Tensor
 
 from plmkit.data.batch import Batch
-from plmkit.layers.vocabulary_head import MakeVectors, VocabularyHead
+from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import Objective, TokenHead
 
 
@@ -15,22 +14,21 @@ from plmkit.objectives.contract import Objective, TokenHead
 class MaskedLM(Objective):
     """Predict the masked tokens (Devlin et al., 2018, 3.1)."""
 
-    frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
-    near_vectors: bool = False  # start the token vectors at which tokens stand near each other in the corpus
+    corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "masked_lm"
     label: ClassVar = "masked"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
     def build(self, model: Any) -> "MaskedLMHead":
-        return MaskedLMHead(model, self.frequency_bias, self.near_vectors)
+        return MaskedLMHead(model, self.corpus_vocabulary)
 
 
 class MaskedLMHead(TokenHead):
     fills = True
 
-    def __init__(self, model: Any, frequency_bias: bool, near_vectors: bool) -> None:
+    def __init__(self, model: Any, corpus_vocabulary: bool) -> None:
         super().__init__()
-        self.frequency_bias, self.near_vectors = frequency_bias, near_vectors
+        self.corpus_vocabulary = corpus_vocabulary
         settings = model.settings
         self.vocabulary = VocabularyHead(
             model.tied_embedding, width=settings.width, activation=settings.activation, epsilon=settings.epsilon
@@ -38,12 +36,3 @@ class MaskedLMHead(TokenHead):
 
     def needed(self, batch: Batch) -> Tensor:
         return batch.predicted
-
-    def start(self, frequencies: np.ndarray) -> None:
-        if self.frequency_bias:
-            self.vocabulary.start_bias(frequencies)
-
-    def start_vectors(self, vectors: MakeVectors) -> None:
-        """Before the first step: `vectors` makes some of a width, one for each token, from the corpus."""
-        if self.near_vectors:
-            self.vocabulary.start_vectors(vectors)

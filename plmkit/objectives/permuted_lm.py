@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from torch import nn
 
 from plmkit.layers.vocabulary_head import TableHead
@@ -14,22 +13,18 @@ from plmkit.objectives.contract import Objective, TokenHead
 class PermutedLM(Objective):
     """Predict the last tokens of a random order from their positions and the tokens before (Yang et al., 2019, 2.2)."""
 
-    frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
+    corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "permuted_lm"
     reads: ClassVar = frozenset({"hidden", "targets", "attention_order"})
 
     def build(self, model: Any) -> "PermutedLMHead":
-        return PermutedLMHead(model.tied_embedding, self.frequency_bias)
+        return PermutedLMHead(model.tied_embedding, self.corpus_vocabulary)
 
 
 class PermutedLMHead(TokenHead):
     generates = True
 
-    def __init__(self, embedding: nn.Embedding, frequency_bias: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, corpus_vocabulary: bool) -> None:
         super().__init__()
-        self.frequency_bias = frequency_bias
+        self.corpus_vocabulary = corpus_vocabulary
         self.vocabulary = TableHead(embedding)
-
-    def start(self, frequencies: np.ndarray) -> None:
-        if self.frequency_bias:
-            self.vocabulary.start_bias(frequencies)

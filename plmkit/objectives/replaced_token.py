@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,30 +19,30 @@ from plmkit.objectives.contract import Head, Objective
 class GeneratorLM(Objective):
     """The generator predicts the masked tokens (Clark et al., 2020, 2)."""
 
-    frequency_bias: bool = False  # as in MaskedLM
+    corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "generator_lm"
     label: ClassVar = "generator"
     reads: ClassVar = frozenset({"guesses", "targets"})
 
     def build(self, model: Any) -> "GeneratorLMHead":
-        return GeneratorLMHead(model.vocabulary, self.frequency_bias)
+        return GeneratorLMHead(model.vocabulary, self.corpus_vocabulary)
 
 
 class GeneratorLMHead(Head):
     """Without weights: the network computes the logits itself, since it samples from them."""
 
-    def __init__(self, vocabulary: VocabularyHead, frequency_bias: bool) -> None:
+    def __init__(self, vocabulary: VocabularyHead, corpus_vocabulary: bool) -> None:
         super().__init__()
-        self.frequency_bias = frequency_bias
+        self.corpus_vocabulary = corpus_vocabulary
         self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
         return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.predicted]))
 
-    def start(self, frequencies: np.ndarray) -> None:
-        if self.frequency_bias:
-            self._vocabulary[0].start_bias(frequencies)
+    @property
+    def output(self) -> VocabularyHead:
+        return self._vocabulary[0]
 
     def scored(self, batch: Batch) -> int:
         return int(batch.predicted.sum())

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +22,7 @@ class SpanBoundary(Objective):
 
     positions: int = 15  # tokens further into a span are not predicted
     position_width: int = 200
-    frequency_bias: bool = False  # start the bias at how often each token occurs, which else takes minutes to learn
+    corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "span_boundary"
     reads: ClassVar = frozenset({"hidden", "targets", "edges"})
 
@@ -41,7 +40,7 @@ class SpanBoundaryHead(Head):
     def __init__(self, model: Any, objective: SpanBoundary) -> None:
         super().__init__()
         width, epsilon = model.settings.width, model.settings.epsilon
-        self.frequency_bias = objective.frequency_bias
+        self.corpus_vocabulary = objective.corpus_vocabulary
         self.positions = nn.Embedding(objective.positions, objective.position_width)
         self.join = nn.Linear(2 * width + objective.position_width, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
@@ -72,9 +71,9 @@ class SpanBoundaryHead(Head):
         into = torch.arange(before.shape[1], device=before.device) - before - 1
         return (before >= 0) & (into < self.positions.num_embeddings)
 
-    def start(self, frequencies: np.ndarray) -> None:
-        if self.frequency_bias:
-            self.vocabulary.start_bias(frequencies)
+    @property
+    def output(self) -> VocabularyHead:
+        return self.vocabulary
 
     def scored(self, batch: Batch) -> int:
         return int(self.predicted(batch).sum())

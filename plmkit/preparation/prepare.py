@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class Material:
         }
         return MixtureSource(fed, recipe.stages, seed=seed)
 
+    @cached_property
     def frequencies(self) -> np.ndarray:
         """How often each token of the vocabulary occurs in the text that is trained on."""
         counts = frequencies_of(self.store, self.samples.documents, len(self.tokenizer.vocabulary))
@@ -75,7 +77,7 @@ class Material:
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
 
-    def vectors(self, width: int, seed: int) -> np.ndarray:
+    def cooccurrence_embeddings(self, width: int, seed: int) -> np.ndarray:
         """(vocabulary, width) of tokens by what stands near them in the text that is trained on."""
         return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 

@@ -42,9 +42,9 @@ def labels_of(examples: Sequence[Example], vocabulary: Vocabulary, width: int) -
 
 def next_tokens(batch: Batch) -> Tensor:
     """(B, L) at every position of a row but its last, the next token."""
-    follows, asked = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
-    asked[:, -1] = False
-    return follows.masked_fill(~asked, IGNORE)
+    following, predicted = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
+    predicted[:, -1] = False
+    return following.masked_fill(~predicted, IGNORE)
 
 
 class LabelledExamples:

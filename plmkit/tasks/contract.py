@@ -136,7 +136,7 @@ class Task(ABC):
         return {"prediction": prediction.label}
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
-        """The task with what only its training rows tell, such as the classes; rows that teach nothing are refused."""
+        """The task with what its training rows tell, such as the classes; rows that teach nothing are refused."""
         return self
 
     def check(self, rows: Sequence[Row], path: Path) -> None:  # noqa: B027 (optional)

@@ -114,7 +114,7 @@ def carry_out(
                     save_result(kept / str(seed), result)
                 except KeyboardInterrupt:
                     before = "; the seeds before it are kept" if results else ""
-                    screen.say(f"What seed {seed} has learnt is lost, and the same command begins it again{before}.")
+                    screen.say(f"Seed {seed} is lost; the same command trains it again{before}.")
                     raise
             results.append(result)
     best = max(results, key=lambda result: result.choice)
@@ -185,7 +185,7 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if about["kind"] != FINETUNE:
         raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
-    # the machine decides nothing that is learnt; of contents, whether they changed is told, not their checksums
+    # the machine does not change what is trained; of contents, messages say whether they changed, not their checksums
     compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
     about = upgraded(about)
     for old, new in zip(about["tasks"], wanted["tasks"], strict=False):
@@ -195,13 +195,13 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     if told:
         raise FolderError(
             f"--out {out} holds another fine-tuning: {'; '.join(told[:3])}.\n"
-            "Give the same command to go on with it, or name another --out."
+            "Run the same command to continue it, or name another --out."
         )
     return about if about["state"] == "finished" else None
 
 
 def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Files of the same name with other contents; where the name is another, that has been told."""
+    """Files of the same name with other contents; another name is reported elsewhere."""
     old = about.get("contents") or {}
     return [
         f"{path} has changed since"

@@ -38,7 +38,7 @@ def frame(
 ) -> Framed:
     """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier).
 
-    Where a model judges at a token of its own, a choice and what comes before it have half a row each, whatever the
+    Where a model classifies at a special token, a choice and its context have half a row each, whatever the
     other needs (openai/finetune-transformer-lm).
     """
     before, between, after = vocabulary.frame(1 if second is None else 2)

@@ -1,4 +1,4 @@
-"""Fine-tuning as GPT does it: three new tokens around the texts, and the language model goes on learning."""
+"""Fine-tuning as in GPT: three new special tokens around the texts, and a language-model loss beside the task's."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -15,7 +15,7 @@ TASK_TOKENS = {"cls": "_start_", "sep": "_delimiter_", "extract": "_classify_"} 
 
 
 def with_task_tokens(parts: Parts) -> Parts:
-    """A model that was only trained to go on gets tokens to frame a row with (Radford et al., 2018, 3.3)."""
+    """A causal language model gets new special tokens to frame a row with (Radford et al., 2018, 3.3)."""
     vocabulary = parts.tokenizer.vocabulary
     if not vocabulary.lacks(("cls", "sep")):
         return parts
@@ -46,6 +46,6 @@ class RowLM(Head):
         return self.vocabulary.loss(states.hidden[asked], targets[asked], shares[asked].to(states.hidden.dtype))
 
     def scored(self, batch: Batch) -> int:
-        """A mean over rows that have something to say; of choices, each is a row."""
+        """The number of rows with a token to predict; each choice is a row."""
         assert batch.targets is not None
         return int((batch.targets != IGNORE).any(-1).sum())

@@ -27,7 +27,7 @@ def remark_files(files: Sequence[Labelled], task: Task, say: Say) -> None:
         for earlier in files[:number]:
             remark_shared(earlier, file, say)
     if ranked := next((name for name in train.names if folded(name) in RANKED), None):
-        say(f"! {train.path}: column {ranked} is not used: {task.kind} judges each row by itself and ranks nothing.")
+        say(f"! {train.path}: column {ranked} is not used: {task.kind} scores each row by itself and does not rank.")
 
 
 def remark_labels(file: Labelled, say: Say) -> None:
@@ -104,7 +104,7 @@ def lengths_told(examples: Sequence[Example], length: int) -> str:
         if cut
         else f"none is longer than {length} and cut"
     )
-    return f"Tokens in a row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {lengths.max():,}; {lost}."
+    return f"Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {lengths.max():,}; {lost}."
 
 
 def tell_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Screen) -> None:

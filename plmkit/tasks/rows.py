@@ -97,7 +97,7 @@ def rows_of(table: Table, columns: Columns, *, numeric: bool = False) -> list[Ro
 
 
 def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
-    """The rows with text and label; the others are counted, and told with their lines."""
+    """The rows with text and label; the others are counted, and reported with their lines."""
     blank = [row.line for row in rows if row.blank]
     bare = [row.line for row in rows if row.label is None and not row.blank]
     for what, left_out in (("text", blank), ("a label", bare)):

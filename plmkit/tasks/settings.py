@@ -34,7 +34,7 @@ class TaskSettings:
     layer_decay: float | None = None  # each layer below learns this much slower than the one above
     dropout: float = 0.1  # before the last layer, and inside the network
     pooling: str = "first"  # what is read: first, mean, max or concat
-    length: int | None = None  # tokens in a row; None: as many as the model reads
+    length: int | None = None  # tokens per row; default: as many as the model reads
     frozen: bool = False  # train the last layer only
     scratch: bool = False  # start from random weights, as contrast
     lm_weight: float | None = None  # of the language model on the rows themselves; None: 0.5 where there can be one

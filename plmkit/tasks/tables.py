@@ -23,14 +23,14 @@ def open_table(path: str | Path, search: Search, say: Say) -> Table:
     header = search.named.header and (search.learnt.header or names_columns(Path(path), search.named))
     table = read_table(path, header=header)
     if search.named.header and not header:
-        say(f"{path} is read without a header, as the rows that the model learnt from.")
+        say(f"{path} is read without a header, like the rows that the model was trained on.")
     if table.dialect and table.dialect.unusual:
         say(f"{path} is separated by {table.dialect.unusual}s.")
     return table
 
 
 def names_columns(path: Path, named: Columns) -> bool:
-    """Whether a first row has names that are known, where the rows that a model learnt from had no such row."""
+    """Whether a first row has names that are known, where the rows that a model was trained on had no such row."""
     format, compression = format_of(path)
     if format not in CELLS or not path.is_file():
         return True
@@ -98,7 +98,7 @@ def is_file(given: str) -> bool:
 
 
 def asked_table(given: str, search: Search, say: Say) -> Table:
-    """The rows that are asked about."""
+    """The rows of a file, of stdin, or one text."""
     if is_file(given):
         return open_table(given, search, say)
     if given != STDIN:

@@ -4,13 +4,16 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
 from plmkit.language import tr
-from plmkit.training.loop import Report
+
+if TYPE_CHECKING:
+    from plmkit.training.loop import Report
 
 TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
 
@@ -86,7 +89,7 @@ class Screen:
             task = progress.add_task(name or tr("training"), total=1.0, status="", left="")
 
             def update(
-                report: Report, losses: dict[str, float], speed: float, scores: dict[str, float], where: str = ""
+                report: "Report", losses: dict[str, float], speed: float, scores: dict[str, float], where: str = ""
             ) -> None:
                 nonlocal shown
                 status = tr("{losses} {speed:,.0f} tokens/s", losses=brief(losses), speed=speed)

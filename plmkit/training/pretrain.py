@@ -21,6 +21,7 @@ from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
 from plmkit.errors import CheckpointError, FolderError, SettingError, several
 from plmkit.inference.loading import Parts, read_parts, start_from
+from plmkit.initialisation.corpus import Initialisation, Statistics
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
@@ -179,11 +180,14 @@ def build(job: Job) -> Network:
 def initial_network(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
     torch.manual_seed(order.seed & WORD)
     network = order.settings.recipe.build(material.tokenizer.vocabulary)
-    network.start(material.frequencies())
     if start:
+        # what is counted matters to a head that `start` lacks; embeddings it has, and its vocabulary is kept whole
+        initialisation = replace(order.settings.recipe.initialisation, cooccurrence_embeddings=False)
+        initialisation.apply(network, Counting(material=material, seed=order.seed, screen=screen))
         if fresh := start_from(network, start):
-            screen.say(f"{order.start} has no {', '.join(fresh)}: begun from random weights.")
-        network.weigh_all()
+            screen.say(f"{order.start} has no weights for {', '.join(fresh)}; initialised randomly.")
+    else:
+        network.restrict_vocabulary(lambda: material.frequencies)
     return network
 
 
@@ -200,7 +204,8 @@ def carry_out(job: Job, network: Network) -> dict[str, Any]:
         job.material.tokenizer.save(order.out)
         seal_run(order.out, wanted)
     if not (state.step or order.start):
-        state = begin(network, job.material, order.seed, job.screen)
+        statistics = Counting(material=job.material, seed=order.seed, screen=job.screen)
+        state = begin(network, order.settings.recipe.initialisation, statistics)
         spent = job.world.agreed(state.seconds)  # all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
@@ -286,26 +291,39 @@ def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     return optimizer, replace(state, memory=job.world.split(state.memory))
 
 
-def begin(network: Network, material: Material, seed: int, screen: Screen) -> State:
-    """The first step is due: what a network learns of the corpus before it, by counting, takes time of the budget."""
-    begun = time.perf_counter()
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """The statistics of a corpus that initial weights may ask for; says what takes time."""
 
-    def vectors(width: int) -> np.ndarray:
-        screen.say("Counting which tokens stand near each other: token vectors begin there.")
-        made = material.vectors(width, seed)
+    material: Material
+    seed: int
+    screen: Screen
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        return self.material.frequencies
+
+    def cooccurrence_embeddings(self, width: int) -> np.ndarray:
+        begun = time.perf_counter()
+        self.screen.say("Counting co-occurrences to initialise the token embeddings.")
+        try:
+            made = self.material.cooccurrence_embeddings(width, self.seed)
+        except MemoryError as error:
+            raise NoRoom(
+                "Counting co-occurrences of tokens ran out of memory.\n"
+                "Leave it out (--set initialisation.cooccurrence_embeddings=false), or use a smaller vocabulary."
+            ) from error
         known = int(made.any(1).sum())
-        screen.say(
+        self.screen.say(
             f"Counted in {time.perf_counter() - begun:.1f} s: {known:,} of {len(made):,} tokens have neighbours."
         )
         return made
 
-    try:
-        network.start_vectors(vectors)
-    except MemoryError as error:
-        raise NoRoom(
-            "The memory of this machine is used up by counting which tokens stand near each other.\n"
-            "Leave it out (--set objectives.near_vectors=false), or take a smaller vocabulary."
-        ) from error
+
+def begin(network: Network, initialisation: Initialisation, statistics: Statistics) -> State:
+    """The first step is due: initial weights that are counted in the corpus take time of the budget."""
+    begun = time.perf_counter()
+    initialisation.apply(network, statistics)
     spent = time.perf_counter() - begun
     return State(seconds=spent, before=spent)
 
@@ -353,7 +371,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
     if changed:
         raise FolderError(
             f"--out {order.out} holds a run with other settings: {'; '.join(map(str, changed[:3]))}.\n"
-            "Give the same command to go on with it, or name another --out."
+            "Run the same command to continue it, or name another --out."
         )
     return about
 

@@ -18,6 +18,7 @@ from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.loop import Budget, Report, train
+from plmkit.training.step import Step
 
 TOKENS, START, SOURCE, TARGET = 9, 0, 6, 4
 
@@ -117,11 +118,8 @@ def trained() -> tuple[Network, list[float]]:
         losses.append(report.loss)
         return True
 
-    train(
-        network, MixtureSource.of_one(Turned(), SOURCE), optimizer, schedule, Budget(steps=150), watch,
-        seed=0, device=torch.device("cpu"),
-        rows_at_once=16,
-    )  # fmt: skip
+    step = Step(network, optimizer, clip=1.0, rows_at_once=16)
+    train(step, MixtureSource.of_one(Turned(), SOURCE), schedule, Budget(steps=150), watch, seed=0)
     return network.eval(), losses
 
 

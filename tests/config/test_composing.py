@@ -83,7 +83,7 @@ def test_a_task_comes_before_the_settings_of_its_parts_in_whatever_order_they_ar
 def test_a_list_of_kinds_replaces_the_members_and_kinds_that_stay_keep_their_settings():
     recipe = settled(MINI, "corruption=[SingleSegment,TokenMasking]", "objectives=[MaskedLM]")
     assert recipe.corruption == (SingleSegment(), TokenMasking(rate=0.4))
-    assert recipe.objectives == (MaskedLM(frequency_bias=True, near_vectors=True),)
+    assert recipe.objectives == (MaskedLM(corpus_vocabulary=True),)
     assert recipe.architecture == replace(MINI.architecture, pooler=False)
 
 

@@ -89,8 +89,8 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
     [
         ("schedule.rat=1", "There is no setting 'schedule.rat'. Did you mean 'schedule.rate'?"),
         (
-            "near_vectors=1",
-            "There is no setting 'near_vectors'. Did you mean 'objectives.near_vectors'? Names begin with",
+            "frequency_bias=1",
+            "There is no setting 'frequency_bias'. Did you mean 'initialisation.frequency_bias'? Names begin with",
         ),
         ("rate=1", "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.rate'? Names begin with"),
         ("run.thread=1", "There is no setting 'run.thread'. Did you mean 'run.threads'?"),

@@ -158,7 +158,7 @@ def test_counts_are_those_of_the_corpus_that_is_prepared(tmp_path):
     text.write_text("\n\n".join(f"the cat saw {name}. it was {name} that the cat saw." for name in NAMES * 5))
     material = prepare(replace(settings, recipe=recipe), [str(text)], None, 0, Screen())
     used = material.samples.maskings[0].frequencies
-    assert list(used) == material.frequencies().tolist()
+    assert list(used) == material.frequencies.tolist()
     assert sum(used) == int(material.store.document_tokens()[material.samples.documents].sum()) > 0
     assert recipe.corruption == corruption  # what is written with a run has no counts in it
 

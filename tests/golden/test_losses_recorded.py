@@ -49,7 +49,7 @@ DIALOGUES = (
 )
 PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in AS_THEY_ARE},
-    COUNTED: ("bert-tiny", ("objectives.near_vectors=true",)),
+    COUNTED: ("bert-tiny", ("initialisation.cooccurrence_embeddings=true",)),
     "bert-some-rows-at-once": ("bert-base", ("run.micro_batch=3",)),
     "ernie-dialogues": ("ernie-1.0", DIALOGUES),
     "transformer-xl-wt103": ("transformer-xl-wt103", ("architecture.cutoffs=[10, 20, 40]",)),
@@ -73,8 +73,8 @@ def settings_of(name: str) -> list[str]:
     given |= {"tokenizer.size": 300, "schedule.batch": 8, "stages": json.dumps(stages)}
     if not isinstance(recipe.schedule.optimizer, Momentum):
         given["schedule.rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
-    if any(getattr(objective, "near_vectors", False) for objective in recipe.objectives):
-        given["objectives.near_vectors"] = "false"
+    if recipe.initialisation.cooccurrence_embeddings:
+        given["initialisation.cooccurrence_embeddings"] = "false"
     given |= {f"run.{key}": value for key, value in MACHINE.items()} | {"run.valid_share": 0.05}
     return [*(f"{key}={value}" for key, value in given.items()), *PRETRAINED[name][1]]
 

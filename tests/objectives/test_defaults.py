@@ -15,11 +15,6 @@ def test_a_loss_counts_once_but_for_electras_fifty_times(kind):
     assert kind().weight == (50 if kind is ReplacedToken else 1)
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES, ids=lambda kind: kind.__name__)
-def test_a_paper_begins_its_tables_at_random(kind):
-    assert not getattr(kind(), "frequency_bias", False) and not getattr(kind(), "near_vectors", False)
-
-
 def test_sizes_are_the_papers():
     assert (SpanBoundary().positions, SpanBoundary().position_width) == (15, 200)
     assert AuxiliaryLM().ahead == 0.5

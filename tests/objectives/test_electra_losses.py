@@ -65,23 +65,11 @@ def test_every_real_token_moves_the_loss_and_no_padding_does():
     assert torch.equal(hidden.grad.abs().sum(-1) > 0, given.source.visible)
 
 
-def test_the_generator_can_begin_at_the_frequencies():
-    made = network(GeneratorLM(frequency_bias=True), ReplacedToken())
-    counts = np.arange(30)
-    made.start(counts)
-    shares = (counts + 0.5) / (counts + 0.5).sum()
-    np.testing.assert_allclose(made.model.vocabulary.bias.detach().numpy(), np.log(shares), rtol=1e-5)
-    made = network(GeneratorLM(), ReplacedToken())
-    before = made.model.vocabulary.bias.clone()
-    made.start(counts)
-    assert torch.equal(made.model.vocabulary.bias, before)
-
-
 def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus():
-    made, given = network(GeneratorLM(frequency_bias=True), ReplacedToken()).train(), batch()
+    made, given = network(GeneratorLM(corpus_vocabulary=True), ReplacedToken()).train(), batch()
     counts = np.zeros(30, dtype=np.int64)
     counts[[7, 9, 14, 18, 21, 24, 26]] = 5
-    made.start(counts)
+    made.restrict_vocabulary(lambda: counts)
     scores = made.model.vocabulary(made.model.generator(given).hidden[given.predicted])  # of all tokens
     few = scores[:, counts > 0].log_softmax(-1)
     states = made.model(given)
@@ -98,9 +86,9 @@ def test_the_right_token_may_be_kept_from_being_put_in(few):
     counts[[14, 18, 24, 26]] = 5
     given, right = batch(), torch.tensor([14, 18, 24])
     for disallowed in (False, True):
-        made = network(GeneratorLM(frequency_bias=True), ReplacedToken(), disallow_correct=disallowed).train()
+        made = network(GeneratorLM(corpus_vocabulary=True), ReplacedToken(), disallow_correct=disallowed).train()
         if few:
-            made.start(counts)
+            made.restrict_vocabulary(lambda: counts)
         drawn = [made.model(given) for _ in range(100)]
         hits = torch.stack([states.sampled == right for states in drawn]).any()
         assert bool(hits) != disallowed
@@ -134,10 +122,10 @@ def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
 
 
 def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_the_corpus():
-    made = network(GeneratorLM(frequency_bias=True), AdversarialGenerator(), ReplacedToken()).train()
+    made = network(GeneratorLM(corpus_vocabulary=True), AdversarialGenerator(), ReplacedToken()).train()
     counts = np.zeros(30, dtype=np.int64)
     counts[[7, 9, 14, 18, 21, 24, 26]] = 5
-    made.start(counts)
+    made.restrict_vocabulary(lambda: counts)
     given = batch()
     states = made.model(given)
     assert states.guesses.shape == (3, 7) and states.sampled.max() > 6

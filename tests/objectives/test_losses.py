@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.layers.vocabulary_head import COUNTED
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
@@ -159,39 +158,3 @@ def test_next_sentence_reads_the_first_position_only():
     head = made.heads["next_sentence"]
     assert torch.equal(head(states, given), head(replace(states, hidden=noise), given))
     torch.testing.assert_close(states.pooled, torch.tanh(made.model.pooler(states.hidden[:, 0])), atol=1e-6, rtol=0)
-
-
-def test_a_frequency_bias_starts_the_head_at_the_unigram_distribution():
-    made = network()
-    head = MaskedLM(frequency_bias=True).build(made.model)
-    counts = np.arange(20)
-    head.start(counts)
-    shares = (counts + 0.5) / (counts + 0.5).sum()
-    np.testing.assert_allclose(head.vocabulary.bias.detach().exp().numpy(), shares, rtol=1e-5)
-    plain = made.heads["masked_lm"]
-    before = plain.vocabulary.bias.clone()
-    plain.start(counts)
-    assert torch.equal(plain.vocabulary.bias, before)
-
-
-def test_the_token_table_can_begin_at_vectors_that_are_made_for_its_width():
-    made = network()
-    table = made.model.embed.tokens.weight
-    before, asked = table.detach().clone(), []
-
-    def vectors(width):
-        asked.append(width)
-        ones = np.zeros((20, width), dtype=np.float32)
-        ones[7, 1] = 1
-        return ones
-
-    made.start_vectors(vectors)
-    assert asked == [], "no head asks for them"
-    MaskedLM(near_vectors=True).build(made.model).start_vectors(vectors)
-    assert asked == [before.shape[1]]
-    assert table[7, 1].item() == pytest.approx(COUNTED)
-    assert table[7].count_nonzero() == 1
-    MaskedLM(near_vectors=True, learned_weight=True).build(made.model).start_vectors(vectors)
-    assert len(asked) == 2, "a weight that is learnt changes nothing of it"
-    others = torch.arange(20) != 7
-    assert torch.equal(table[others], before[others]), "where nothing is known, it stays as it is"

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -168,17 +167,6 @@ def test_a_batch_in_pieces_has_the_gradient_of_the_whole_though_a_row_has_no_spa
         gradients.append([weight.grad for weight in made.parameters()] + [torch.tensor(list(losses.values()))])
     for whole, pieces in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, pieces, atol=1e-5, rtol=1e-4)
-
-
-def test_a_frequency_bias_starts_the_head_at_the_unigram_distribution():
-    counts = np.arange(SIZE)
-    biased, plain = network(frequency_bias=True).heads["span_boundary"], network().heads["span_boundary"]
-    before = plain.vocabulary.bias.clone()
-    biased.start(counts)
-    plain.start(counts)
-    shares = (counts + 0.5) / (counts + 0.5).sum()
-    np.testing.assert_allclose(biased.vocabulary.bias.detach().exp().numpy(), shares, rtol=1e-5)
-    assert torch.equal(plain.vocabulary.bias, before)
 
 
 def test_a_network_with_another_activation_keeps_the_papers_here():

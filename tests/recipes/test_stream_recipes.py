@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_contract import stop_at
+from test_family_contract import stop_at
 
 import plmkit
 from plmkit.catalogue import find

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from plmkit import recipe as recipe_module
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.cli import show
 from plmkit.config.machine import settle
 from plmkit.config.settings import to_json
 from plmkit.corruption.contract import Masking
@@ -30,7 +31,6 @@ from plmkit.segmentation.choosing import SEGMENTERS, AnySegmenter, segmenter_of
 from plmkit.segmentation.english import English
 from plmkit.segmentation.starts import word_starts
 from plmkit.segmentation.units import WORD, Pieces
-from plmkit.terminal import show
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 
 TEXT = "使用语言模型。预测下一个词！\n\n我爱乒乓球。我的狗很可爱。\n\n企鹅不擅长飞行。清明上河图五颜六色。\n"

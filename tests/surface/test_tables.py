@@ -80,7 +80,7 @@ def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows
     new = put(tmp_path / "new.tsv", f"good\t{rows[0][0]}", "", f"bad\t{rows[1][0]}")
     ran = plm("predict", tmp_path / "out", new)
     assert ran.err.splitlines()[:3] == [
-        f"{new} is read without a header, as the rows that the model learnt from.",
+        f"{new} is read without a header, like the rows that the model was trained on.",
         f"{new}: reading column '2' as text. To read another: --text COLUMN.",
         f"! {new}: 1 row without text, left without an answer (line 2).",
     ]
@@ -104,7 +104,7 @@ def test_rows_that_teach_something_else_are_told(plm, pretrained, rows, tmp_path
     assert told[0].startswith(f"! {train}: labels that differ only in case, width or blanks become separate classes: ")
     assert told[1:] == [
         f"! {dev}: all {len(rows)} texts are in {train} too, so its score says less about new texts.",
-        f"! {train}: column qid is not used: classify judges each row by itself and ranks nothing.",
+        f"! {train}: column qid is not used: classify scores each row by itself and does not rank.",
     ]
 
 

@@ -109,7 +109,7 @@ def test_one_file_given_twice_is_told(tmp_path):
 
 def test_a_column_for_ranking_is_told_to_be_unused():
     train = file_of("train.tsv", ("a", "x"), ("b", "y"), names=("label", "QID", "text"))
-    assert said(train) == ["! train.tsv: column QID is not used: classify judges each row by itself and ranks nothing."]
+    assert said(train) == ["! train.tsv: column QID is not used: classify scores each row by itself and does not rank."]
 
 
 # What a tokenizer leaves

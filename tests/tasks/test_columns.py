@@ -157,7 +157,7 @@ def test_a_model_that_learnt_without_a_header_reads_files_without_one(desk):
     path = desk.put("a.tsv", "pos\ta fine film\nneg\tno\n")
     assert [row.text for row in desk.read(path, learnt=learnt)] == ["a fine film", "no"]
     assert desk.said == [
-        "a.tsv is read without a header, as the rows that the model learnt from.",
+        "a.tsv is read without a header, like the rows that the model was trained on.",
         "a.tsv: reading column '2' as text and column '1' as label. To read another: --text COLUMN or --label COLUMN.",
     ]
     named = desk.put("b.tsv", "text\tlabel\na\tpos\n")

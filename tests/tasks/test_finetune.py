@@ -497,8 +497,7 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     stopped = plm(*command, "--out", out, "--seeds", 3)
     assert stopped.code == 130
     assert stopped.err.endswith(
-        "What seed 1 has learnt is lost, and the same command begins it again; the seeds before it are kept.\n"
-        "plm: stopped.\n"
+        "Seed 1 is lost; the same command trains it again; the seeds before it are kept.\nplm: stopped.\n"
     )
     refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
     assert refused.code == 2
@@ -521,7 +520,7 @@ def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained,
         patch.setattr(finetuning.SeedRun, "note", pressed)
         ran = plm(*command)
     assert ran.code == 130
-    assert ran.err.endswith("What seed 0 has learnt is lost, and the same command begins it again.\nplm: stopped.\n")
+    assert ran.err.endswith("Seed 0 is lost; the same command trains it again.\nplm: stopped.\n")
     assert plm(*command).code == 0
 
 
@@ -552,7 +551,7 @@ def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tm
     out = tmp_path / "out"
     command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]
     assert plm(*command, "--train", rows).code == 0
-    advice = "Give the same command to go on with it, or name another --out.\n"
+    advice = "Run the same command to continue it, or name another --out.\n"
     ran = plm(*command, "--train", other, "--dev", rows)
     told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
     assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")

@@ -43,10 +43,10 @@ def framed(length: int, cut: int = 0) -> Example:
 
 def test_lengths_are_told_as_the_texts_have_them_and_how_many_are_cut():
     told = lengths_told([framed(number) for number in range(1, 101)], 128)
-    assert told == "Tokens in a row: median 50, 95th percentile 95, at most 100; none is longer than 128 and cut."
+    assert told == "Tokens per row: median 50, 95th percentile 95, at most 100; none is longer than 128 and cut."
     told = lengths_told([framed(10), framed(16, cut=984), framed(16)], 16)
     assert told == (
-        "Tokens in a row: median 16, 95th percentile 902, at most 1,000; 1 of 3 texts are longer than 16 tokens and "
+        "Tokens per row: median 16, 95th percentile 902, at most 1,000; 1 of 3 texts are longer than 16 tokens and "
         "lose their tail (of a pair, the longer text loses first)."
     )
 
@@ -90,9 +90,7 @@ def test_rows_are_told_before_training(said):
     told = [line for line in lines if line.startswith("48 rows")]
     assert len(told) == 1
     assert re.fullmatch(r"48 rows, 2 classes: (good|bad): \d+ \(\d\d\.\d%\), (good|bad): \d+ \(\d\d\.\d%\)\.", told[0])
-    assert any(
-        re.fullmatch(r"Tokens in a row: median \d+, .* none is longer than 64 and cut\.", line) for line in lines
-    )
+    assert any(re.fullmatch(r"Tokens per row: median \d+, .* none is longer than 64 and cut\.", line) for line in lines)
 
 
 def test_each_epoch_is_told_with_the_commonest_labels_score_beside_the_models(said):
@@ -117,7 +115,7 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
 
 
 def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
-    from plmkit.terminal import show
+    from plmkit.cli import show
 
     _, about, out = said
     show.finetuned(out, about)

@@ -336,7 +336,7 @@ def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, u
     assert ran.code == 2
     assert ran.err == (
         f"plm: --out {unfinished} holds a run with other settings: {says}.\n"
-        "Give the same command to go on with it, or name another --out.\n"
+        "Run the same command to continue it, or name another --out.\n"
     )
     assert picture(unfinished) == before
 
@@ -535,7 +535,7 @@ def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_
         0: f"plm: Another process has trained into {out} since this one began.\n"
         "Run the same command again: it continues from what is there now.\n",
         3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
-        "Give the same command to go on with it, or name another --out.\n",
+        "Run the same command to continue it, or name another --out.\n",
     }
     assert ran.err.endswith(told[seed])
     assert {name: content for name, (content, _) in picture(out).items()} == {
@@ -606,7 +606,7 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     material = prepare(settings, [str(corpus)], None, 0, Screen())
     held = sum(material.store.document_tokens()[material.valid_documents])
     assert held > 0
-    assert material.frequencies().sum() == len(material.store.tokens) - held
+    assert material.frequencies.sum() == len(material.store.tokens) - held
     whole = sum(len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "VALID_ROWS", 4)
@@ -643,7 +643,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
 
 
 def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm):
-    said = "Counting which tokens stand near each other"
+    said = "Counting co-occurrences"
     first = plm(*command(text, tmp_path / "run", "--steps", 2))
     assert first.code == 0, first.err
     assert said in first.err
@@ -659,14 +659,22 @@ def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count
 class Slow:
     """Material whose counting takes a fifth of a second and finds nothing."""
 
-    def vectors(self, width, seed):
+    frequencies = np.ones(120)
+
+    def cooccurrence_embeddings(self, width, seed):
         time.sleep(0.2)
         return np.zeros((120, width), dtype=np.float32)
 
 
+def begun(recipe, material, seed=0):
+    size = len(material.frequencies)
+    statistics = module.Counting(material=material, seed=seed, screen=Screen())
+    return module.begin(recipe.build(unnamed(size)), recipe.initialisation, statistics)
+
+
 def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_rest():
     recipe = settle(find("bert-tiny"), TINY).recipe
-    state = module.begin(recipe.build(unnamed(120)), Slow(), 0, Screen())
+    state = begun(recipe, Slow())
     assert 0.2 <= state.seconds < 5
     assert state.step == 0
     minute = Budget(seconds=60)
@@ -685,11 +693,11 @@ def test_a_budget_that_counting_spends_still_takes_a_step(plm, text, tmp_path):
 
 def test_memory_that_counting_lacks_is_told_with_what_to_do():
     class Large(Slow):
-        def vectors(self, width, seed):
+        def cooccurrence_embeddings(self, width, seed):
             raise MemoryError
 
-    with pytest.raises(NoRoom, match=r"(?s)counting which tokens stand near.*--set objectives.near_vectors=false"):
-        module.begin(settle(find("bert-tiny"), TINY).recipe.build(unnamed(120)), Large(), 0, Screen())
+    with pytest.raises(NoRoom, match=r"(?s)co-occurrences.*--set initialisation.cooccurrence_embeddings=false"):
+        begun(settle(find("bert-tiny"), TINY).recipe, Large())
 
 
 def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, monkeypatch):
@@ -702,7 +710,7 @@ def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, mo
     monkeypatch.setattr("plmkit.preparation.prepare.token_vectors", count)
     settings = settle(find("bert-tiny"), [*TINY, "run.valid_share=0.5"])
     material = prepare(settings, [str(text)], None, 0, Screen())
-    module.begin(settings.recipe.build(material.tokenizer.vocabulary), material, 7, Screen())
+    begun(settings.recipe, material, seed=7)
     [(documents, size, width, seed)] = asked
     assert (size, width, seed) == (len(material.tokenizer.vocabulary), 16, 7)
     assert len(material.valid_documents)
@@ -719,7 +727,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     anew = Order(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
     material = prepare(settings, anew.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
     batch = material.samples.next(Place(), 4, 32)[0]
-    assert (material.frequencies() == 0).any()
+    assert (material.frequencies == 0).any()
 
     def losses(order):
         network = module.initial_network(order, material, module.parts_to_start_from(order, print), Screen())

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.recipe import Recipe, one_stream
@@ -109,7 +110,8 @@ def bert_mini() -> Recipe:
             attention_dropout=0.0,
             neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), NextSentence()),
+        objectives=(MaskedLM(corpus_vocabulary=True), NextSentence()),
+        initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
         schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
@@ -119,5 +121,5 @@ def bert_tiny() -> Recipe:
     return replace(
         bert_mini(),
         name="bert-tiny",
-        architecture=replace(bert_mini().architecture, layers=2, heads=2, width=128, inner=512),
+        architecture=bert_mini().architecture.with_settings(layers=2, heads=2, width=128, inner=512),
     )

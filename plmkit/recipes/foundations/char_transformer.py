@@ -75,5 +75,5 @@ def char_transformer_tiny() -> Recipe:
     return replace(
         mini,
         name="char-transformer-tiny",
-        architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512),
+        architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512),
     )

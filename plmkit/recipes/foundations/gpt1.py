@@ -60,5 +60,5 @@ def gpt1_mini() -> Recipe:
 def gpt1_tiny() -> Recipe:
     mini = gpt1_mini()
     return replace(
-        mini, name="gpt1-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="gpt1-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )

@@ -87,5 +87,5 @@ def gpt2_mini() -> Recipe:
 def gpt2_tiny() -> Recipe:
     mini = gpt2_mini()
     return replace(
-        mini, name="gpt2-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="gpt2-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )

@@ -75,4 +75,4 @@ def lstm_mini() -> Recipe:
 
 def lstm_tiny() -> Recipe:
     mini = lstm_mini()
-    return replace(mini, name="lstm-tiny", architecture=replace(mini.architecture, width=128))
+    return replace(mini, name="lstm-tiny", architecture=mini.architecture.with_settings(width=128))

@@ -180,5 +180,5 @@ def transformer_xl_tiny() -> Recipe:
     return replace(
         mini,
         name="transformer-xl-tiny",
-        architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512),
+        architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512),
     )

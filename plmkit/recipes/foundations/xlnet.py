@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -74,7 +75,8 @@ def xlnet_mini() -> Recipe:
         architecture=TwoStream(
             layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0, neighbours=True
         ),
-        objectives=(PermutedLM(frequency_bias=True),),
+        objectives=(PermutedLM(corpus_vocabulary=True),),
+        initialisation=Initialisation(frequency_bias=True),
         stages=(Stage(length=128),),
         schedule=Schedule(
             steps=10_000, batch=8, rate=1e-3, warmup=0.1, shape="linear_after_warmup",
@@ -86,5 +88,5 @@ def xlnet_mini() -> Recipe:
 def xlnet_tiny() -> Recipe:
     mini = xlnet_mini()
     return replace(
-        mini, name="xlnet-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="xlnet-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )

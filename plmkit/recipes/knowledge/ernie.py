@@ -85,8 +85,9 @@ def ernie_mini() -> Recipe:
         for_minutes=True,
         tokenizer=mini.tokenizer,
         streams=(characters(0.4), phrases(0.4), entities(0.4)),
-        architecture=replace(mini.architecture, activation="relu", epsilon=1e-5),
+        architecture=mini.architecture.with_settings(activation="relu", epsilon=1e-5),
         objectives=mini.objectives,
+        initialisation=mini.initialisation,
         stages=(
             Stage(until=1 / 3, length=128, streams=("character",)),
             Stage(until=2 / 3, length=128, streams=("phrase",)),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.corruption.arrange.packing import ContiguousSegments
 from plmkit.corruption.mask.token import ReplacedMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -95,7 +96,8 @@ def electra_mini() -> Recipe:
             attention_dropout=0.0,
             neighbours=True,
         ),
-        objectives=(GeneratorLM(frequency_bias=True), ReplacedToken(weight=50)),
+        objectives=(GeneratorLM(corpus_vocabulary=True), ReplacedToken(weight=50)),
+        initialisation=Initialisation(frequency_bias=True),
         stages=(Stage(length=128),),
         schedule=Schedule(
             steps=10_000,
@@ -136,6 +138,7 @@ def electra_tiny_adversarial() -> Recipe:
         notes=f"{FOR_MINUTES} The generator learns as in its appendix F.",
         for_minutes=True,
         objectives=(AdversarialGenerator(), ReplacedToken(weight=50)),  # F
+        initialisation=Initialisation(),
     )
 
 
@@ -147,7 +150,7 @@ def electra_tiny_weighted() -> Recipe:
         notes=f"{FOR_MINUTES} The learnt weights are not.",
         for_minutes=True,
         objectives=(
-            GeneratorLM(learned_weight=True, frequency_bias=True),
+            GeneratorLM(learned_weight=True, corpus_vocabulary=True),
             ReplacedToken(learned_weight=True, weight=50),
         ),
     )

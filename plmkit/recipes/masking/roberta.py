@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.packing import FullSentences
 from plmkit.corruption.mask.token import DynamicMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -65,7 +66,7 @@ def roberta_large() -> Recipe:
     return replace(
         base,
         name="roberta-large",
-        architecture=replace(base.architecture, layers=24, heads=16, width=1024, inner=4096),
+        architecture=base.architecture.with_settings(layers=24, heads=16, width=1024, inner=4096),
         schedule=replace(base.schedule, rate=4e-4, warmup=30_000 / 500_000),
     )
 
@@ -80,11 +81,12 @@ def roberta_mini() -> Recipe:
         for_minutes=True,
         tokenizer=ByteBPE(size=8_000),
         streams=one_stream(FullSentences(), DynamicMasking(rate=0.4)),
-        architecture=replace(
-            base.architecture, layers=4, heads=4, width=256, inner=1024,
+        architecture=base.architecture.with_settings(
+            layers=4, heads=4, width=256, inner=1024,
             dropout=0.0, attention_dropout=0.0, neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True, near_vectors=True),),
+        objectives=(MaskedLM(corpus_vocabulary=True),),
+        initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
         schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )  # fmt: skip
@@ -93,5 +95,5 @@ def roberta_mini() -> Recipe:
 def roberta_tiny() -> Recipe:
     mini = roberta_mini()
     return replace(
-        mini, name="roberta-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="roberta-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.encoder import Encoder
 from plmkit.corruption.arrange.packing import SingleSegment
 from plmkit.corruption.mask.span import SpanMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.recipe import Recipe, one_stream
@@ -75,7 +76,8 @@ def spanbert_mini() -> Recipe:
             layers=4, heads=4, width=256, inner=1024, activation="gelu",
             dropout=0.0, attention_dropout=0.0, pooler=False, neighbours=True,
         ),
-        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SpanBoundary(frequency_bias=True)),
+        objectives=(MaskedLM(corpus_vocabulary=True), SpanBoundary(corpus_vocabulary=True)),
+        initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=mini.stages,
         schedule=mini.schedule,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.corruption.arrange.pairs import OrderedPairs
 from plmkit.corruption.mask.word import NgramMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe, one_stream
@@ -85,7 +86,8 @@ def albert_mini() -> Recipe:
         tokenizer=WordPiece(size=8_000),
         streams=one_stream(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
         architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),
-        objectives=(MaskedLM(frequency_bias=True, near_vectors=True), SentenceOrder()),
+        objectives=(MaskedLM(corpus_vocabulary=True), SentenceOrder()),
+        initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
         schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )

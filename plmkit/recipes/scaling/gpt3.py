@@ -112,5 +112,5 @@ def gpt3_mini() -> Recipe:
 def gpt3_tiny() -> Recipe:
     mini = gpt3_mini()
     return replace(
-        mini, name="gpt3-tiny", architecture=replace(mini.architecture, layers=2, heads=2, width=128, inner=512)
+        mini, name="gpt3-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.terminal import show
+from plmkit.cli import show
 
 COMMONEST = "always the commonest label, 'good'"
 

@@ -8,13 +8,13 @@ from rich.table import Table
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import CHOICES
+from plmkit.cli.show import console
 from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.config.machine import Machine
 from plmkit.config.settings import snake, to_json
 from plmkit.language import tr, translated
 from plmkit.recipe import Recipe
-from plmkit.terminal.show import console
 
 
 def all_recipes(as_json: bool) -> None:
@@ -113,7 +113,7 @@ def axes_of(recipe: Recipe) -> dict[str, Any]:
     """The choice on each axis, under the name by which it is set; of several streams, the steps of each."""
     several = len(recipe.streams) > 1
     corruption = {f"streams.{stream.name}" if several else "corruption": stream.steps for stream in recipe.streams}
-    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "schedule")}
+    rest = {axis: getattr(recipe, axis) for axis in ("architecture", "objectives", "initialisation", "schedule")}
     return {"tokenizer": recipe.tokenizer, **corruption, **rest}
 
 

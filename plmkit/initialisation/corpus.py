@@ -1,0 +1,60 @@
+"""Weights that begin at what counting the corpus tells, before the first step."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from plmkit.errors import SettingError
+from plmkit.layers.vocabulary_head import TableHead
+from plmkit.network import Network
+
+COUNTED = 0.6  # length of an embedding that is known by counting; random ones of width 256 have 0.28
+
+
+class Statistics(Protocol):
+    """What is counted in the text that is trained on, when it is asked for."""
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """(vocabulary,) how often each token occurs."""
+
+    def cooccurrence_embeddings(self, width: int) -> np.ndarray:
+        """(vocabulary, width) of length 1, similar for tokens with similar neighbours; 0 where nothing is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initialisation:
+    """Initial weights from counts of the corpus, for runs of minutes; by default all are random."""
+
+    frequency_bias: bool = False  # output biases: log frequency of each token, which else takes minutes to learn
+    cooccurrence_embeddings: bool = False  # token embeddings: which tokens occur near each other
+
+    def apply(self, network: Network, statistics: Statistics) -> None:
+        """Write them into a network that has its random weights."""
+        if self.frequency_bias:
+            self.set_biases(network, statistics)
+        if self.cooccurrence_embeddings:
+            self.set_embeddings(network, statistics)
+
+    @torch.no_grad()
+    def set_biases(self, network: Network, statistics: Statistics) -> None:
+        for head in network.all_heads().values():
+            if isinstance(head.output, TableHead):
+                counts = statistics.frequencies + 0.5  # half a count: no token is impossible
+                head.output.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+
+    @torch.no_grad()
+    def set_embeddings(self, network: Network, statistics: Statistics) -> None:
+        model: Any = network.model
+        embedding: nn.Embedding | None = model.token_embedding
+        if embedding is None:
+            raise SettingError(
+                f"initialisation.cooccurrence_embeddings needs a model with one token embedding; "
+                f"{type(model).__name__} has none. Leave it out."
+            )
+        table = embedding.weight
+        counted = torch.from_numpy(statistics.cooccurrence_embeddings(table.shape[1])).to(table)
+        table.copy_(torch.where(counted.any(1, keepdim=True), COUNTED * counted, table))
