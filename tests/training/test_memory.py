@@ -54,6 +54,18 @@ class Total(nn.Module):
         return States(hidden=self.weight * memory[:, 0], memory=(memory.detach(),))
 
 
+class TwoParts(Total):
+    """Remembers two things of unequal shape: how much each stream has said, and its last three tokens twice over."""
+
+    def forward(self, batch: Batch) -> States:
+        own = batch.source.tokens[:, 1:2].float()  # (B, 1)
+        last = batch.source.tokens[:, None, 1:4].float().expand(-1, 2, -1)  # (B, 2, 3)
+        before = None if batch.memory is None else [part.flatten(1).tolist() for part in batch.memory]
+        self.seen.append((batch.source.tokens[:, 1].tolist(), before))
+        total = own if batch.memory is None else own + batch.memory[0]
+        return States(hidden=self.weight * total[:, None], memory=(total.detach(), last))
+
+
 class Size(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         return states.hidden.mean()
@@ -62,8 +74,8 @@ class Size(Head):
         return len(batch.source.tokens)
 
 
-def network() -> Network:
-    return Network(Total(), {"size": Size()}, {"size": 1.0})
+def network(model: type[Total] = Total) -> Network:
+    return Network(model(), {"size": Size()}, {"size": 1.0})
 
 
 def samples(documents: int) -> Samples:
@@ -124,6 +136,20 @@ def test_memory_is_saved_and_a_run_goes_on_with_it(tmp_path):
     last = run(resumed, samples(6), 3, state=found)
     assert resumed.model.seen == whole.model.seen[2:]
     assert torch.equal(last.memory[0], end.memory[0])
+
+
+@pytest.mark.parametrize("rows_at_once", [None, 1])
+def test_memory_may_be_several_tensors_of_unequal_shape(rows_at_once, tmp_path):
+    whole, halves = network(TwoParts), network(TwoParts)
+    run(whole, samples(6), 3)
+    assert whole.model.seen[2] == ([6, 15], [[[3], [21]], [[3, 4, 5] * 2, [12, 13, 14] * 2]])
+    state = run(halves, samples(6), 2, rows_at_once=rows_at_once)
+    assert [part.shape for part in state.memory] == [(2, 1), (2, 2, 3)]
+    optimizer = torch.optim.SGD(halves.parameters())
+    save_checkpoint(tmp_path, halves, optimizer, state)
+    resumed = network(TwoParts)
+    run(resumed, samples(6), 3, state=load_checkpoint(tmp_path, resumed, optimizer, print))
+    assert resumed.model.seen == whole.model.seen[2:]
 
 
 def test_a_damaged_memory_is_a_damaged_checkpoint(tmp_path):
