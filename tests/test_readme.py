@@ -123,6 +123,16 @@ def test_the_table_of_objectives_is_true_and_whole():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for objective in OBJECTIVES:
         assert f"| `{objective.name}` | {', '.join(sorted(objective.reads))} | {objective.__doc__} |" in text
+    text = (ROOT / "README.zh.md").read_text(encoding="utf-8")
+    for objective in OBJECTIVES:
+        assert f"| `{objective.name}` | {', '.join(sorted(objective.reads))} | " in text
+
+
+def test_both_readmes_have_the_same_sections():
+    first, second = (
+        re.findall(r"^#+ ", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE) for name in READMES
+    )
+    assert first == second
 
 
 def test_both_readmes_give_the_same_commands():
