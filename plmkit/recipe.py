@@ -223,7 +223,7 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
         raise RecipeError(
             f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
             f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
-            f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
+            f"Choose a corruption or architecture that does{writers_of(missing, recipe.architecture)}, or drop the objective."
         )
 
 
@@ -231,10 +231,10 @@ def kind_of(choice: Any) -> str:
     return type(choice).__name__
 
 
-def writers_of(wanted: frozenset[str]) -> str:
-    """` (A or B)`, the steps that write something of it."""
+def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
+    """` (A or B)`, the steps that write something of it, and the setting of the architecture that does."""
     known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
-    known += ["architecture.pooler=true"] if "pooled" in wanted else []
+    known += ["architecture.pooler=true"] if "pooled" in wanted and architecture.optional_pooler else []
     return f" ({' or '.join(known)})" if known else ""
 
 
