@@ -20,8 +20,7 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
-
-Tokenizer = Any  # one of TOKENIZERS
+from plmkit.tokenizers.contract import TokenizerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ class Recipe:
     notes: str = ""  # where the settings leave the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
-    tokenizer: Tokenizer
+    tokenizer: TokenizerSettings
     streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
@@ -223,7 +222,8 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
         raise RecipeError(
             f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
             f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
-            f"Choose a corruption or architecture that does{writers_of(missing, recipe.architecture)}, or drop the objective."
+            f"Choose a corruption or architecture that does{writers_of(missing, recipe.architecture)}, "
+            "or drop the objective."
         )
 
 
@@ -241,6 +241,6 @@ def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    kinds: tuple[type, ...] = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
     recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
     return recipe

@@ -1,6 +1,6 @@
 """Byte-level BPE: frequent runs of bytes in one token; no text is unknown."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer as RustTokenizer
@@ -8,6 +8,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from plmkit.data.vocabulary import ROBERTA_NAMES
 from plmkit.errors import InputError, SettingError
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -16,7 +17,7 @@ PAD, UNKNOWN, BEGIN, END, MASK = ROBERTA_NAMES
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteBPE:
+class ByteBPE(TokenizerSettings):
     """Byte-level BPE, trained on the user's text (Radford et al., 2019; Liu et al., 2019, 4.4)."""
 
     size: int = 50265
@@ -32,14 +33,14 @@ class ByteBPE:
         if self.min_frequency < 1:
             raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
         rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
         return Tokenizer(rust)  # adds the mask, which stands last
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamByteBPE:
+class StreamByteBPE(TokenizerSettings):
     """Byte-level BPE with one special token, the end of a text, trained on the user's text (Radford et al., 2019)."""
 
     size: int = 50257
@@ -55,7 +56,7 @@ class StreamByteBPE:
         if self.min_frequency < 1:
             raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
         rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
         return Tokenizer(rust, needed=("end",))  # which stands last
@@ -66,7 +67,7 @@ def merged(
     size: int,
     min_frequency: int,
     special: list[str],
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> RustTokenizer:
     # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
     # the same in every process. Letters in the text add none, for each is made of these.
@@ -89,7 +90,7 @@ def merged(
 class Reader:
     """Texts as the trainer takes them, and what was seen of them."""
 
-    def __init__(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> None:
+    def __init__(self, texts: Iterable[str], on_progress: OnProgress | None) -> None:
         self.texts, self.on_progress = texts, on_progress
         self.has_text = False
 
