@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from plmkit.errors import RecipeError, nearest
+from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
@@ -89,5 +90,7 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
 
 def find(name: str) -> Recipe:
     if name not in CATALOGUE:
-        raise RecipeError(f"There is no recipe '{name}'.{nearest(name, CATALOGUE)} `plm recipes` shows all.")
+        raise RecipeError(
+            tr("There is no recipe '{name}'.{hint} `plm recipes` shows all.", name=name, hint=nearest(name, CATALOGUE))
+        )
     return CATALOGUE[name]()

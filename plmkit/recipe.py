@@ -241,6 +241,16 @@ def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds: tuple[type, ...] = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    kinds: tuple[type, ...] = (
+        *axes,
+        *SEGMENTERS,
+        *OPTIMIZERS,
+        DataStream,
+        Stage,
+        Schedule,
+        Tuning,
+        Initialisation,
+        Recipe,
+    )
     recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
     return recipe

@@ -80,16 +80,16 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
 
 def stop_at(step: int, plm, command: list) -> None:
     """Stop the run in the middle, as Ctrl-C would, after `step` steps."""
-    import plmkit.training.loop as loop
+    from plmkit.training.step import Step
 
-    set_rate, taken = loop.set_rate, []
+    update, taken = Step.update, []
 
     def counting(*given):
         taken.append(1)
         if len(taken) > step:
             raise KeyboardInterrupt
-        return set_rate(*given)
+        return update(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "set_rate", counting)
+        patch.setattr(Step, "update", counting)
         assert plm(*command).code == 130

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.cache import Cache
@@ -141,8 +142,11 @@ class Model(nn.Module, ABC):
         """The token embedding, for a head that needs one."""
         if self.token_embedding is None:
             raise SettingError(
-                f"{type(self.settings).__name__} has no single token embedding to which an objective could tie its "
-                "output. Choose an objective with weights of its own, such as AdaptiveLM, or architecture.shrink=1."
+                tr(
+                    "{type} has no single token embedding to which an objective could tie its output. Choose an "
+                    "objective with weights of its own, such as AdaptiveLM, or architecture.shrink=1.",
+                    type=type(self.settings).__name__,
+                )
             )
         return self.token_embedding
 
@@ -175,17 +179,33 @@ def check_sizes(settings: Architecture, *names: str) -> None:
     """Refuse numbers below 1."""
     for name in names:
         if getattr(settings, name) < 1:
-            raise SettingError(f"architecture.{name} must be 1 or more; found {getattr(settings, name)}.")
+            raise SettingError(
+                tr(
+                    "architecture.{name} must be 1 or more; found {getattr}.",
+                    name=name,
+                    getattr=getattr(settings, name),
+                )
+            )
 
 
 def check_heads(width: int, heads: int, even: bool = False) -> None:
     """Refuse a width that attention heads cannot share evenly, or an odd one where positions are waves."""
     if even and (width % heads or width % 2):
-        raise SettingError(f"architecture.width={width} must be even and a multiple of architecture.heads={heads}.")
+        raise SettingError(
+            tr(
+                "architecture.width={width} must be even and a multiple of architecture.heads={heads}.",
+                width=width,
+                heads=heads,
+            )
+        )
     if width % heads:
         raise SettingError(
-            f"architecture.width={width} cannot be divided among architecture.heads={heads}: "
-            "choose a width that is a multiple of heads."
+            tr(
+                "architecture.width={width} cannot be divided among architecture.heads={heads}: choose a width "
+                "that is a multiple of heads.",
+                width=width,
+                heads=heads,
+            )
         )
 
 
@@ -193,11 +213,24 @@ def check_activations(settings: Architecture, *names: str) -> None:
     for name in names:
         if getattr(settings, name) not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
-            raise SettingError(f"There is no architecture.{name} '{getattr(settings, name)}'; there are {known}.")
+            raise SettingError(
+                tr(
+                    "There is no architecture.{name} '{getattr}'; there are {known}.",
+                    name=name,
+                    getattr=getattr(settings, name),
+                    known=known,
+                )
+            )
 
 
 def check_dropout(settings: Architecture, *names: str) -> None:
     """Refuse what is no share from 0 to below 1; None stands for no dropout."""
     for name in names:
         if not 0 <= (getattr(settings, name) or 0.0) < 1:
-            raise SettingError(f"architecture.{name} is from 0 to below 1; found {getattr(settings, name)}.")
+            raise SettingError(
+                tr(
+                    "architecture.{name} is from 0 to below 1; found {getattr}.",
+                    name=name,
+                    getattr=getattr(settings, name),
+                )
+            )

@@ -22,6 +22,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_normal
 from plmkit.kernels.step import Step
+from plmkit.language import tr
 from plmkit.layers.attention import BandedAttention, CausalAttention
 from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
 from plmkit.layers.cache import KeyValueCache
@@ -83,7 +84,7 @@ class BandedDecoder(DecoderSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.band < 1:
-            raise SettingError(f"architecture.band must be 1 or more; found {self.band}.")
+            raise SettingError(tr("architecture.band must be 1 or more; found {band}.", band=self.band))
 
     def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [

@@ -18,6 +18,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import STARTS, start_at_neighbours
+from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
 from plmkit.layers.block import FeedForward, PostNormBlock
@@ -51,15 +52,21 @@ class Encoder(Architecture):
         check_sizes(self, "layers", "heads", "width", "inner", "longest", "segments")
         if self.first < 0 or (self.embedding is not None and self.embedding < 1):
             raise SettingError(
-                "architecture.first is 0 or more, architecture.embedding 1 or more or none; "
-                f"found {self.first} and {self.embedding}."
+                tr(
+                    "architecture.first is 0 or more, architecture.embedding 1 or more or none; found {first} and "
+                    "{embedding}.",
+                    first=self.first,
+                    embedding=self.embedding,
+                )
             )
         check_heads(self.width, self.heads)
         if self.neighbours and self.width // self.heads % 2:
-            raise SettingError("architecture.neighbours needs an even width for each head.")
+            raise SettingError(tr("architecture.neighbours needs an even width for each head."))
         check_activations(self, "activation", "pooler_activation")
         if self.start not in STARTS:
-            raise SettingError(f"architecture.start takes {' or '.join(STARTS)}; found '{self.start}'.")
+            raise SettingError(
+                tr("architecture.start takes {starts}; found '{start}'.", starts=" or ".join(STARTS), start=self.start)
+            )
         check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
 
     @property

@@ -12,6 +12,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_neighbours, start_weights
+from plmkit.language import tr
 from plmkit.layers.vocabulary_head import VocabularyHead
 
 HEAD = 64  # width of a generator's head
@@ -41,18 +42,31 @@ class GeneratorDiscriminator(Architecture):
     def __post_init__(self) -> None:
         if not 0 < self.generator <= 1:
             raise SettingError(
-                "architecture.generator is the generator's width as a share of the discriminator's, above 0 and at "
-                f"most 1; found {self.generator:g}. A generator larger than the discriminator is not allowed."
+                tr(
+                    "architecture.generator is the generator's width as a share of the discriminator's, above 0 "
+                    "and at most 1; found {generator:g}. A generator larger than the discriminator is not allowed.",
+                    generator=self.generator,
+                )
             )
         if not self.temperature > 0:
-            raise SettingError(f"architecture.temperature must be above 0; found {self.temperature:g}.")
+            raise SettingError(
+                tr("architecture.temperature must be above 0; found {temperature:g}.", temperature=self.temperature)
+            )
         width = self.discriminator_encoder.width  # checks the settings that both have
         made = max(1, round(self.generator * width))
         if made % max(1, made // HEAD) or (self.neighbours and made % 2):
             raise SettingError(
-                f"architecture.generator={self.generator:g} makes a generator {made} wide, which {made // HEAD} heads "
-                f"cannot share. Choose a share of {width} that is an even number below {2 * HEAD} or a multiple of "
-                f"{HEAD}."
+                tr(
+                    "architecture.generator={generator:g} makes a generator {made} wide, which {made_2} heads "
+                    "cannot share. Choose a share of {width} that is an even number below {head} or a multiple of "
+                    "{head_2}.",
+                    generator=self.generator,
+                    made=made,
+                    made_2=made // HEAD,
+                    width=width,
+                    head=2 * HEAD,
+                    head_2=HEAD,
+                )
             )
 
     @property

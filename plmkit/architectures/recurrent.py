@@ -10,6 +10,7 @@ from plmkit.architectures.contract import Architecture, Generates, GeneratingMod
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.layers.cache import Cache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
@@ -31,7 +32,7 @@ class Recurrent(Architecture):
         check_sizes(self, "layers", "width", "longest")
         check_dropout(self, "dropout")
         if self.spread <= 0:
-            raise SettingError(f"architecture.spread must be above 0; found {self.spread}.")
+            raise SettingError(tr("architecture.spread must be above 0; found {spread}.", spread=self.spread))
 
     @property
     def writes(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ from plmkit.architectures.contract import (
 from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.block import FeedForward, PostNormBlock
 from plmkit.layers.dropout import Dropout, drop
@@ -58,17 +59,23 @@ class SegmentSettings(Architecture):
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "longest", "shrink")
         if self.memory < 0:
-            raise SettingError(f"architecture.memory is 0 or more steps; found {self.memory}.")
+            raise SettingError(tr("architecture.memory is 0 or more steps; found {memory}.", memory=self.memory))
         check_heads(self.width, self.heads, even=True)
         check_activations(self, "activation")
         if list(self.cutoffs) != sorted({*self.cutoffs}) or any(cutoff < 1 for cutoff in self.cutoffs):
-            raise SettingError(f"architecture.cutoffs must rise from above 0; found {list(self.cutoffs)}.")
+            raise SettingError(
+                tr("architecture.cutoffs must rise from above 0; found {cutoffs}.", cutoffs=list(self.cutoffs))
+            )
         if self.shrink ** len(self.cutoffs) > self.width:
             raise SettingError(
-                f"architecture.shrink={self.shrink} leaves the last of {len(self.cutoffs) + 1} clusters no width."
+                tr(
+                    "architecture.shrink={shrink} leaves the last of {cutoffs_count} clusters no width.",
+                    shrink=self.shrink,
+                    cutoffs_count=len(self.cutoffs) + 1,
+                )
             )
         if self.same_length and not self.memory:
-            raise SettingError("architecture.same_length reads `memory` steps, but architecture.memory is 0.")
+            raise SettingError(tr("architecture.same_length reads `memory` steps, but architecture.memory is 0."))
         check_dropout(self, "dropout", "attention_dropout")
 
     @property
@@ -105,7 +112,9 @@ class SegmentRecurrence(SegmentSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clamp is not None and self.clamp < 1:
-            raise SettingError(f"architecture.clamp is a distance, 1 or more, or none; found {self.clamp}.")
+            raise SettingError(
+                tr("architecture.clamp is a distance, 1 or more, or none; found {clamp}.", clamp=self.clamp)
+            )
 
     def build(self, vocabulary: Vocabulary) -> "SegmentRecurrenceModel":
         model = SegmentRecurrenceModel(self, vocabulary.rows)

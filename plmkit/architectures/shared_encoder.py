@@ -19,6 +19,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_neighbours, start_weights
+from plmkit.language import tr
 from plmkit.layers.block import Borrowed, PostNormBlock
 from plmkit.layers.packing import Packing
 
@@ -45,12 +46,22 @@ class SharedEncoder(Architecture):
 
     def __post_init__(self) -> None:
         if self.sharing not in SHARINGS:
-            raise SettingError(f"architecture.sharing takes {', '.join(SHARINGS)}; found '{self.sharing}'.")
+            raise SettingError(
+                tr(
+                    "architecture.sharing takes {sharings}; found '{sharing}'.",
+                    sharings=", ".join(SHARINGS),
+                    sharing=self.sharing,
+                )
+            )
         narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the numbers first
         if self.neighbours and (narrow % 2 or narrow < head):
             raise SettingError(
-                "architecture.neighbours needs an even architecture.embedding, as wide as a head or wider: "
-                f"found {narrow} and heads of {head}."
+                tr(
+                    "architecture.neighbours needs an even architecture.embedding, as wide as a head or wider: "
+                    "found {narrow} and heads of {head}.",
+                    narrow=narrow,
+                    head=head,
+                )
             )
 
     @property

@@ -20,6 +20,7 @@ from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_at_distances, start_normal
+from plmkit.language import tr
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
@@ -50,8 +51,12 @@ class TwoStream(Architecture):
         check_sizes(self, "layers", "heads", "width", "inner", "longest")
         if self.memory < 0 or not 0 < self.reuse <= 1:
             raise SettingError(
-                "architecture.memory is 0 or more, architecture.reuse a share of the row, above 0 up to 1; "
-                f"found {self.memory} and {self.reuse}."
+                tr(
+                    "architecture.memory is 0 or more, architecture.reuse a share of the row, above 0 up to 1; "
+                    "found {memory} and {reuse}.",
+                    memory=self.memory,
+                    reuse=self.reuse,
+                )
             )
         check_heads(self.width, self.heads, even=True)
         check_activations(self, "activation")

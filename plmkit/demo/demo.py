@@ -17,6 +17,7 @@ from plmkit.demo.docstrings import docstring_task
 from plmkit.errors import FolderError
 from plmkit.inference.loading import Parts, model_of, network_of, read_parts
 from plmkit.inference.model import Model
+from plmkit.language import tr
 from plmkit.storage.files import cache_folder, write_json
 from plmkit.tasks.contract import Row
 from plmkit.tasks.finetune import FinetuneRequest, finetune
@@ -49,13 +50,20 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
     """Pretrain, fine-tune with and without it, fill blanks, find neighbours, and say where everything is."""
     begun = time.perf_counter()
     if (out / RESULTS).is_file():
-        screen.say(f"{out} holds a finished demo; this is what it found. Name another --out to run one again.")
+        screen.say(
+            tr("{out} holds a finished demo; this is what it found. Name another --out to run one again.", out=out)
+        )
         return read_results(out / RESULTS)
     if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it continues
         claim(out)
     screen.say(
-        f"1. Pretraining {RECIPE} on the documentation of Python, torch and numpy that is on this machine: "
-        f"{TOKENS:,} tokens, {minutes:g} minutes at most."
+        tr(
+            "1. Pretraining {recipe} on the documentation of Python, torch and numpy that is on this machine: "
+            "{tokens:,} tokens, {minutes:g} minutes at most.",
+            recipe=RECIPE,
+            tokens=TOKENS,
+            minutes=minutes,
+        )
     )
     order = Order(
         settings=settle(find(RECIPE), SETTINGS),
@@ -70,8 +78,8 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
     train, test = docstring_task(cache_folder())
     scores = {}
     for number, (name, scratch) in enumerate((("pretrained", False), ("scratch", True)), start=2):
-        kind = "the pretrained model" if not scratch else "the same network from random weights, as contrast"
-        screen.say(f"{number}. Fine-tuning {kind}.")
+        kind = tr("the pretrained model") if not scratch else tr("the same network from random weights, as contrast")
+        screen.say(tr("{number}. Fine-tuning {kind}.", number=number, kind=kind))
         task = FinetuneRequest(
             model=out / "pretrained", task=Classify(), train=train, dev=None, test=test,
             out=out / f"task-{name}", settings=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
@@ -92,10 +100,10 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         "seconds": round(time.perf_counter() - begun, 1),
         "out": str(out),
         "files": {
-            "pretrained/": "the pretrained model: plm fill, plm embed, plm finetune and plm export take it",
-            "task-pretrained/": "the fine-tuned model: plm predict and plm evaluate take it",
-            "task-scratch/": "its contrast, from random weights",
-            RESULTS: "these results",
+            "pretrained/": tr("the pretrained model: plm fill, plm embed, plm finetune and plm export take it"),
+            "task-pretrained/": tr("the fine-tuned model: plm predict and plm evaluate take it"),
+            "task-scratch/": tr("its contrast, from random weights"),
+            RESULTS: tr("these results"),
         },
     }
     write_json(out / RESULTS, told)
@@ -106,7 +114,9 @@ def read_results(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FolderError(f"{path} cannot be read: {error}. Remove it, or name another --out.") from error
+        raise FolderError(
+            tr("{path} cannot be read: {error}. Remove it, or name another --out.", path=path, error=error)
+        ) from error
 
 
 def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from plmkit.errors import FolderError, InputError
+from plmkit.language import tr
 from plmkit.storage.files import cache_folder, put_text
 from plmkit.storage.manifest import sha256
 
@@ -111,7 +112,11 @@ def write_whole(file: Path, text: str) -> None:
         put_text(hash_file(file), hash_line(file))
     except OSError as error:
         raise FolderError(
-            f"{file} could not be written: {error.strerror}.\nSet PLM_CACHE to a folder with room for it."
+            tr(
+                "{file} could not be written: {strerror}.\nSet PLM_CACHE to a folder with room for it.",
+                file=file,
+                strerror=error.strerror,
+            )
         ) from error
 
 
@@ -130,7 +135,9 @@ def read_folders(folders: Mapping[str, Path], on_progress: Progress | None = Non
             on_progress(done, len(files))
     if not documents:
         looked = ", ".join(str(folder) for folder in folders.values())
-        raise InputError(f"No documented Python source was found in {looked}.\nGive a corpus of your own.")
+        raise InputError(
+            tr("No documented Python source was found in {looked}.\nGive a corpus of your own.", looked=looked)
+        )
     return list(documents.values())
 
 

@@ -14,6 +14,7 @@ from plmkit.generation.lookup import decode_with_lookup
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sampling import sample
 from plmkit.generation.sequence import GeneratedSequence, GeneratedText, can_produce
+from plmkit.language import tr
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 BATCH_SIZE = 32
@@ -79,12 +80,20 @@ class Engine:
         """The tokens of a prompt, if there are some and not too many."""
         tokens = self.tokenizer.encode(prompt)
         if not tokens:
-            new_text = f", or {self.tokenizer.vocabulary.tokens[self.end]} to begin a new text" if self.end >= 0 else ""
-            raise InputError(f"The prompt is empty. Give some text to continue{new_text}.")
+            new_text = (
+                tr(", or {tokens} to begin a new text", tokens=self.tokenizer.vocabulary.tokens[self.end])
+                if self.end >= 0
+                else ""
+            )
+            raise InputError(tr("The prompt is empty. Give some text to continue{new_text}.", new_text=new_text))
         if self.max_length is not None and len(tokens) >= self.max_length:
             raise InputError(
-                f"The prompt has {len(tokens):,} tokens, but the context of this model is {self.max_length:,} tokens, "
-                "the new ones included. Shorten the prompt."
+                tr(
+                    "The prompt has {tokens_count:,} tokens, but the context of this model is {max_length:,} "
+                    "tokens, the new ones included. Shorten the prompt.",
+                    tokens_count=len(tokens),
+                    max_length=self.max_length,
+                )
             )
         return tokens
 
@@ -93,8 +102,12 @@ class Engine:
             if not can_produce(self.tokenizer, stop):
                 decoded = self.tokenizer.decode(self.tokenizer.encode_plain(stop))
                 raise SettingError(
-                    f"The stop string {stop!r} can never be generated: this model's tokenizer "
-                    + (f"reads it as {decoded!r}. Use another." if decoded else "ignores it. Use another.")
+                    tr("The stop string {stop!r} can never be generated: this model's tokenizer ", stop=stop)
+                    + (
+                        tr("reads it as {decoded!r}. Use another.", decoded=decoded)
+                        if decoded
+                        else tr("ignores it. Use another.")
+                    )
                 )
 
     def with_cache(self, context_length: int | None, clamp: int | None) -> "Engine":

@@ -12,6 +12,7 @@ from torch import Tensor
 from plmkit.errors import InputError
 from plmkit.generation.engine import Engine
 from plmkit.generation.language_model import LanguageModel
+from plmkit.language import tr
 
 TOKENS_AT_ONCE = 4096
 LOGITS_AT_ONCE = 1 << 24  # 64 MB
@@ -42,7 +43,7 @@ class Window:
 def likelihood(engine: Engine, text: str) -> Likelihood:
     (logs,) = text_log_probabilities(engine, [text])
     if not len(logs):
-        raise InputError("The text has no tokens to score.")
+        raise InputError(tr("The text has no tokens to score."))
     total = float(logs.sum())
     return Likelihood(tokens=len(logs), log_probability=total, perplexity=math.exp(-total / len(logs)))
 

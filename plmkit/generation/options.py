@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from plmkit.errors import SettingError, nearest
+from plmkit.language import tr
 
 TEMPERATURE, TOP_P = 0.8, 0.95  # defaults for text that people read: varied, and rarely off topic
 MAX_TOKENS, MAX_TEXTS, MAX_BEAMS = 1_000_000, 100_000, 1_000  # more is a typing error, and would never end
@@ -31,36 +32,53 @@ class GenerationOptions:
         check_count("tokens", self.tokens, MAX_TOKENS)
         check_count("n", self.n, MAX_TEXTS)
         if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise SettingError(f"temperature must be a finite number, 0 or more; found {self.temperature:g}.")
+            raise SettingError(
+                tr(
+                    "temperature must be a finite number, 0 or more; found {temperature:g}.",
+                    temperature=self.temperature,
+                )
+            )
         if self.top_k is not None:
             check_count("top-k", self.top_k)
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise SettingError(f"top-p is a probability, above 0 and at most 1; found {self.top_p:g}.")
+            raise SettingError(tr("top-p is a probability, above 0 and at most 1; found {top_p:g}.", top_p=self.top_p))
         if self.length_penalty is not None and not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:
             raise SettingError(
-                f"length-penalty must be between -{MAX_LENGTH_PENALTY} and {MAX_LENGTH_PENALTY}; "
-                f"found {self.length_penalty:g}."
+                tr(
+                    "length-penalty must be between -{max_length_penalty} and {max_length_penalty}; found "
+                    "{length_penalty:g}.",
+                    max_length_penalty=MAX_LENGTH_PENALTY,
+                    length_penalty=self.length_penalty,
+                )
             )
         if any(not text for text in self.stop):
-            raise SettingError("A stop string is empty, so every text would end at once. Leave it out.")
+            raise SettingError(tr("A stop string is empty, so every text would end at once. Leave it out."))
         self.check_beams()
         self.check_greedy()
 
     def check_beams(self) -> None:
         if self.beams is None:
             if self.length_penalty is not None:
-                raise SettingError("length-penalty applies to beam search only; set beams as well, or leave it out.")
+                raise SettingError(
+                    tr("length-penalty applies to beam search only; set beams as well, or leave it out.")
+                )
             return
         check_count("beams", self.beams, MAX_BEAMS)
         sampling = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p}
         if given := [name for name, value in sampling.items() if value is not None]:
             raise SettingError(
-                f"Beam search does not sample, so {' and '.join(given)} would have no effect. "
-                "Leave out one or the other."
+                tr(
+                    "Beam search does not sample, so {given} would have no effect. Leave out one or the other.",
+                    given=" and ".join(given),
+                )
             )
         if self.n > self.beams:
             raise SettingError(
-                f"{self.beams} beams find at most {self.beams} texts, but n is {self.n}. Use more beams."
+                tr(
+                    "{beams} beams find at most {beams} texts, but n is {n}. Use more beams.",
+                    beams=self.beams,
+                    n=self.n,
+                )
             )
 
     def check_greedy(self) -> None:
@@ -68,13 +86,20 @@ class GenerationOptions:
             return
         if self.top_k is not None or self.top_p is not None:
             raise SettingError(
-                f"Temperature {self.temperature:g} is greedy decoding, so top-k and top-p would have no effect. "
-                "Leave them out, or set a temperature above 0."
+                tr(
+                    "Temperature {temperature:g} is greedy decoding, so top-k and top-p would have no effect. "
+                    "Leave them out, or set a temperature above 0.",
+                    temperature=self.temperature,
+                )
             )
         if self.n > 1:
             raise SettingError(
-                f"Temperature {self.temperature:g} is greedy decoding, so all {self.n} texts would be the same. "
-                "Set a temperature above 0, or beams."
+                tr(
+                    "Temperature {temperature:g} is greedy decoding, so all {n} texts would be the same. Set a "
+                    "temperature above 0, or beams.",
+                    temperature=self.temperature,
+                    n=self.n,
+                )
             )
 
     @property
@@ -95,9 +120,11 @@ class GenerationOptions:
 
 def check_count(name: str, value: int, maximum: int | None = None) -> None:
     if value < 1:
-        raise SettingError(f"{name} must be a whole number, 1 or more; found {value}.")
+        raise SettingError(tr("{name} must be a whole number, 1 or more; found {value}.", name=name, value=value))
     if maximum is not None and value > maximum:
-        raise SettingError(f"{name} can be at most {maximum:,}; found {value:,}.")
+        raise SettingError(
+            tr("{name} can be at most {maximum:,}; found {value:,}.", name=name, maximum=maximum, value=value)
+        )
 
 
 def options_from(given: Mapping[str, Any]) -> GenerationOptions:
@@ -106,7 +133,12 @@ def options_from(given: Mapping[str, Any]) -> GenerationOptions:
     for name, value in given.items():
         if name not in defaults:
             raise SettingError(
-                f"There is no setting '{name}'.{nearest(name, defaults)} Known: {', '.join(sorted(defaults))}."
+                tr(
+                    "There is no setting '{name}'.{hint} Known: {defaults}.",
+                    name=name,
+                    hint=nearest(name, defaults),
+                    defaults=", ".join(sorted(defaults)),
+                )
             )
         if name == "stop":
             wrong = not isinstance(value, str | list | tuple) or not all(isinstance(part, str) for part in value)
@@ -114,6 +146,6 @@ def options_from(given: Mapping[str, Any]) -> GenerationOptions:
             kinds = int if name in ("tokens", "top_k", "beams", "n", "seed") else int | float
             wrong = value is not defaults[name] and (isinstance(value, bool) or not isinstance(value, kinds))
         if wrong:
-            raise SettingError(f"{name} cannot be {value!r}.")
+            raise SettingError(tr("{name} cannot be {value!r}.", name=name, value=value))
     stop = given.get("stop", ())
     return GenerationOptions(**{**given, "stop": (stop,) if isinstance(stop, str) else tuple(stop)})

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.layers.vocabulary_head import TableHead
 from plmkit.network import Network
 
@@ -52,8 +53,11 @@ class Initialisation:
         embedding: nn.Embedding | None = model.token_embedding
         if embedding is None:
             raise SettingError(
-                f"initialisation.cooccurrence_embeddings needs a model with one token embedding; "
-                f"{type(model).__name__} has none. Leave it out."
+                tr(
+                    "initialisation.cooccurrence_embeddings needs a model with one token embedding; {type} has "
+                    "none. Leave it out.",
+                    type=type(model).__name__,
+                )
             )
         table = embedding.weight
         counted = torch.from_numpy(statistics.cooccurrence_embeddings(table.shape[1])).to(table)

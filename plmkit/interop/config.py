@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 MOST, MOST_LAYERS = 1_000_000, 1_000  # far beyond any network that could be used here
 COUNTS = (
@@ -31,20 +32,25 @@ def is_number(value: Any) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(COUNTS, (is_count(MOST), f"a whole number from 1 to {MOST:,}")),
-    **dict.fromkeys(LAYERS, (is_count(MOST_LAYERS), f"a whole number from 1 to {MOST_LAYERS:,}")),
+    **dict.fromkeys(COUNTS, (is_count(MOST), tr("a whole number from 1 to {most:,}", most=MOST))),
+    **dict.fromkeys(
+        LAYERS, (is_count(MOST_LAYERS), tr("a whole number from 1 to {most_layers:,}", most_layers=MOST_LAYERS))
+    ),
     **dict.fromkeys(
         OPEN_COUNTS,
-        (lambda value: value in (None, 0) or is_count(MOST)(value), f"null or a whole number up to {MOST:,}"),
+        (
+            lambda value: value in (None, 0) or is_count(MOST)(value),
+            tr("null or a whole number up to {most:,}", most=MOST),
+        ),
     ),
-    **dict.fromkeys(SHARES, (lambda value: is_number(value) and 0 <= value < 1, "a number from 0 to below 1")),
-    **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, "a number between 0 and 1")),
-    **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(SHARES, (lambda value: is_number(value) and 0 <= value < 1, tr("a number from 0 to below 1"))),
+    **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, tr("a number between 0 and 1"))),
+    **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), tr("a text"))),
     "architectures": (
         lambda value: value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
-        "a list of names",
+        tr("a list of names"),
     ),
-    "id2label": (lambda value: value is None or isinstance(value, dict), "an object with labels by number"),
+    "id2label": (lambda value: value is None or isinstance(value, dict), tr("an object with labels by number")),
 }
 
 
@@ -52,6 +58,16 @@ def check_settings(config: dict[str, Any], path: Path) -> None:
     """Refuse impossible values."""
     for name, (is_possible, expected) in RULES.items():
         if name in config and not is_possible(config[name]):
-            raise InputError(f"{path}: {name} is {reprlib.repr(config[name])}; it must be {expected}.")
+            raise InputError(
+                tr(
+                    "{path}: {name} is {repr}; it must be {expected}.",
+                    path=path,
+                    name=name,
+                    repr=reprlib.repr(config[name]),
+                    expected=expected,
+                )
+            )
     if "quantization_config" in config:
-        raise InputError(f"{path}: the weights are quantized, which is not supported. Use the original model.")
+        raise InputError(
+            tr("{path}: the weights are quantized, which is not supported. Use the original model.", path=path)
+        )

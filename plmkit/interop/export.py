@@ -25,6 +25,7 @@ from plmkit.interop.huggingface import (
     transformers_installed,
     write_huggingface,
 )
+from plmkit.language import tr
 from plmkit.storage.files import explained, held, unfinished
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Task
@@ -52,7 +53,12 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     """Write the folder, then open it with transformers where that is installed and compare every logit."""
     if format not in FORMATS:
         raise SettingError(
-            f"There is no export format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+            tr(
+                "There is no export format '{format}'.{hint} Formats: {formats}.",
+                format=format,
+                hint=nearest(format, FORMATS),
+                formats=", ".join(FORMATS),
+            )
         )
     parts = read_parts(model, screen.say)
     task, family = exported_task(parts), family_of(parts.architecture, parts.model_type)
@@ -61,11 +67,17 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
     for net in nets:
         for head in sorted(heads_of(left_out(net.weights, family))):
-            screen.say(f"! A Hugging Face {family.TITLE} has no head for {head}; it is left out.")
+            screen.say(
+                tr("! A Hugging Face {title} has no head for {head}; it is left out.", title=family.TITLE, head=head)
+            )
     if parts.pooling.unknown:
         screen.say(
-            f"! sentence-transformers embeds with {model} using {', '.join(parts.pooling.unknown)}, which is not "
-            "supported: the new folder has no settings of sentence-transformers."
+            tr(
+                "! sentence-transformers embeds with {model} using {unknown}, which is not supported: the new "
+                "folder has no settings of sentence-transformers.",
+                model=model,
+                unknown=", ".join(parts.pooling.unknown),
+            )
         )
     with kept_if_sound(folder) as draft:
         write_huggingface(
@@ -80,9 +92,17 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             seal(draft / net.place)
     report: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
     if difference is None:
-        screen.say(f"Written to {folder}. transformers is not installed, so the logits were not compared.")
+        screen.say(
+            tr("Written to {folder}. transformers is not installed, so the logits were not compared.", folder=folder)
+        )
         return report
-    screen.say(f"Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).")
+    screen.say(
+        tr(
+            "Written to {folder}; transformers gives the same logits (largest difference {difference:.1e}).",
+            folder=folder,
+            difference=difference,
+        )
+    )
     return {**report, "largest_difference": difference}
 
 
@@ -91,17 +111,30 @@ def exported_task(parts: Parts) -> Task | None:
     if not parts.tasks:
         return None
     if len(parts.tasks) > 1:
-        raise PlmError(f"{parts.folder} has several tasks, and a Hugging Face folder has one. Export a model with one.")
+        raise PlmError(
+            tr(
+                "{folder} has several tasks, and a Hugging Face folder has one. Export a model with one.",
+                folder=parts.folder,
+            )
+        )
     (task,) = parts.tasks
     if task.pooling != "first":
         raise PlmError(
-            f"{parts.folder} pools by '{task.pooling}', which Hugging Face's classifiers do not support. "
-            "Fine-tune with task.pooling=first to export."
+            tr(
+                "{folder} pools by '{pooling}', which Hugging Face's classifiers do not support. Fine-tune with "
+                "task.pooling=first to export.",
+                folder=parts.folder,
+                pooling=task.pooling,
+            )
         )
     if task.problem is None:
         raise PlmError(
-            f"{parts.folder} reads each row several times ({task.kind}), which Hugging Face's classifiers "
-            "do not support. Export the pretrained model, or a classifier."
+            tr(
+                "{folder} reads each row several times ({kind}), which Hugging Face's classifiers do not support. "
+                "Export the pretrained model, or a classifier.",
+                folder=parts.folder,
+                kind=task.kind,
+            )
         )
     return replace(task, name=LABEL)
 
@@ -153,8 +186,13 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
         for gap in gaps_of(model, place).values():
             if not gap.is_rounding:
                 raise CheckpointError(
-                    f"{folder} is not written: transformers computes other logits, which differ by "
-                    f"{gap.worst:.2g}.\nPlease report this with the model's run.json."
+                    tr(
+                        "{folder} is not written: transformers computes other logits, which differ by "
+                        "{worst:.2g}.\n"
+                        "Please report this with the model's run.json.",
+                        folder=folder,
+                        worst=gap.worst,
+                    )
                 )
             worst = max(worst, gap.worst)
     return worst
@@ -166,10 +204,23 @@ def check_reading(model: Model, place: Path, folder: Path) -> None:
     for text, row, tokens in zip(TEXTS, model.rows(TEXTS), theirs, strict=True):
         if row.tokens.tolist() != tokens:
             differs = len(row.tokens) != len(tokens)
-            found = f"{len(tokens)} tokens, not {len(row.tokens)}" if differs else "other tokens"
+            found = (
+                tr(
+                    "{tokens_count} tokens, not {tokens_count_2}",
+                    tokens_count=len(tokens),
+                    tokens_count_2=len(row.tokens),
+                )
+                if differs
+                else tr("other tokens")
+            )
             raise CheckpointError(
-                f"{folder} is not written: transformers reads {text[:40]!r} as {found}.\n"
-                "Please report this with the model's tokenizer."
+                tr(
+                    "{folder} is not written: transformers reads {text!r} as {found}.\n"
+                    "Please report this with the model's tokenizer.",
+                    folder=folder,
+                    text=text[:40],
+                    found=found,
+                )
             )
 
 

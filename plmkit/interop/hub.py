@@ -6,6 +6,7 @@ from pathlib import Path
 
 from plmkit.errors import InputError, not_there
 from plmkit.interop.weights import CONFIG, is_whole
+from plmkit.language import tr
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import CONFIG_FILE, FOUND
 
@@ -26,7 +27,7 @@ def find_model(given: Path) -> Path:
 
 def find_tokenizer(given: Path) -> Path:
     """The same for a tokenizer alone."""
-    return find(given, "file or folder", TOKENIZER_FILES, has_tokenizer)
+    return find(given, tr("file or folder"), TOKENIZER_FILES, has_tokenizer)
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -70,24 +71,46 @@ def download(name: str, what: str, files: tuple[str, ...]) -> Path:
 
     cache = constants.HF_HUB_CACHE
     if not constants.HF_HUB_OFFLINE:
-        Screen().say(f"There is no local {what} '{name}': looking for a model of that name on the Hugging Face hub.")
+        Screen().say(
+            tr(
+                "There is no local {what} '{name}': looking for a model of that name on the Hugging Face hub.",
+                what=what,
+                name=name,
+            )
+        )
     try:
         return Path(snapshot_download(name, allow_patterns=list(files)))
     except GatedRepoError as error:
         raise InputError(
-            f"The Hugging Face hub has a model '{name}', but only for users who have accepted its terms.\n"
-            f"Accept them at {constants.ENDPOINT}/{name} and log in with `hf auth login`, or give a folder."
+            tr(
+                "The Hugging Face hub has a model '{name}', but only for users who have accepted its terms.\n"
+                "Accept them at {endpoint}/{name} and log in with `hf auth login`, or give a folder.",
+                name=name,
+                endpoint=constants.ENDPOINT,
+            )
         ) from error
     except RepositoryNotFoundError as error:
         raise InputError(
-            f"{not_there(Path(name), what)} The Hugging Face hub has no model '{name}' either.\n"
-            "Give a run folder, a Hugging Face folder or the name of a model on the hub."
+            tr(
+                "{not_there} The Hugging Face hub has no model '{name}' either.\n"
+                "Give a run folder, a Hugging Face folder or the name of a model on the hub.",
+                not_there=not_there(Path(name), what),
+                name=name,
+            )
         ) from error
     except Exception as error:  # of whichever HTTP library the hub's own uses
         why = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
-        reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
+        reason = (
+            tr("HF_HUB_OFFLINE is set") if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
+        )
         raise InputError(
-            f"{not_there(Path(name), what)} Nor is the model '{name}' in {cache}, the cache of the Hugging Face "
-            f"hub, and the hub cannot be reached ({reason}).\n"
-            f"With a network connection, run `hf download {name} --local-dir DIR`, and give DIR."
+            tr(
+                "{not_there} Nor is the model '{name}' in {cache}, the cache of the Hugging Face hub, and the hub "
+                "cannot be reached ({reason}).\n"
+                "With a network connection, run `hf download {name} --local-dir DIR`, and give DIR.",
+                not_there=not_there(Path(name), what),
+                name=name,
+                cache=cache,
+                reason=reason,
+            )
         ) from error

@@ -18,6 +18,7 @@ from plmkit.interop.families import FAMILIES, bert
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
+from plmkit.language import tr
 from plmkit.storage.files import check_name, new_folder, read_json, write_json
 from plmkit.storage.tensors import save_tensors
 from plmkit.tokenizers.files import CONFIG_FILE
@@ -43,9 +44,12 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
     if chosen is None:
         why = next(filter(None, (family.refusal(architecture) for family in FAMILIES)), None)
         raise CheckpointError(
-            f"No Hugging Face model is built as this {type(architecture).__name__} is, so it cannot be exported: "
-            f"{why or 'transformers has no counterpart of this architecture'}.\n"
-            "To share it, share its run folder: `plmkit.load` and every command of `plm` read it."
+            tr(
+                "No Hugging Face model is built as this {type} is, so it cannot be exported: {why}.\n"
+                "To share it, share its run folder: `plmkit.load` and every command of `plm` read it.",
+                type=type(architecture).__name__,
+                why=why or tr("transformers has no counterpart of this architecture"),
+            )
         )
     return chosen
 
@@ -72,7 +76,9 @@ def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any
     table = list(all_pairs(family, architecture, heads_of(weights)))
     placed = {ours for ours, _ in table} | set(left_out(weights, family))
     if lost := [name for name in weights if name not in placed]:
-        raise CheckpointError(f"The weight '{lost[0]}' has no place in a Hugging Face {family.TITLE}.")
+        raise CheckpointError(
+            tr("The weight '{lost}' has no place in a Hugging Face {title}.", lost=lost[0], title=family.TITLE)
+        )
     out: dict[str, Tensor] = {}
     for ours, theirs in table:
         if ours in weights:
@@ -121,7 +127,14 @@ def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, An
     family = family_named(config["model_type"]) if "model_type" in config else family_by_names(weights)
     if family is None:
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
-        raise InputError(f"{folder} holds a model of type '{config.get('model_type')}'; supported: {known}.")
+        raise InputError(
+            tr(
+                "{folder} holds a model of type '{config}'; supported: {known}.",
+                folder=folder,
+                config=config.get("model_type"),
+                known=known,
+            )
+        )
     return config, family
 
 
@@ -130,19 +143,35 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
     try:
         found = from_huggingface(weights, family, architecture)
     except (RuntimeError, IndexError) as error:  # parts of one matrix that cannot be concatenated
-        raise CheckpointError(f"{folder}: weights have shapes that do not fit together: {error}.") from error
+        raise CheckpointError(
+            tr("{folder}: weights have shapes that do not fit together: {error}.", folder=folder, error=error)
+        ) from error
     needed = [ours for ours, _ in family.pairs(architecture, frozenset()) if not ours.startswith("model.pooler")]
     if missing := [name for name in needed if name not in found]:
-        raise CheckpointError(f"{folder} is not a complete {family.TITLE}: the weight '{missing[0]}' is missing.")
+        raise CheckpointError(
+            tr(
+                "{folder} is not a complete {title}: the weight '{missing}' is missing.",
+                folder=folder,
+                title=family.TITLE,
+                missing=missing[0],
+            )
+        )
     table = found[architecture.embedding_name]
     if table.dim() != 2:
         raise CheckpointError(
-            f"{folder}: the token embedding has the shape {list(table.shape)}. Copy the weights again."
+            tr(
+                "{folder}: the token embedding has the shape {shape}. Copy the weights again.",
+                folder=folder,
+                shape=list(table.shape),
+            )
         )
     decoder = weights.get(family.DECODER)
     if decoder is not None and not torch.equal(decoder, table):
         raise InputError(
-            f"{folder}: the output embedding differs from the token embedding; only tied weights are supported."
+            tr(
+                "{folder}: the output embedding differs from the token embedding; only tied weights are supported.",
+                folder=folder,
+            )
         )
     with torch.device("meta"):  # allocates nothing: config.json may hold any sizes
         own = architecture.build(unnamed(len(table))).state_dict()
@@ -150,8 +179,15 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
         ours = found.get(f"model.{name}")
         if ours is not None and ours.shape != weight.shape:
             raise CheckpointError(
-                f"{folder}: '{name}' has the shape {list(ours.shape)}, but by {CONFIG} it has {list(weight.shape)}. "
-                "The files do not belong together."
+                tr(
+                    "{folder}: '{name}' has the shape {shape}, but by {config} it has {shape_2}. The files do not "
+                    "belong together.",
+                    folder=folder,
+                    name=name,
+                    shape=list(ours.shape),
+                    config=CONFIG,
+                    shape_2=list(weight.shape),
+                )
             )
     return {
         name: weight
@@ -166,7 +202,7 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
     if name and name not in family.CLASSES:
         return name
     if config.get("problem_type") == "multi_label_classification":
-        return "several labels for one text"
+        return tr("several labels for one text")
     placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
     inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
     left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]
@@ -248,8 +284,10 @@ def check_new(folder: Path) -> None:
     """An output folder is new or empty."""
     check_name(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        found = "not empty" if folder.is_dir() else "a file"
-        raise FolderError(f"{folder} is {found} and is left as it is. Name a new output folder.")
+        found = tr("not empty") if folder.is_dir() else tr("a file")
+        raise FolderError(
+            tr("{folder} is {found} and is left as it is. Name a new output folder.", folder=folder, found=found)
+        )
 
 
 def config_of(net: Net, family: Family) -> dict[str, Any]:
@@ -269,7 +307,13 @@ def class_of(weights: dict[str, Tensor], family: Family) -> str:
     for name, outputs in family.CLASSES.items():
         if outputs.keys() == heads:
             return name
-    raise CheckpointError(f"No Hugging Face {family.TITLE} has the heads {', '.join(sorted(heads))} together.")
+    raise CheckpointError(
+        tr(
+            "No Hugging Face {title} has the heads {heads} together.",
+            title=family.TITLE,
+            heads=", ".join(sorted(heads)),
+        )
+    )
 
 
 # Checking

@@ -23,6 +23,7 @@ from plmkit.interop.weights import (
     no_model,
     read_parts_of,
 )
+from plmkit.language import tr
 from plmkit.storage.files import new_folder
 from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
@@ -35,14 +36,23 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
     """Convert a published model to a Hugging Face folder."""
     if format is not None and format not in FORMATS:
         raise SettingError(
-            f"There is no import format '{format}'.{nearest(format, FORMATS)} Formats: {', '.join(FORMATS)}."
+            tr(
+                "There is no import format '{format}'.{hint} Formats: {formats}.",
+                format=format,
+                hint=nearest(format, FORMATS),
+                formats=", ".join(FORMATS),
+            )
         )
-    holds = f"{PICKLED} or {OPENAI_SHAPES}"
+    holds = tr("{pickled} or {openai_shapes}", pickled=PICKLED, openai_shapes=OPENAI_SHAPES)
     if source.is_file():
-        raise InputError(f"{source} is a file. Give the folder that holds it, with {holds}.")
+        raise InputError(
+            tr("{source} is a file. Give the folder that holds it, with {holds}.", source=source, holds=holds)
+        )
     source = find_model(source)
     if not source.is_dir():
-        raise InputError(f"{not_there(source, 'folder')} Give the one with {holds}.")
+        raise InputError(
+            tr("{not_there} Give the one with {holds}.", not_there=not_there(source, "folder"), holds=holds)
+        )
     check_new(out)
     format = format or guessed(source)
     count = (import_gpt1 if format == "openai-gpt" else import_pickled)(source, out, screen)
@@ -52,7 +62,9 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
 def guessed(source: Path) -> str:
     """The format of a folder, by the files in it."""
     if is_huggingface(source):
-        raise InputError(f"{source} already holds {WEIGHTS}: every command reads it as it is.")
+        raise InputError(
+            tr("{source} already holds {weights}: every command reads it as it is.", source=source, weights=WEIGHTS)
+        )
     if is_there(source, PICKLED):
         return "huggingface"
     if (source / OPENAI_SHAPES).is_file() or any(source.glob("params_*.npy")):
@@ -65,8 +77,11 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
     if not is_there(source, PICKLED):
         raise InputError(no_model(source))
     screen.say(
-        f"{source / PICKLED} is a pickle, a format that can hold programs. It is read by torch's weights-only loader, "
-        "which accepts tensors and refuses everything else."
+        tr(
+            "{source} is a pickle, a format that can hold programs. It is read by torch's weights-only loader, "
+            "which accepts tensors and refuses everything else.",
+            source=source / PICKLED,
+        )
     )
     weights = read_parts_of(source, PICKLED, load_pickled)
     parts = foreign_parts(source, in_float32(weights), screen.say)
@@ -80,7 +95,15 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
         save_tensors(partial / WEIGHTS, {name: tensor.clone().contiguous() for name, tensor in weights.items()})
     count = sum(weight.numel() for weight in weights.values())
     architecture = parts.architecture
-    screen.say(f"{count:,} parameters in {architecture.layers} layers of {architecture.width} written to {out}.")
+    screen.say(
+        tr(
+            "{count:,} parameters in {layers} layers of {width} written to {out}.",
+            count=count,
+            layers=architecture.layers,
+            width=architecture.width,
+            out=out,
+        )
+    )
     return count
 
 
@@ -89,11 +112,19 @@ def load_pickled(path: Path) -> dict[str, Tensor]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the file made the loader raise
         forbidden = FORBIDDEN.search(str(error))
-        why = f"it contains {forbidden[1]}" if forbidden else "it is damaged, or not a file of weights"
+        why = (
+            tr("it contains {forbidden}", forbidden=forbidden[1])
+            if forbidden
+            else tr("it is damaged, or not a file of weights")
+        )
         raise CheckpointError(
-            f"{path} is refused: {why}. Nothing in it was executed, and nothing is written.\n"
-            "Download the model again, preferably as model.safetensors."
+            tr(
+                "{path} is refused: {why}. Nothing in it was executed, and nothing is written.\n"
+                "Download the model again, preferably as model.safetensors.",
+                path=path,
+                why=why,
+            )
         ) from error
     if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
-        raise CheckpointError(f"{path} does not hold named weights. Nothing is written.")
+        raise CheckpointError(tr("{path} does not hold named weights. Nothing is written.", path=path))
     return {str(name): tensor.detach() for name, tensor in found.items()}

@@ -14,6 +14,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.interop.huggingface import write_huggingface
 from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
+from plmkit.language import tr
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
@@ -45,35 +46,71 @@ def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
     architecture, weights = named(source, shapes, read_parameters(source, shapes))
     known, needed = architecture.vocabulary_size(weights), len(tokenizer.vocabulary)
     if known < needed:
-        raise InputError(f"{source}: {GPT1_ENCODER} has {needed:,} tokens, but the parameters are of {known:,}.")
+        raise InputError(
+            tr(
+                "{source}: {gpt1_encoder} has {needed:,} tokens, but the parameters are of {known:,}.",
+                source=source,
+                gpt1_encoder=GPT1_ENCODER,
+                needed=needed,
+                known=known,
+            )
+        )
     write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
     count = sum(weight.numel() for weight in weights.values())
-    screen.say(f"{count:,} parameters in {architecture.layers} layers of {architecture.width} written to {out}.")
+    screen.say(
+        tr(
+            "{count:,} parameters in {layers} layers of {width} written to {out}.",
+            count=count,
+            layers=architecture.layers,
+            width=architecture.width,
+            out=out,
+        )
+    )
     return count
 
 
 def read_tokenizer(source: Path) -> Tokenizer:
     for name in (SHAPES, GPT1_ENCODER, GPT1_MERGES):
         if not (source / name).is_file():
-            raise InputError(f"{source} has no {name}. The published folder holds it beside params_0.npy.")
+            raise InputError(
+                tr(
+                    "{source} has no {name}. The published folder holds it beside params_0.npy.",
+                    source=source,
+                    name=name,
+                )
+            )
     numbers, merges = read_numbers(source / GPT1_ENCODER), read_merges(source / GPT1_MERGES)
     try:
         return Tokenizer(word_end_rules(numbers, merges, unknown="<unk>"))
     except InputError:
         raise
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(f"{source}: {GPT1_MERGES} does not fit {GPT1_ENCODER}: {error}.") from error
+        raise InputError(
+            tr(
+                "{source}: {gpt1_merges} does not fit {gpt1_encoder}: {error}.",
+                source=source,
+                gpt1_merges=GPT1_MERGES,
+                gpt1_encoder=GPT1_ENCODER,
+                error=error,
+            )
+        ) from error
 
 
 def read_shapes(path: Path) -> Shapes:
     try:
         shapes = [tuple(int(side) for side in shape) for shape in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is not a list of shapes: {error}.") from error
+        raise InputError(tr("{path} is not a list of shapes: {error}.", path=path, error=error)) from error
     fits = len(shapes) > 2 and (len(shapes) - 2) % len(BLOCK) == 0 and len(shapes[0]) == len(shapes[1]) == 2
     if not fits:
         raise InputError(
-            f"{path} has {len(shapes)} shapes; GPT-1 has two embeddings and {len(BLOCK)} per layer. Copy it again."
+            tr(
+                "{path} has {shapes_count} shapes; GPT-1 has two embeddings and {block_count} per layer. Copy it "
+                "again.",
+                path=path,
+                shapes_count=len(shapes),
+                block_count=len(BLOCK),
+            )
         )
     return shapes
 
@@ -85,16 +122,29 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
         try:
             part = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path} is not an array of numbers: {error}. Copy it again.") from error
+            raise InputError(
+                tr("{path} is not an array of numbers: {error}. Copy it again.", path=path, error=error)
+            ) from error
         if part.dtype.kind != "f" or not np.isfinite(part).all():
-            raise InputError(f"{path} holds values other than finite numbers. Copy it again.")
+            raise InputError(tr("{path} holds values other than finite numbers. Copy it again.", path=path))
         parts.append(part.ravel().astype(np.float32, copy=False))
     found, expected = sum(map(len, parts)), sum(map(math.prod, shapes))
     if found != expected:
         raise InputError(
-            f"{source}: params_*.npy hold {found:,} numbers in {len(parts)} files; {SHAPES} states {expected:,}.\n"
-            + (f"Is params_{len(parts)}.npy missing? " if found < expected else "Is a file of another model? ")
-            + "The published model has params_0.npy to params_9.npy."
+            tr(
+                "{source}: params_*.npy hold {found:,} numbers in {parts_count} files; {shapes} states {expected:,}.\n",
+                source=source,
+                found=found,
+                parts_count=len(parts),
+                shapes=SHAPES,
+                expected=expected,
+            )
+            + (
+                tr("Is params_{parts_count}.npy missing? ", parts_count=len(parts))
+                if found < expected
+                else tr("Is a file of another model? ")
+            )
+            + tr("The published model has params_0.npy to params_9.npy.")
         )
     row, at = np.concatenate(parts), 0
     for shape in shapes:
@@ -108,7 +158,13 @@ def parameter_files(source: Path) -> list[Path]:
     numbers = [int(end) for end in ends if end.isdecimal() and end == str(int(end))]
     files = [source / f"params_{number}.npy" for number in range(max(numbers, default=0) + 1)]
     if missing := [file.name for file in files if not file.is_file()]:
-        raise InputError(f"{source} has no {', '.join(missing)}. The published model has params_0.npy to params_9.npy.")
+        raise InputError(
+            tr(
+                "{source} has no {missing}. The published model has params_0.npy to params_9.npy.",
+                source=source,
+                missing=", ".join(missing),
+            )
+        )
     return files
 
 
@@ -131,7 +187,14 @@ def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tup
     for name, weight in own.items():
         if weights[f"model.{name}"].shape != weight.shape:
             raise InputError(
-                f"{source / SHAPES}: '{name}' has the shape {list(weights[f'model.{name}'].shape)}, "
-                f"but a GPT-1 of width {width} has {list(weight.shape)} there. Copy it again."
+                tr(
+                    "{source}: '{name}' has the shape {shape}, but a GPT-1 of width {width} has {shape_2} there. "
+                    "Copy it again.",
+                    source=source / SHAPES,
+                    name=name,
+                    shape=list(weights[f"model.{name}"].shape),
+                    width=width,
+                    shape_2=list(weight.shape),
+                )
             )
     return architecture, weights

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
+from plmkit.language import tr
 from plmkit.storage.files import read_json, write_json
 from plmkit.storage.tensors import load_tensors, save_tensors
 
@@ -111,7 +112,12 @@ def read_pooling(folder: Path, width: int) -> Pooling | None:
     (first, where), *others = modules_of(folder)
     if first != "Transformer" or where != folder:
         raise InputError(
-            f"{folder / MODULES} begins with {first} in '{where.name}', not with a Transformer in the folder itself."
+            tr(
+                "{folder} begins with {first} in '{name}', not with a Transformer in the folder itself.",
+                folder=folder / MODULES,
+                first=first,
+                name=where.name,
+            )
         )
     modes: tuple[str, ...] = ()
     steps: list[Step] = []
@@ -141,7 +147,11 @@ def check_widths(folder: Path, layers: Sequence[Dense], width: int) -> None:
         outputs = len(layer.weight)
         if layer.weight.shape != (outputs, width) or (layer.bias is not None and layer.bias.shape != (outputs,)):
             raise InputError(
-                f"{folder}: a Dense layer does not fit an input of width {width}. The files do not belong together."
+                tr(
+                    "{folder}: a Dense layer does not fit an input of width {width}. The files do not belong together.",
+                    folder=folder,
+                    width=width,
+                )
             )
         width = outputs
 
@@ -154,7 +164,7 @@ def modules_of(folder: Path) -> list[tuple[str, Path]]:
     ]
     outside = [part for part in named if PurePosixPath(part["path"]).is_absolute() or ".." in part["path"].split("/")]
     if not named or len(named) < len(found) or outside:
-        raise InputError(f"{folder / MODULES} does not list modules by type and path. Copy it again.")
+        raise InputError(tr("{folder} does not list modules by type and path. Copy it again.", folder=folder / MODULES))
     return [(part["type"].rsplit(".", 1)[-1], folder / part["path"]) for part in named]
 
 
@@ -163,7 +173,14 @@ def modes_in(folder: Path) -> tuple[str, ...]:
     given = settings.get("pooling_mode") or [mode for mode, switch in MODES.items() if settings.get(switch)]
     modes = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
     if wrong := [mode for mode in modes if mode not in MODES]:
-        raise InputError(f"{folder / CONFIG}: there is no pooling '{wrong[0]}'; known: {', '.join(MODES)}.")
+        raise InputError(
+            tr(
+                "{folder}: there is no pooling '{wrong}'; known: {modes}.",
+                folder=folder / CONFIG,
+                wrong=wrong[0],
+                modes=", ".join(MODES),
+            )
+        )
     return modes or MEAN.modes
 
 
@@ -178,7 +195,7 @@ def dense_in(folder: Path) -> Dense | None:
         return None
     weights = load_tensors(folder / WEIGHTS)
     if "linear.weight" not in weights:
-        raise InputError(f"{folder / WEIGHTS} has no weight of a Dense layer. Copy it again.")
+        raise InputError(tr("{folder} has no weight of a Dense layer. Copy it again.", folder=folder / WEIGHTS))
     return Dense(weight=weights["linear.weight"].float(), bias=weights.get("linear.bias"), activation=activation)
 
 
@@ -212,9 +229,9 @@ def listed_in(path: Path) -> list[Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Copy it again.") from error
+        raise InputError(tr("{path} cannot be read: {error}. Copy it again.", path=path, error=error)) from error
     if not isinstance(found, list):
-        raise InputError(f"{path} holds {kind_of(found)}, not a list of modules.")
+        raise InputError(tr("{path} holds {kind_of}, not a list of modules.", path=path, kind_of=kind_of(found)))
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from plmkit.errors import CheckpointError
+from plmkit.language import tr
 from plmkit.storage.files import read_json
 from plmkit.storage.tensors import load_tensors
 
@@ -15,20 +16,21 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = ".index.json"  # appended to the name of a file that is split into several
 PICKLED = "pytorch_model.bin"
 OPENAI_SHAPES = "params_shapes.json"  # beside the arrays of GPT-1 as OpenAI published it
-IMPORT = "Convert it first: plm import {folder} --out DIR"
-TRANSFORMERS = (
-    "Load it with transformers 4 ({how}) and save_pretrained, which writes model.safetensors, or use one from the hub."
+IMPORT = tr("Convert it first: plm import {{folder}} --out DIR")
+TRANSFORMERS = tr(
+    "Load it with transformers 4 ({{how}}) and save_pretrained, which writes model.safetensors, or use one from "
+    "the hub."
 )
 OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and what to do
-    PICKLED: ("a PyTorch pickle, which is not opened", IMPORT),
-    f"{PICKLED}{INDEX}": ("PyTorch pickles, which are not opened", IMPORT),
-    OPENAI_SHAPES: ("GPT-1 as OpenAI published it", IMPORT),
-    "tf_model.h5": ("TensorFlow weights", TRANSFORMERS.format(how="from_tf=True")),
-    "flax_model.msgpack": ("Flax weights", TRANSFORMERS.format(how="from_flax=True")),
-    "*.ckpt*.index": ("a TensorFlow 1 checkpoint", TRANSFORMERS.format(how="its scripts convert_*_tf_checkpoint")),
+    PICKLED: (tr("a PyTorch pickle, which is not opened"), IMPORT),
+    f"{PICKLED}{INDEX}": (tr("PyTorch pickles, which are not opened"), IMPORT),
+    OPENAI_SHAPES: (tr("GPT-1 as OpenAI published it"), IMPORT),
+    "tf_model.h5": (tr("TensorFlow weights"), TRANSFORMERS.format(how="from_tf=True")),
+    "flax_model.msgpack": (tr("Flax weights"), TRANSFORMERS.format(how="from_flax=True")),
+    "*.ckpt*.index": ("a TensorFlow 1 checkpoint", TRANSFORMERS.format(how=tr("its scripts convert_*_tf_checkpoint"))),
     "pytorch_model-*.bin": (
-        "a part of the weights",
-        f"Copy {PICKLED}{INDEX} too, and then: plm import {{folder}} --out DIR",
+        tr("a part of the weights"),
+        tr("Copy {pickled}{index} too, and then: plm import {{folder}} --out DIR", pickled=PICKLED, index=INDEX),
     ),
 }
 
@@ -60,7 +62,14 @@ def read_parts_of(folder: Path, name: str, load: Callable[[Path], dict[str, Tens
     for part, names in parts_in(index).items():
         found = load(part)
         if lost := [name for name in names if name not in found]:
-            raise CheckpointError(f"{part} has no weight '{lost[0]}', which {index.name} lists for it. Copy it again.")
+            raise CheckpointError(
+                tr(
+                    "{part} has no weight '{lost}', which {name} lists for it. Copy it again.",
+                    part=part,
+                    lost=lost[0],
+                    name=index.name,
+                )
+            )
         weights |= {name: found[name] for name in names}
     return weights
 
@@ -69,16 +78,28 @@ def parts_in(index: Path) -> dict[Path, list[str]]:
     """The files that an index names, none missing, and the names of the weights in each."""
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places or not all(isinstance(place, str) for place in places.values()):
-        raise CheckpointError(f"{index} does not list the file of each weight. Copy it again.")
+        raise CheckpointError(tr("{index} does not list the file of each weight. Copy it again.", index=index))
     parts: dict[Path, list[str]] = defaultdict(list)
     for name, place in places.items():
         if Path(place).name != place or "\\" in place or place in ("", ".."):
-            raise CheckpointError(f"{index} names '{place}', which is not a file in its folder, so it is not read.")
+            raise CheckpointError(
+                tr(
+                    "{index} names '{place}', which is not a file in its folder, so it is not read.",
+                    index=index,
+                    place=place,
+                )
+            )
         parts[index.parent / place].append(name)
     if missing := sorted(part.name for part in parts if not part.is_file()):
         raise CheckpointError(
-            f"{index.parent} is incomplete: {missing[0]} is missing ({len(missing)} of {len(parts)} parts are).\n"
-            "Copy or download what is missing into the folder."
+            tr(
+                "{parent} is incomplete: {missing} is missing ({missing_count} of {parts_count} parts are).\n"
+                "Copy or download what is missing into the folder.",
+                parent=index.parent,
+                missing=missing[0],
+                missing_count=len(missing),
+                parts_count=len(parts),
+            )
         )
     return parts
 
@@ -98,10 +119,36 @@ def no_model(folder: Path) -> str:
     names = sorted(path.name for path in folder.iterdir())
     for pattern, (what, advice) in OTHER_WEIGHTS.items():
         if found := fnmatch.filter(names, pattern):
-            return f"{folder} is not a model yet: it holds {found[0]}, {what}.\n{advice.format(folder=folder)}"
+            return tr(
+                "{folder} is not a model yet: it holds {found}, {what}.\n{advice}",
+                folder=folder,
+                found=found[0],
+                what=what,
+                advice=advice.format(folder=folder),
+            )
     if is_there(folder, WEIGHTS):
-        return f"{folder} is not a model: it holds {WEIGHTS} but no {CONFIG}. Copy that file too."
+        return tr(
+            "{folder} is not a model: it holds {weights} but no {config}. Copy that file too.",
+            folder=folder,
+            weights=WEIGHTS,
+            config=CONFIG,
+        )
     if CONFIG in names:
-        return f"{folder} is not a model: it holds {CONFIG} but no {WEIGHTS}. Copy that file too."
-    holds = f"it holds {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}" if names else "it is empty"
-    return f"{folder} is not a model: {holds}, but neither run.json nor {CONFIG} with {WEIGHTS}."
+        return tr(
+            "{folder} is not a model: it holds {config} but no {weights}. Copy that file too.",
+            folder=folder,
+            config=CONFIG,
+            weights=WEIGHTS,
+        )
+    holds = (
+        tr("it holds {names}{word}", names=", ".join(names[:3]), word=", ..." if len(names) > 3 else "")
+        if names
+        else tr("it is empty")
+    )
+    return tr(
+        "{folder} is not a model: {holds}, but neither run.json nor {config} with {weights}.",
+        folder=folder,
+        holds=holds,
+        config=CONFIG,
+        weights=WEIGHTS,
+    )

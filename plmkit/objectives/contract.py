@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 FIELDS = frozenset(field.name for kind in (Batch, States) for field in fields(kind))
 
@@ -34,8 +35,12 @@ class Objective(ABC):
     def __post_init__(self) -> None:
         if self.learned_weight and not self.weight > 0:
             raise SettingError(
-                f"objectives.{self.name}.weight is the initial value of a learned weight and must be above 0; "
-                f"found {self.weight:g}."
+                tr(
+                    "objectives.{name}.weight is the initial value of a learned weight and must be above 0; found "
+                    "{weight:g}.",
+                    name=self.name,
+                    weight=self.weight,
+                )
             )
 
     @abstractmethod

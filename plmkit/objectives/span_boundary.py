@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import start_weights
+from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import Head, Objective
@@ -30,7 +31,9 @@ class SpanBoundary(Objective):
         super().__post_init__()
         for name in ("positions", "position_width"):
             if getattr(self, name) < 1:
-                raise SettingError(f"objectives.{name} must be 1 or more; found {getattr(self, name)}.")
+                raise SettingError(
+                    tr("objectives.{name} must be 1 or more; found {getattr}.", name=name, getattr=getattr(self, name))
+                )
 
     def build(self, model: Any) -> "SpanBoundaryHead":
         return SpanBoundaryHead(model, self)

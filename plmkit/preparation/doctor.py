@@ -10,7 +10,8 @@ import numpy as np
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
 from plmkit.data.vocabulary import MANY_UNKNOWN
-from plmkit.errors import InputError, printable, several
+from plmkit.errors import InputError, printable
+from plmkit.language import several, tr
 from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
 from plmkit.recipe import Recipe
@@ -82,7 +83,9 @@ def examine(
         if not bad or (len(bad) == 1 and not usable):
             raise
         if not usable:
-            raise InputError("\n".join([f"None of the {len(bad):,} files can be read.", *bad.values()])) from None
+            raise InputError(
+                "\n".join([tr("None of the {bad_count:,} files can be read.", bad_count=len(bad)), *bad.values()])
+            ) from None
         material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
     bad_files = {printable(str(file)): problem for file, problem in bad.items()}
     found = diagnose(material, settings.recipe, bad_files, shown=SHOWN)
@@ -134,47 +137,84 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
     """What a reader should mend, or at least know."""
     out = []
     if found["tokens"] < FEW_TOKENS:
-        out.append(f"{found['tokens']:,} tokens are few: expect the model to learn frequencies and little else.")
+        out.append(
+            tr(
+                "{tokens:,} tokens are few: expect the model to learn frequencies and little else.",
+                tokens=found["tokens"],
+            )
+        )
     if continues and found["examples"] < 2 * batch:
         out.append(
-            f"Rows an epoch: {found['examples']:,}, less than two for each of {batch:,} streams (schedule.batch): "
-            "every step begins the text again, and no row remembers another. Give more text, or fewer streams."
+            tr(
+                "Rows an epoch: {examples:,}, less than two for each of {batch:,} streams (schedule.batch): every "
+                "step begins the text again, and no row remembers another. Give more text, or fewer streams.",
+                examples=found["examples"],
+                batch=batch,
+            )
         )
     elif found["examples"] < batch:
         out.append(
-            f"Rows an epoch: {found['examples']:,}, fewer than a batch (schedule.batch={batch}): every step reads "
-            "the whole text. Give more text, or a smaller batch."
+            tr(
+                "Rows an epoch: {examples:,}, fewer than a batch (schedule.batch={batch}): every step reads the "
+                "whole text. Give more text, or a smaller batch.",
+                examples=found["examples"],
+                batch=batch,
+            )
         )
     if found["duplicate_share"] > MANY_DUPLICATES:
         out.append(
-            f"{found['duplicate_share']:.0%} of the documents repeat an earlier one; remove them to train on more text."
+            tr(
+                "{duplicate_share:.0%} of the documents repeat an earlier one; remove them to train on more text.",
+                duplicate_share=found["duplicate_share"],
+            )
         )
     if found["unknown_share"] > MANY_UNKNOWN:
         out.append(
-            f"{found['unknown_share']:.1%} of the tokens are unknown to the vocabulary. One that is learnt from this "
-            "text (without --tokenizer and --from) knows more, a larger one too (--set tokenizer.size=N; of whole "
-            "words, also tokenizer.min_frequency=1)."
+            tr(
+                "{unknown_share:.1%} of the tokens are unknown to the vocabulary. One that is learnt from this "
+                "text (without --tokenizer and --from) knows more, a larger one too (--set tokenizer.size=N; of "
+                "whole words, also tokenizer.min_frequency=1).",
+                unknown_share=found["unknown_share"],
+            )
         )
     if found["documents"] == 1 and not found["held_out"]:
         out.append(
-            "The corpus is a single document, so nothing is held out, and no loss on other text is told. "
-            "Give a file of such text by --valid, or part this one by blank lines."
+            tr(
+                "The corpus is a single document, so nothing is held out, and no loss on other text is told. Give "
+                "a file of such text by --valid, or part this one by blank lines."
+            )
         )
     if found["long_lines"]:
         out.append(
-            f"Lines over 10,000 characters: {found['long_lines']:,}. The longest has {found['longest_line']:,}, "
-            f"{found['longest_line_at']}. Are line breaks missing?"
+            tr(
+                "Lines over 10,000 characters: {long_lines:,}. The longest has {longest_line:,}, "
+                "{longest_line_at}. Are line breaks missing?",
+                long_lines=found["long_lines"],
+                longest_line=found["longest_line"],
+                longest_line_at=found["longest_line_at"],
+            )
         )
     if found["replaced"]:
         out.append(
-            f"Characters lost to U+FFFD: {found['replaced']:,}, the first in {found['replaced_at']}. The text was once "
-            "decoded with the wrong encoding; convert it again from its source."
+            tr(
+                "Characters lost to U+FFFD: {replaced:,}, the first in {replaced_at}. The text was once decoded "
+                "with the wrong encoding; convert it again from its source.",
+                replaced=found["replaced"],
+                replaced_at=found["replaced_at"],
+            )
         )
     for kind, reader in {"HTML": "html", "Markdown": "markdown"}.items():
         count, at = found[f"{reader}_lines"], found[f"{reader}_at"]
         if count > MUCH_MARKUP * found["lines"]:
             out.append(
-                f"{kind} in {several(count, 'line')} ({count / found['lines']:.1%}), the first in {at}: the model "
-                f"would learn its signs as text. `pandoc -f {reader} -t plain --wrap=none` makes plain text of a file."
+                tr(
+                    "{kind} in {lines} ({count:.1%}), the first in {at}: the model would learn its signs as text. "
+                    "`pandoc -f {reader} -t plain --wrap=none` makes plain text of a file.",
+                    kind=kind,
+                    lines=several(count, "line"),
+                    count=count / found["lines"],
+                    at=at,
+                    reader=reader,
+                )
             )
     return tuple(out)

@@ -21,6 +21,7 @@ from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.cooccurrence import token_vectors
 from plmkit.interop.hub import find_tokenizer
+from plmkit.language import tr
 from plmkit.preparation.counts import frequencies_of, prepared
 from plmkit.recipe import DataStream, Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
@@ -130,7 +131,13 @@ def prepare(
     )
     corpora = opened[: len(paths)] or [embedded(screen)]
     if machine.weights and len(machine.weights) != len(corpora):
-        raise SettingError(f"run.weights has {len(machine.weights)} numbers for {len(corpora)} corpora: give one each.")
+        raise SettingError(
+            tr(
+                "run.weights has {weights_count} numbers for {corpora_count} corpora: give one each.",
+                weights_count=len(machine.weights),
+                corpora_count=len(corpora),
+            )
+        )
     notes = tuple(note for corpus in corpora for note in corpus.notes)
     for note in notes:
         screen.say(note)
@@ -141,8 +148,14 @@ def prepare(
     )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
-            f"{recipe.name} needs a tokenizer with the special tokens {', '.join(needed)}; {kind_of(recipe.tokenizer)} "
-            f"makes none for {', '.join(lacking)}. Choose another (--set tokenizer=ByteBPE has all)."
+            tr(
+                "{name} needs a tokenizer with the special tokens {needed}; {kind_of} makes none for {lacking}. "
+                "Choose another (--set tokenizer=ByteBPE has all).",
+                name=recipe.name,
+                needed=", ".join(needed),
+                kind_of=kind_of(recipe.tokenizer),
+                lacking=", ".join(lacking),
+            )
         )
     store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
@@ -174,7 +187,7 @@ def prepare(
         valid_documents=valid_documents,
         key=store_key(corpora, ready, segmenter),
         notes=notes,
-        names=tuple(paths) or ("documentation on this machine",),
+        names=tuple(paths) or (tr("documentation on this machine"),),
     )
 
 
@@ -186,7 +199,7 @@ def first_place(corpus: Corpus) -> str:
 
 def embedded(screen: Screen) -> Corpus:
     """The text that every machine has."""
-    screen.say("No corpus is named, so the documentation of Python, torch and numpy on this machine is used.")
+    screen.say(tr("No corpus is named, so the documentation of Python, torch and numpy on this machine is used."))
     return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
 
 
@@ -199,9 +212,13 @@ def tokens_of(
 ) -> TokenStore:
     processes = settings.run.reader_workers or available_cores()
     folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
-    if is_usable(folder, "tokenized text", screen):
+    if is_usable(folder, tr("tokenized text"), screen):
         return load_store(folder)
-    doing = "reading text" if segmenter is None else f"reading text, finding {segmenter.finds[-1]} boundaries"
+    doing = (
+        tr("reading text")
+        if segmenter is None
+        else tr("reading text, finding {finds} boundaries", finds=segmenter.finds[-1])
+    )
     with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
         return open_store(
             corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
@@ -212,7 +229,9 @@ def is_usable(folder: Path, what: str, screen: Screen) -> bool:
     """Is it in the cache? Where it is damaged, that is said, and it is not."""
     whole = is_whole(folder)
     if folder.exists() and not whole:
-        screen.say(f"! {folder} is damaged: the {what} that it keeps for this text is made again.")
+        screen.say(
+            tr("! {folder} is damaged: the {what} that it keeps for this text is made again.", folder=folder, what=what)
+        )
     return whole
 
 
@@ -224,7 +243,7 @@ def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) 
     if not is_usable(folder, "vocabulary", screen):
         check_vocabulary(recipe.tokenizer.size)
         total = sum(corpus.size for corpus in corpora)
-        with screen.reading("learning a vocabulary", total) as advance:
+        with screen.reading(tr("learning a vocabulary"), total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))
         with new_folder(folder) as partial:
             made.save(partial)

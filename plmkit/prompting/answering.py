@@ -12,6 +12,7 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.engine import Engine
 from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.generation.options import MAX_BEAMS, MAX_TOKENS, GenerationOptions, check_count
+from plmkit.language import tr
 from plmkit.prompting.metrics import METRICS
 from plmkit.prompting.tasks import PromptKind, PromptTask, check_answers
 from plmkit.prompting.templates import Template, line_end_of, prompt_of, template_of
@@ -33,9 +34,9 @@ class PromptOptions:
 
     def __post_init__(self) -> None:
         if self.shots < 0:
-            raise SettingError(f"shots is the number of demonstrations, 0 or more; found {self.shots}.")
+            raise SettingError(tr("shots is the number of demonstrations, 0 or more; found {shots}.", shots=self.shots))
         if self.limit is not None and self.limit < 1:
-            raise SettingError(f"limit is the number of rows to answer, 1 or more; found {self.limit}.")
+            raise SettingError(tr("limit is the number of rows to answer, 1 or more; found {limit}.", limit=self.limit))
         if self.tokens is not None:
             check_count("tokens", self.tokens, MAX_TOKENS)
         if self.beams is not None:
@@ -46,13 +47,21 @@ class PromptOptions:
         given = [name for name, value in (("tokens", self.tokens), ("beams", self.beams)) if value is not None]
         if kind.chooses and given:
             raise SettingError(
-                f"A task of the kind {kind.name} is answered by likelihood and nothing is generated, so "
-                f"{' and '.join(given)} would have no effect. Leave {'it' if len(given) == 1 else 'them'} out."
+                tr(
+                    "A task of the kind {name} is answered by likelihood and nothing is generated, so {given} "
+                    "would have no effect. Leave {word} out.",
+                    name=kind.name,
+                    given=" and ".join(given),
+                    word="it" if len(given) == 1 else "them",
+                )
             )
         if self.calibrated and not kind.chooses:
             raise SettingError(
-                f"A task of the kind {kind.name} is answered by generating text, so there are no choices to calibrate. "
-                "Leave calibrated out."
+                tr(
+                    "A task of the kind {name} is answered by generating text, so there are no choices to "
+                    "calibrate. Leave calibrated out.",
+                    name=kind.name,
+                )
             )
 
 
@@ -100,11 +109,24 @@ def selected(
     """Demonstrations, the rows to answer, and the choices of each."""
     source = shown or task
     if shown is not None and shown.kind is not task.kind:
-        raise InputError(f"{shown.path} is a task of the kind {shown.kind.name}, but {task.path} of {task.kind.name}.")
+        raise InputError(
+            tr(
+                "{path} is a task of the kind {name}, but {path_2} of {name_2}.",
+                path=shown.path,
+                name=shown.kind.name,
+                path_2=task.path,
+                name_2=task.kind.name,
+            )
+        )
     if options.shots > len(source.rows) - (shown is None):
         raise SettingError(
-            f"{options.shots} demonstrations are requested, but {source.path} has {len(source.rows)} rows"
-            + (", of which at least one must be left to answer." if shown is None else ".")
+            tr(
+                "{shots} demonstrations are requested, but {path} has {rows_count} rows",
+                shots=options.shots,
+                path=source.path,
+                rows_count=len(source.rows),
+            )
+            + (tr(", of which at least one must be left to answer.") if shown is None else ".")
         )
     order = generator(options.seed).permutation(len(source.rows))[: options.shots].tolist()
     shots = [source.rows[number] for number in order]
@@ -141,8 +163,14 @@ def fitting(
         if size < engine.max_length:
             return shots[:count]
     raise InputError(
-        f"{task.path}: a row with its answer has {size:,} tokens, but the context of this model is "
-        f"{engine.max_length:,} tokens.\nShorten the rows, or use fewer --tokens."
+        tr(
+            "{path}: a row with its answer has {size:,} tokens, but the context of this model is {max_length:,} "
+            "tokens.\n"
+            "Shorten the rows, or use fewer --tokens.",
+            path=task.path,
+            size=size,
+            max_length=engine.max_length,
+        )
     )
 
 

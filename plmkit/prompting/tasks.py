@@ -10,7 +10,8 @@ from plmkit.data.reading.cells import folded, is_blank, is_missing, short
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search, ignore, told
 from plmkit.data.reading.headers import shaped
 from plmkit.data.reading.whole import Table, where
-from plmkit.errors import InputError, SettingError, nearest, several
+from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import several, tr
 from plmkit.tasks.rows import choices_in, chosen_of, lines_of
 from plmkit.tasks.tables import open_table
 
@@ -90,14 +91,27 @@ def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> t
     """The kind of that name, or the first that fits the columns, and the columns under the names of its fields."""
     own = list(heading.columns)
     if name is not None and name not in KINDS:
-        raise SettingError(f"There is no kind of task '{name}'.{nearest(name, KINDS)} Kinds: {', '.join(KINDS)}.")
+        raise SettingError(
+            tr(
+                "There is no kind of task '{name}'.{hint} Kinds: {kinds}.",
+                name=name,
+                hint=nearest(name, KINDS),
+                kinds=", ".join(KINDS),
+            )
+        )
     languages = name is None and len(own) == 2 and all(map(LANGUAGE.fullmatch, own))
     if not named.named and (name == "translate" or languages):
         return KINDS["translate"], own
     kinds = [kind for kind in KINDS.values() if name in (None, kind.name) and named.named.keys() <= set(kind.columns)]
     if not kinds:
         options = " and ".join(OPTIONS[role] for role in named.named)
-        raise SettingError(f"No kind of task reads {options}; {name or 'all'} would ignore it. Leave it out.")
+        raise SettingError(
+            tr(
+                "No kind of task reads {options}; {name} would ignore it. Leave it out.",
+                options=options,
+                name=name or "all",
+            )
+        )
     taken = {role: heading.exactly(column, role, tuple(named.named)) for role, column in named.named.items()}
     for usual in (False, True):
         for kind in kinds:
@@ -120,7 +134,9 @@ def columns_for(role: str, heading: Heading, taken: Mapping[str, str], usual: bo
 def renamed(columns: list[str], fields: Mapping[str, str]) -> list[str]:
     """Columns under the names of their fields; another column that has such a name is renamed."""
     names = {column: field for field, column in fields.items()}
-    return [names.get(column, f"other {column}" if column in fields else column) for column in columns]
+    return [
+        names.get(column, tr("other {column}", column=column) if column in fields else column) for column in columns
+    ]
 
 
 def no_kind(name: str | None, heading: Heading) -> InputError:
@@ -129,14 +145,32 @@ def no_kind(name: str | None, heading: Heading) -> InputError:
     advice = heading.advice(ROLES)
     if not heading.header:  # no names by which to recognise the kind
         options = [f"{OPTIONS[role]} {column}" for role, column in shaped(heading.rows, ROLES).items()]
-        advice = f"Name the columns, for example: {' '.join(options)}"
+        advice = tr("Name the columns, for example: {options}", options=" ".join(options))
     if name is None:
         known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
-        advice = advice or f"Tasks have: {known}. Or pass --kind, or name the columns with --text and --label."
-        return InputError(f"{heading.name} has the columns {own}, which do not match any task.\n{advice}")
+        advice = advice or tr(
+            "Tasks have: {known}. Or pass --kind, or name the columns with --text and --label.", known=known
+        )
+        return InputError(
+            tr(
+                "{name} has the columns {own}, which do not match any task.\n{advice}",
+                name=heading.name,
+                own=own,
+                advice=advice,
+            )
+        )
     missing = [role for role in KINDS[name].columns if not columns_for(role, heading, {}, usual=True)]
     more = f"\n{advice}" if advice else ""
-    return InputError(f"{heading.name} has no column {', '.join(missing)}, which '{name}' needs; it has {own}.{more}")
+    return InputError(
+        tr(
+            "{name} has no column {missing}, which '{name_2}' needs; it has {own}.{more}",
+            name=heading.name,
+            missing=", ".join(missing),
+            name_2=name,
+            own=own,
+            more=more,
+        )
+    )
 
 
 # Rows
@@ -151,15 +185,24 @@ def read_tasks(
     shown = read_task(train, kind_name, words, named, say) if train else None
     if words and task.kind.answer != "label":
         raise SettingError(
-            f"--labels gives words for classes, but {path} is a task of the kind {task.kind.name}, which has none. "
-            "Leave it out."
+            tr(
+                "--labels gives words for classes, but {path} is a task of the kind {name}, which has none. Leave "
+                "it out.",
+                path=path,
+                name=task.kind.name,
+            )
         )
     known = task.labels | (shown.labels if shown else frozenset())
     if missing := [label for label in words if label not in known]:
         some = ", ".join(sorted(known)[:10]) + (", ..." if len(known) > 10 else "")
         raise SettingError(
-            f"--labels has a word for {', '.join(missing)}, which is not a label of {path}; it has {some}."
-            f"{nearest(missing[0], known)}"
+            tr(
+                "--labels has a word for {missing}, which is not a label of {path}; it has {some}.{hint}",
+                missing=", ".join(missing),
+                path=path,
+                some=some,
+                hint=nearest(missing[0], known),
+            )
         )
     return task, shown
 
@@ -183,9 +226,18 @@ def read_task(
             rows.append(row)
             choices.append(given)
     if not rows:
-        raise InputError(f"{path}: none of its {several(len(left_out), 'row')} has {' and '.join(sorted(needed))}.")
+        raise InputError(
+            tr(
+                "{path}: none of its {rows} has {needed}.",
+                path=path,
+                rows=several(len(left_out), "row"),
+                needed=" and ".join(sorted(needed)),
+            )
+        )
     if left_out:
-        what = f"{several(len(left_out), 'row')} without {' or '.join(sorted(needed))} left out"
+        what = tr(
+            "{rows} without {needed} left out", rows=several(len(left_out), "row"), needed=" or ".join(sorted(needed))
+        )
         say(f"! {path}: {what} ({lines_of(left_out, path)}).")
     labels = frozenset(row["label"] for row in rows) if kind.answer == "label" else frozenset()
     if labels:
@@ -202,7 +254,7 @@ def row_of(record: Mapping[str, object], kind: PromptKind, place: str) -> tuple[
         if isinstance(value, str | int | float) and not is_missing(value)
     }
     if isinstance(record.get(kind.answer), list | dict):
-        raise InputError(f"{place}: the {kind.answer} is a list or an object, not text.")
+        raise InputError(tr("{place}: the {answer} is a list or an object, not text.", place=place, answer=kind.answer))
     if kind.name != "choose" or is_blank(row.get("label", "")):
         return row, ()
     given = choices_in(record["choices"], place)
@@ -214,7 +266,13 @@ def languages(columns: Sequence[str], path: Path) -> dict[str, str]:
     if {"source", "target"} <= set(columns):
         return {"source": "source", "target": "target"}
     if len(columns) < 2:
-        raise InputError(f"{path} has only the column {columns[0]}; a translation needs two languages.")
+        raise InputError(
+            tr(
+                "{path} has only the column {columns}; a translation needs two languages.",
+                path=path,
+                columns=columns[0],
+            )
+        )
     known = [column for column in columns if LANGUAGE.fullmatch(column)]
     found = known if len(known) == 2 else columns
     return dict(zip(("source", "target"), found, strict=True)) if len(found) == 2 else {}
@@ -228,7 +286,7 @@ def unfolded(table: Table) -> Table:
         for question in as_list(cells[table.columns.index("qas")])
     ]
     if not found:
-        raise InputError(f"{table.path} has no questions: 'qas' is empty in every row.")
+        raise InputError(tr("{path} has no questions: 'qas' is empty in every row.", path=table.path))
     return replace(
         table, columns=SQUAD_COLUMNS, rows=[row for _, row in found], lines=[line for line, _ in found], dialect=None
     )
@@ -241,7 +299,13 @@ def as_list(value: Any) -> list[Any]:
 def squad_row(record: Mapping[str, Any], question: Any, place: str) -> tuple[str, str, str]:
     """Context, question and answer of a question in SQuAD's layout; an unanswerable one has the answer `unknown`."""
     if not isinstance(question, dict):
-        raise InputError(f"{place}: 'qas' holds {short(str(question))}, not objects with question and answers.")
+        raise InputError(
+            tr(
+                "{place}: 'qas' holds {short}, not objects with question and answers.",
+                place=place,
+                short=short(str(question)),
+            )
+        )
     answer = question.get("answers") or question.get("answer")
     while isinstance(answer, list | dict):  # {"text": ["Rome"], ...}, [{"text": "Rome"}] or ["Rome"]
         answer = answer.get("text") if isinstance(answer, dict) else next(iter(answer), None)
@@ -252,14 +316,30 @@ def squad_row(record: Mapping[str, Any], question: Any, place: str) -> tuple[str
 def check_answers(task: PromptTask, answer: str) -> None:
     """Every row has the column of the answer."""
     if answer not in task.rows[0]:
-        raise InputError(f"{task.path} has no column '{answer}'; it has {', '.join(task.rows[0])}.")
+        raise InputError(
+            tr(
+                "{path} has no column '{answer}'; it has {rows}.",
+                path=task.path,
+                answer=answer,
+                rows=", ".join(task.rows[0]),
+            )
+        )
     if empty := sum(not row.get(answer, "").strip() for row in task.rows):
-        raise InputError(f"{task.path}: rows without '{answer}': {empty:,}. Leave them out, or fill them in.")
+        raise InputError(
+            tr(
+                "{path}: rows without '{answer}': {empty:,}. Leave them out, or fill them in.",
+                path=task.path,
+                answer=answer,
+                empty=empty,
+            )
+        )
 
 
 def read_labels(words: str | None) -> dict[str, str]:
     """`0=bad,1=good` as words by label."""
     pairs = [part.partition("=") for part in (words or "").split(",") if part]
     if any(not mark or not label or not word.strip() for label, mark, word in pairs):
-        raise SettingError(f"--labels gives a word for each label, as in 0=bad,1=good; found '{words}'.")
+        raise SettingError(
+            tr("--labels gives a word for each label, as in 0=bad,1=good; found '{words}'.", words=words)
+        )
     return {label.strip(): word.strip() for label, _, word in pairs}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.generation.sequence import can_produce
+from plmkit.language import tr
 from plmkit.prompting.tasks import FIELD, PromptTask
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -23,8 +24,12 @@ class Template:
         fields = FIELD.findall(self.text)
         if self.answer not in fields or fields.index(self.answer) != len(fields) - 1 or not self.text.endswith("}"):
             raise SettingError(
-                f"The template must end with {{{self.answer}}}, which the model is to predict, and name it once; "
-                f"found '{self.text}'."
+                tr(
+                    "The template must end with {{{answer}}}, which the model is to predict, and name it once; "
+                    "found '{text}'.",
+                    answer=self.answer,
+                    text=self.text,
+                )
             )
 
     def question(self, row: Mapping[str, str]) -> str:
@@ -57,7 +62,12 @@ def filled(line: str, row: Mapping[str, str]) -> str | None:
     for name in FIELD.findall(line):
         if name not in row:
             raise SettingError(
-                f"The template names {{{name}}}, but the rows have {', '.join(row)}.{nearest(name, row)}"
+                tr(
+                    "The template names {{{name}}}, but the rows have {row}.{hint}",
+                    name=name,
+                    row=", ".join(row),
+                    hint=nearest(name, row),
+                )
             )
     return FIELD.sub(lambda found: row[found[1]], line)
 
@@ -72,8 +82,11 @@ def line_end_of(tokenizer: Tokenizer) -> str:
     """What separates demonstrations and ends an answer: a line break, or a mark where the tokenizer has none."""
     if (found := next((mark for mark in LINE_ENDS if can_produce(tokenizer, mark)), None)) is None:
         raise InputError(
-            f"This model's tokenizer can produce neither a line break nor {' '.join(LINE_ENDS[1:])}, so demonstrations "
-            "would run together and answers would not end. Use a model with another tokenizer."
+            tr(
+                "This model's tokenizer can produce neither a line break nor {line_ends}, so demonstrations would "
+                "run together and answers would not end. Use a model with another tokenizer.",
+                line_ends=" ".join(LINE_ENDS[1:]),
+            )
         )
     return found
 
@@ -86,8 +99,12 @@ def template_of(task: PromptTask, text: str | None, line_end: str) -> Template:
         answer = last[0] if last and last[0] in columns else answer
     if answer not in columns:
         raise SettingError(
-            f"{task.path} has the columns {', '.join(columns)}; a translation is from one language into another.\n"
-            "Choose two with a template, the answer last, such as --template "
-            f"'{' = '.join(f'{{{name}}}' for name in list(columns)[:2])}'."
+            tr(
+                "{path} has the columns {columns}; a translation is from one language into another.\n"
+                "Choose two with a template, the answer last, such as --template '{columns_2}'.",
+                path=task.path,
+                columns=", ".join(columns),
+                columns_2=" = ".join(f"{{{name}}}" for name in list(columns)[:2]),
+            )
         )
     return Template(text=text or task.kind.template, answer=answer, line_end=line_end)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 
 Optimizers = AdamW | BertAdam | Lamb | Momentum
@@ -54,7 +55,15 @@ def constant(progress: float, warmup: float) -> float:
 def check_optimizer(optimizer: Optimizers, name: str) -> None:
     for setting, value in vars(optimizer).items():
         if not 0 <= value < BELOW[setting]:
-            raise SettingError(f"{name}.{setting} lies from 0 to below {BELOW[setting]}; found {value}.")
+            raise SettingError(
+                tr(
+                    "{name}.{setting} lies from 0 to below {below}; found {value}.",
+                    name=name,
+                    setting=setting,
+                    below=BELOW[setting],
+                    value=value,
+                )
+            )
 
 
 SHAPES: dict[str, Callable[[float, float], float]] = {
@@ -82,15 +91,27 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
-            raise SettingError(f"There is no schedule shape '{self.shape}'; there are {', '.join(SHAPES)}.")
+            raise SettingError(
+                tr(
+                    "There is no schedule shape '{shape}'; there are {shapes}.",
+                    shape=self.shape,
+                    shapes=", ".join(SHAPES),
+                )
+            )
         for name in ("steps", "batch", "rate"):
             if getattr(self, name) <= 0:
-                raise SettingError(f"schedule.{name} must be above 0; found {getattr(self, name)}.")
+                raise SettingError(
+                    tr("schedule.{name} must be above 0; found {getattr}.", name=name, getattr=getattr(self, name))
+                )
         if not 0 <= self.warmup < 1:
-            raise SettingError(f"schedule.warmup is a share of the run, from 0 to below 1; found {self.warmup}.")
+            raise SettingError(
+                tr("schedule.warmup is a share of the run, from 0 to below 1; found {warmup}.", warmup=self.warmup)
+            )
         check_optimizer(self.optimizer, "schedule.optimizer")
         if self.clip < 0:
-            raise SettingError(f"schedule.clip is the longest gradient allowed, or 0 for any; found {self.clip}.")
+            raise SettingError(
+                tr("schedule.clip is the longest gradient allowed, or 0 for any; found {clip}.", clip=self.clip)
+            )
 
     def factor(self, progress: float) -> float:
         """What the peak rate is multiplied by when this share of the run is done."""

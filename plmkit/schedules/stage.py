@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 SHORTEST = 5  # tokens in a row: [CLS] a [SEP] b [SEP]
 
@@ -19,7 +20,13 @@ class Stage:
 
     def __post_init__(self) -> None:
         if self.length < SHORTEST:
-            raise SettingError(f"stages: rows have at least {SHORTEST} tokens; found {self.length}.")
+            raise SettingError(
+                tr(
+                    "stages: rows have at least {shortest} tokens; found {length}.",
+                    shortest=SHORTEST,
+                    length=self.length,
+                )
+            )
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
@@ -27,7 +34,7 @@ def check_stages(stages: Sequence[Stage]) -> None:
     until = [0.0, *(stage.until for stage in stages)]
     if until[-1] != 1.0 or any(after <= before for before, after in pairwise(until)):
         found = [[stage.until, stage.length] for stage in stages]
-        raise SettingError(f"stages must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {found}.")
+        raise SettingError(tr("stages must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {found}.", found=found))
 
 
 def stage_at(stages: Sequence[Stage], progress: float) -> int:

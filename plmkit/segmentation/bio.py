@@ -8,6 +8,7 @@ import numpy as np
 
 from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.segmentation.characters import IDEOGRAPH, SPACE, codes_of, kinds_of, plain_starts, spans_of
 from plmkit.segmentation.lists import read_lines
 from plmkit.segmentation.units import Segmenter, Spans, check_level
@@ -39,7 +40,7 @@ class Bio(Segmenter):
     def check(self) -> None:
         """Refuse files that are missing or broken, before anything takes time."""
         if not self.file:
-            raise SettingError(f"Bio needs a file: --set {FILE}=units.bio, a token and its tag a line.")
+            raise SettingError(tr("Bio needs a file: --set {file}=units.bio, a token and its tag a line.", file=FILE))
         read_bio(self.file)
 
     def build(self) -> "BioFinder":
@@ -127,13 +128,17 @@ class BioFinder:
         shared, behind = max((alike(text, begin, bare), -begin) for begin in self.places.values())
         place = shared - behind
         line = int(self.tagged.lines[min(place, len(text) - 1)])
-        goes_on = f"has '{bare[shared:][:SHOWN]}'" if shared < len(bare) else "ends a sentence"
+        goes_on = f"has '{bare[shared:][:SHOWN]}'" if shared < len(bare) else tr("ends a sentence")
         after = f" after '{bare[:shared][-SHOWN:]}'" if shared else ""
-        has = f"'{text[place : place + SHOWN]}'" if place < len(text) else "nothing more"
-        return (
-            f"{self.settings.file}, line {line}: out of step with the corpus, "
-            f"which {goes_on}{after}; the file has {has}.\n"
-            "Tag the text of the corpus itself, every sentence of it."
+        has = f"'{text[place : place + SHOWN]}'" if place < len(text) else tr("nothing more")
+        return tr(
+            "{file}, line {line}: out of step with the corpus, which {goes_on}{after}; the file has {has}.\n"
+            "Tag the text of the corpus itself, every sentence of it.",
+            file=self.settings.file,
+            line=line,
+            goes_on=goes_on,
+            after=after,
+            has=has,
         )
 
 
@@ -175,7 +180,7 @@ def read_bio(path: str) -> Tagged:
                 sentences.append(size)
             opened = False
             continue
-        mark = mark_of(fields, f"{path}, line {number}")
+        mark = mark_of(fields, tr("{path}, line {number}", path=path, number=number))
         token = fields[0]
         inside = INSIDE if mark != OUTSIDE else OUTSIDE
         first = BEGINS if mark == INSIDE and not opened else mark
@@ -186,7 +191,9 @@ def read_bio(path: str) -> Tagged:
         lines += [number] * len(token)
         size += len(token)
     if not size:
-        raise InputError(f"{path} holds no tokens. Put a token and its tag a line, and a blank line between sentences.")
+        raise InputError(
+            tr("{path} holds no tokens. Put a token and its tag a line, and a blank line between sentences.", path=path)
+        )
     if sentences[-1] != size:
         sentences.append(size)
     return Tagged(
@@ -205,8 +212,12 @@ def mark_of(fields: list[str], where: str) -> int:
     if len(fields) > 1 and tag[0] in MARKS and tag[1:2] in ("", "-", "_"):
         return MARKS[tag[0]]
     raise InputError(
-        f"{where}: '{' '.join(fields)[:60]}' is not a token and its tag.\n"
-        "A line is a token, a space or tab, and B-KIND, I-KIND or O."
+        tr(
+            "{where}: '{fields}' is not a token and its tag.\n"
+            "A line is a token, a space or tab, and B-KIND, I-KIND or O.",
+            where=where,
+            fields=" ".join(fields)[:60],
+        )
     )
 
 

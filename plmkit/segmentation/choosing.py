@@ -9,6 +9,7 @@ from typing import Any
 
 from plmkit.config.settings import snake
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.segmentation.bio import Bio
 from plmkit.segmentation.chinese import Jieba
 from plmkit.segmentation.english import English
@@ -29,16 +30,24 @@ def segmenter_of(corruption: Sequence[Any]) -> ToolSegmenter | None:
         found, level = step.segmenter, step.level
         name = snake(type(step).__name__)
         if level not in (found.finds if found else ("word",)):
-            have = type(found).__name__ if found else "no segmenter"
+            have = type(found).__name__ if found else tr("no segmenter")
             raise SettingError(
-                f"corruption.{name}.level is {level}, but {have} finds none of these units.\n"
-                f"Choose one that does: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}."
+                tr(
+                    "corruption.{name}.level is {level}, but {have} finds none of these units.\n"
+                    "Choose one that does: --set corruption.segmenter=Jieba --set "
+                    "corruption.segmenter.level={level}.",
+                    name=name,
+                    level=level,
+                    have=have,
+                )
             )
         if found is not None and found.reads_text:
             chosen[found] = name
     if len(chosen) > 1:
         names = " and ".join(f"corruption.{name}.segmenter" for name in chosen.values())
-        raise SettingError(f"{names} differ, and a corpus has one set of boundaries. Make them the same.")
+        raise SettingError(
+            tr("{names} differ, and a corpus has one set of boundaries. Make them the same.", names=names)
+        )
     return next(iter(chosen), None)
 
 
@@ -59,5 +68,8 @@ def version_of(tool: str) -> str:
         return version(tool)
     except PackageNotFoundError:
         raise InputError(
-            f"{tool}, which finds the units of this text, is not installed. Install it: pip install {tool}."
+            tr(
+                "{tool}, which finds the units of this text, is not installed. Install it: pip install {tool}.",
+                tool=tool,
+            )
         ) from None

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 from plmkit.segmentation.characters import codes_of, plain_starts, spans_of
 from plmkit.segmentation.lists import Names, check_lexicon
 from plmkit.segmentation.units import Segmenter, Spans, check_level, levels_to, without_overlaps
@@ -141,8 +142,11 @@ def parser() -> Any:
         except Exception as error:  # whatever is missing of it, or of nltk: a module, a file, a name
             reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
             raise InputError(
-                f"textblob, which finds English phrases and entities, does not work here: {reason}.\n"
-                "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without it: "
-                "--set corruption.segmenter.level=word."
+                tr(
+                    "textblob, which finds English phrases and entities, does not work here: {reason}.\n"
+                    "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without "
+                    "it: --set corruption.segmenter.level=word.",
+                    reason=reason,
+                )
             ) from error
     return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from plmkit.data.reading.cells import count_of
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import tr
 from plmkit.segmentation.characters import LETTER, Trie
 
 LEXICON = "corruption.segmenter.lexicon"
@@ -27,12 +28,19 @@ def read_content(path: str, setting: str) -> bytes:
     file = Path(path)
     if not file.is_file():
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        kind = "a folder, not a file" if file.is_dir() else f"no file.{nearest(file.name, beside)}"
-        raise InputError(f"{setting}={path}: there is {kind}\nGive a UTF-8 text file, or leave the setting out.")
+        kind = tr("a folder, not a file") if file.is_dir() else tr("no file.{hint}", hint=nearest(file.name, beside))
+        raise InputError(
+            tr(
+                "{setting}={path}: there is {kind}\nGive a UTF-8 text file, or leave the setting out.",
+                setting=setting,
+                path=path,
+                kind=kind,
+            )
+        )
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
 
 
 def read_lines(path: str, setting: str) -> list[str]:
@@ -43,24 +51,30 @@ def read_lines(path: str, setting: str) -> list[str]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}: not valid UTF-8. Convert it with `iconv -f ENCODING -t UTF-8`, "
-            "ENCODING being gb18030 for most Chinese files."
+            tr(
+                "{path}, line {line}: not valid UTF-8. Convert it with `iconv -f ENCODING -t UTF-8`, ENCODING "
+                "being gb18030 for most Chinese files.",
+                path=path,
+                line=line,
+            )
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}, line {line}: a zero byte, so this is not a text file.")
+        raise InputError(tr("{path}, line {line}: a zero byte, so this is not a text file.", path=path, line=line))
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def read_dictionary(path: str, setting: str) -> list[Entry]:
     """`word`, `word frequency`, `word tag` or `word frequency tag` a line, as jieba has it; blank lines are skipped."""
     entries = [
-        read_entry(line.split(), f"{path}, line {number}")
+        read_entry(line.split(), tr("{path}, line {number}", path=path, number=number))
         for number, line in enumerate(read_lines(path, setting), start=1)
         if line.strip()
     ]
     if not entries:
-        raise InputError(f"{path} holds no words. Put one a line, or leave {setting} out.")
+        raise InputError(
+            tr("{path} holds no words. Put one a line, or leave {setting} out.", path=path, setting=setting)
+        )
     return entries
 
 
@@ -71,8 +85,12 @@ def read_entry(fields: list[str], where: str) -> Entry:
     tag = rest.pop(0) if rest and rest[0].isascii() and rest[0].isalpha() else None
     if rest or frequency == 0:
         raise InputError(
-            f"{where}: '{' '.join(fields)[:60]}' is not a dictionary entry.\n"
-            "A line is a word, then its frequency (1 or more) and its tag if you have them: 语言模型 120 n."
+            tr(
+                "{where}: '{fields}' is not a dictionary entry.\n"
+                "A line is a word, then its frequency (1 or more) and its tag if you have them: 语言模型 120 n.",
+                where=where,
+                fields=" ".join(fields)[:60],
+            )
         )
     return Entry(word=word, frequency=frequency, tag=tag)
 
@@ -83,11 +101,15 @@ def read_lexicon(path: str, setting: str) -> list[str]:
     for number, line in enumerate(read_lines(path, setting), start=1):
         name = line.partition("\t")[0].strip()
         if not name and line.strip():
-            raise InputError(f"{path}, line {number}: no name before the tab. Put one entity a line.")
+            raise InputError(
+                tr("{path}, line {number}: no name before the tab. Put one entity a line.", path=path, number=number)
+            )
         if name:
             names.append(name)
     if not names:
-        raise InputError(f"{path} holds no names. Put one entity a line, or leave {setting} out.")
+        raise InputError(
+            tr("{path} holds no names. Put one entity a line, or leave {setting} out.", path=path, setting=setting)
+        )
     return list(dict.fromkeys(names))
 
 
@@ -95,8 +117,13 @@ def check_lexicon(path: str | None, level: str) -> None:
     """A lexicon lists entities: it is of use only where they are looked for."""
     if path and level != "entity":
         raise SettingError(
-            f"{LEXICON}={path} lists entities, but corruption.segmenter.level is {level}.\n"
-            "Set corruption.segmenter.level=entity, or leave the lexicon out."
+            tr(
+                "{lexicon}={path} lists entities, but corruption.segmenter.level is {level}.\n"
+                "Set corruption.segmenter.level=entity, or leave the lexicon out.",
+                lexicon=LEXICON,
+                path=path,
+                level=level,
+            )
         )
     if path:
         read_lexicon(path, LEXICON)

@@ -5,6 +5,7 @@ import numpy as np
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.segmentation.units import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD, check_level
 
 
@@ -16,8 +17,11 @@ def word_starts(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> np.n
     check_level(level, "corruption.level")
     if rows.units is None and level != "word":
         raise SettingError(
-            f"Units are to be of level {level}, but nothing finds any in this text.\n"
-            f"Choose a segmenter: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}."
+            tr(
+                "Units are to be of level {level}, but nothing finds any in this text.\n"
+                "Choose a segmenter: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}.",
+                level=level,
+            )
         )
     if rows.units is None:
         starts = ~vocabulary.is_continuation[rows.tokens]

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 LEVELS = ("word", "phrase", "entity")
 # One byte a token. A new unit begins here: of words, phrases, entities. Or: the token lies in an entity, a phrase.
@@ -66,7 +67,9 @@ class Pieces(Segmenter):
 
 def check_level(level: str, name: str = "corruption.segmenter.level") -> None:
     if level not in LEVELS:
-        raise SettingError(f"{name} is one of {', '.join(LEVELS)}; found '{level}'.")
+        raise SettingError(
+            tr("{name} is one of {levels}; found '{level}'.", name=name, levels=", ".join(LEVELS), level=level)
+        )
 
 
 def levels_to(level: str) -> tuple[str, ...]:

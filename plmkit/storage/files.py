@@ -12,6 +12,7 @@ from typing import Any
 
 from plmkit.errors import FolderError, InputError
 from plmkit.inference.arguments import kind_of
+from plmkit.language import tr
 
 fcntl: Any
 try:
@@ -31,8 +32,10 @@ def cache_folder() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plmkit"
     except RuntimeError as error:
         raise FolderError(
-            "This user has no home folder, so there is no place to keep prepared text.\n"
-            "Set PLM_CACHE to a folder that you may write to."
+            tr(
+                "This user has no home folder, so there is no place to keep prepared text.\n"
+                "Set PLM_CACHE to a folder that you may write to."
+            )
         ) from error
 
 
@@ -57,18 +60,22 @@ def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
     """The object in a JSON file; anything else is refused in a sentence that names the file."""
     try:
         if path.exists() and not path.is_file():  # a device or a pipe might never end
-            raise InputError(f"{path} is not a file. Copy it again from where it came.")
+            raise InputError(tr("{path} is not a file. Copy it again from where it came.", path=path))
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except InputError:
         raise
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
     except RecursionError as error:
-        raise InputError(f"{path} cannot be read: its JSON is nested too deeply. Copy it again.") from error
+        raise InputError(
+            tr("{path} cannot be read: its JSON is nested too deeply. Copy it again.", path=path)
+        ) from error
     except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
-        raise InputError(f"{path} cannot be read as JSON: {error}. Copy it again.") from error
+        raise InputError(
+            tr("{path} cannot be read as JSON: {error}. Copy it again.", path=path, error=error)
+        ) from error
     if not isinstance(found, dict):
-        raise InputError(f"{path} holds {kind_of(found)}, not an object of {of}.")
+        raise InputError(tr("{path} holds {kind_of}, not an object of {of}.", path=path, kind_of=kind_of(found), of=of))
     return found
 
 
@@ -77,7 +84,7 @@ def check_name(folder: Path) -> None:
     try:
         str(folder).encode()
     except UnicodeEncodeError as error:
-        raise FolderError(f"{folder}: this name is not valid UTF-8. Name another folder.") from error
+        raise FolderError(tr("{folder}: this name is not valid UTF-8. Name another folder.", folder=folder)) from error
 
 
 @contextmanager
@@ -216,7 +223,10 @@ def lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise FolderError(
-            f"Another process is training into {folder} at this moment.\nWait for it, or name another --out."
+            tr(
+                "Another process is training into {folder} at this moment.\nWait for it, or name another --out.",
+                folder=folder,
+            )
         ) from error
 
 
@@ -236,11 +246,18 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         advice = (
-            "Set PLM_CACHE to a folder with room that you may write to."
+            tr("Set PLM_CACHE to a folder with room that you may write to.")
             if is_cached(folder)
-            else "Free some space, mend its permissions or choose another folder; what was there is unchanged."
+            else tr("Free some space, mend its permissions or choose another folder; what was there is unchanged.")
         )
-        raise FolderError(f"{folder} cannot be written: {error.strerror or error}.\n{advice}") from error
+        raise FolderError(
+            tr(
+                "{folder} cannot be written: {strerror}.\n{advice}",
+                folder=folder,
+                strerror=error.strerror or error,
+                advice=advice,
+            )
+        ) from error
 
 
 def is_cached(folder: Path) -> bool:

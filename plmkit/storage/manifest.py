@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from plmkit import __version__
 from plmkit.errors import FolderError, InputError
+from plmkit.language import tr
 from plmkit.storage.files import PARTIAL, read_json, write_json
 
 MANIFEST = "plmkit-manifest.json"
@@ -65,9 +66,14 @@ def check(folder: Path, *, optional: Container[str] = (), verify: bool = False) 
         file = folder / name
         if (found := damage(file, entry, verify)) and (file.exists() or name not in optional):
             raise FolderError(
-                f"{file} {found}.\n"
-                "Copy the folder again from where it came, or make it again. "
-                f"If the change is yours, delete {folder / MANIFEST} to use the folder as it is."
+                tr(
+                    "{file} {found}.\n"
+                    "Copy the folder again from where it came, or make it again. If the change is yours, delete "
+                    "{folder} to use the folder as it is.",
+                    file=file,
+                    found=found,
+                    folder=folder / MANIFEST,
+                )
             )
     return True
 
@@ -89,8 +95,11 @@ def read_manifest(folder: Path) -> dict[str, Entry]:
     except (InputError, KeyError, TypeError, AttributeError):
         pass
     raise FolderError(
-        f"{folder / MANIFEST} is damaged.\n"
-        "Copy the folder again from where it came, or delete this file to use the folder unchecked."
+        tr(
+            "{folder} is damaged.\n"
+            "Copy the folder again from where it came, or delete this file to use the folder unchecked.",
+            folder=folder / MANIFEST,
+        )
     )
 
 
@@ -104,12 +113,16 @@ def damage(file: Path, entry: Entry, verify: bool) -> str | None:
     """What is wrong with a file, if anything is."""
     try:
         if not file.is_file():
-            return "is not a regular file" if file.exists() else "is missing"
+            return tr("is not a regular file") if file.exists() else tr("is missing")
         found = file.stat()
         if found.st_size != entry.bytes:
-            return f"is not as it was written: it has {found.st_size:,} bytes, not {entry.bytes:,}"
+            return tr(
+                "is not as it was written: it has {st_size:,} bytes, not {bytes:,}",
+                st_size=found.st_size,
+                bytes=entry.bytes,
+            )
         if verify or found.st_size <= SMALL_BYTES or found.st_mtime_ns != entry.modified:
-            return None if sha256(file) == entry.sha256 else "is not as it was written: its SHA-256 is another"
+            return None if sha256(file) == entry.sha256 else tr("is not as it was written: its SHA-256 is another")
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return tr("cannot be read: {strerror}", strerror=error.strerror)
     return None

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from plmkit.errors import CheckpointError, FolderError
+from plmkit.language import tr
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
@@ -16,7 +17,9 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] |
         save_file(tensors, path, metadata={"format": "pt", **(about or {})})
         path.chmod(0o666 & ~umask())  # like every other file: the library writes one that only its owner can read
     except SafetensorError as error:  # a full disk among them
-        raise FolderError(f"{path.parent} cannot be written: {error}. What was there is unchanged.") from error
+        raise FolderError(
+            tr("{parent} cannot be written: {error}. What was there is unchanged.", parent=path.parent, error=error)
+        ) from error
 
 
 def umask() -> int:
@@ -30,11 +33,11 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read as weights: {error}.") from error
+        raise CheckpointError(tr("{path} cannot be read as weights: {error}.", path=path, error=error)) from error
 
 
 def checksum(path: Path) -> str:
     if path.exists() and not path.is_file():  # a device or a pipe might never end
-        raise CheckpointError(f"{path} is not a regular file. Copy it again from where it came.")
+        raise CheckpointError(tr("{path} is not a regular file. Copy it again from where it came.", path=path))
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()

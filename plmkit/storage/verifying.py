@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plmkit.data.reading.files import holds_model
-from plmkit.errors import InputError, PlmError, not_there, several
+from plmkit.errors import InputError, PlmError, not_there
+from plmkit.language import several, tr
 from plmkit.storage.manifest import MANIFEST, check, read_manifest
 from plmkit.training.checkpoint import NAME, STATE, read_checkpoint
 
@@ -24,21 +25,29 @@ class Verdict:
         if self.damage:
             return self.damage
         if not self.files:
-            return f"{self.folder} has no {MANIFEST}: its files are unchecked."
-        return f"{self.folder}: {several(self.files, 'file')} checked by SHA-256, all as they were written."
+            return tr("{folder} has no {manifest}: its files are unchecked.", folder=self.folder, manifest=MANIFEST)
+        return tr(
+            "{folder}: {files} checked by SHA-256, all as they were written.",
+            folder=self.folder,
+            files=several(self.files, "file"),
+        )
 
 
 def verify(paths: Sequence[str]) -> list[Verdict]:
     """Every folder of a model, a checkpoint or a cache that lies at or below the paths, hashed in full."""
     verdicts = [verdict for path in paths for verdict in look(Path(path))]
     if not verdicts:
-        raise InputError(f"There is no model in {', '.join(paths)}. --verify checks folders that plmkit wrote.")
+        raise InputError(
+            tr("There is no model in {paths}. --verify checks folders that plmkit wrote.", paths=", ".join(paths))
+        )
     return verdicts
 
 
 def look(path: Path) -> Iterator[Verdict]:
     if not path.is_dir():
-        raise InputError(f"{not_there(path, 'folder')} --verify checks folders that plmkit wrote.")
+        raise InputError(
+            tr("{not_there} --verify checks folders that plmkit wrote.", not_there=not_there(path, "folder"))
+        )
     for parent, folders, files in os.walk(path):
         folders.sort()
         folder = Path(parent)

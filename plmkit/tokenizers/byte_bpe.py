@@ -8,6 +8,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from plmkit.data.vocabulary import ROBERTA_NAMES
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import BYTES
@@ -27,11 +28,20 @@ class ByteBPE(TokenizerSettings):
         fewest = len(ROBERTA_NAMES) + len(BYTES)
         if self.size < fewest:
             raise SettingError(
-                f"tokenizer.size is {self.size}, but bytes and special tokens alone are {fewest}."
-                " Choose more: 8000 suits a small corpus, 50265 is RoBERTa's."
+                tr(
+                    "tokenizer.size is {size}, but bytes and special tokens alone are {fewest}. Choose more: 8000 "
+                    "suits a small corpus, 50265 is RoBERTa's.",
+                    size=self.size,
+                    fewest=fewest,
+                )
             )
         if self.min_frequency < 1:
-            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+            raise SettingError(
+                tr(
+                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    min_frequency=self.min_frequency,
+                )
+            )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
@@ -50,11 +60,20 @@ class StreamByteBPE(TokenizerSettings):
         fewest = len(BYTES) + 1
         if self.size < fewest:
             raise SettingError(
-                f"tokenizer.size is {self.size}, but bytes and the end of a text alone are {fewest}."
-                " Choose more: 8000 suits a small corpus, 50257 is GPT-2's."
+                tr(
+                    "tokenizer.size is {size}, but bytes and the end of a text alone are {fewest}. Choose more: "
+                    "8000 suits a small corpus, 50257 is GPT-2's.",
+                    size=self.size,
+                    fewest=fewest,
+                )
             )
         if self.min_frequency < 1:
-            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+            raise SettingError(
+                tr(
+                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    min_frequency=self.min_frequency,
+                )
+            )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
@@ -83,7 +102,7 @@ def merged(
     reader = Reader(texts, on_progress)
     rust.train_from_iterator(reader, trainer)
     if not reader.has_text:
-        raise InputError("There is no text to learn a vocabulary from. Give more text.")
+        raise InputError(tr("There is no text to learn a vocabulary from. Give more text."))
     return rust
 
 

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import END_OF_TEXT
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import UNKNOWN_WORD, bert_normalizer
@@ -65,9 +66,17 @@ class Words(TokenizerSettings):
 
 def check(size: int, min_frequency: int) -> None:
     if size <= len(SPECIAL):
-        raise SettingError(f"tokenizer.size is {size}, but the special tokens alone are {len(SPECIAL)}. Choose more.")
+        raise SettingError(
+            tr(
+                "tokenizer.size is {size}, but the special tokens alone are {special_count}. Choose more.",
+                size=size,
+                special_count=len(SPECIAL),
+            )
+        )
     if min_frequency < 1:
-        raise SettingError(f"tokenizer.min_frequency is {min_frequency}; it must be 1 or more.")
+        raise SettingError(
+            tr("tokenizer.min_frequency is {min_frequency}; it must be 1 or more.", min_frequency=min_frequency)
+        )
 
 
 def told(texts: Iterable[str], on_progress: OnProgress | None) -> Iterator[str]:
@@ -83,7 +92,7 @@ def counted(counts: Counter[str], size: int, min_frequency: int, normalizer: Any
     """The most frequent, in order of frequency, of equals the first by code; special tokens before them."""
     often = [token for token, count in counts.items() if count >= min_frequency and token not in SPECIAL]
     if not any(token.strip() for token in often):
-        raise InputError("There is no text to make a vocabulary of, or all of it is too rare. Give more text.")
+        raise InputError(tr("There is no text to make a vocabulary of, or all of it is too rare. Give more text."))
     ordered = sorted(often, key=lambda token: (-counts[token], token))[: size - len(SPECIAL)]
     numbers = {token: number for number, token in enumerate([*SPECIAL, *ordered])}
     rust = RustTokenizer(models.WordLevel(numbers, unk_token=UNKNOWN_WORD))

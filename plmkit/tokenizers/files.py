@@ -12,6 +12,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from plmkit.data.vocabulary import END_OF_TEXT, ROLES, WORD_END, XLNET_NAMES, Vocabulary
 from plmkit.errors import InputError, not_there
+from plmkit.language import tr
 from plmkit.storage.files import read_json
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
@@ -58,11 +59,21 @@ def find_file(path: Path) -> Path:
         for name in FOUND:
             if (path / name).is_file():
                 return path / name
-        raise InputError(f"{path} has no tokenizer to read: it holds none of {', '.join(FOUND)}.")
+        raise InputError(
+            tr("{path} has no tokenizer to read: it holds none of {found}.", path=path, found=", ".join(FOUND))
+        )
     if not path.is_file():
         raise InputError(
-            f"{not_there(path, 'file or folder')} Give a {VOCABULARY_FILE}, a {TOKENIZER_FILE},"
-            f" a {BYTE_FILES[0]} with its {MERGES_FILES[0]}, a {PIECES_FILE} or a folder with one of them."
+            tr(
+                "{not_there} Give a {vocabulary_file}, a {tokenizer_file}, a {byte_files} with its "
+                "{merges_files}, a {pieces_file} or a folder with one of them.",
+                not_there=not_there(path, tr("file or folder")),
+                vocabulary_file=VOCABULARY_FILE,
+                tokenizer_file=TOKENIZER_FILE,
+                byte_files=BYTE_FILES[0],
+                merges_files=MERGES_FILES[0],
+                pieces_file=PIECES_FILE,
+            )
         )
     return path
 
@@ -114,7 +125,7 @@ def read_whole(path: Path, config: Config) -> RustTokenizer:
     except InputError:
         raise
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(f"this is not a tokenizer.json: {error}.") from error
+        raise InputError(tr("this is not a tokenizer.json: {error}.", error=error)) from error
     if config.generic:
         return rust
     rules, cutter = rust.normalizer, rust.pre_tokenizer
@@ -131,7 +142,7 @@ def read_vocabulary(path: Path, config: Config) -> RustTokenizer:
     # Not splitlines(): the Chinese vocabulary holds U+2028, which that takes for the end of a line.
     tokens = read(path).replace("\r\n", "\n").rstrip("\n").split("\n")
     if tokens == [""]:
-        raise InputError("this file is empty. A vocabulary has one token per line.")
+        raise InputError(tr("this file is empty. A vocabulary has one token per line."))
     Vocabulary.from_tokens(tokens, named=config.named)  # refuses a token said twice, which a dictionary would swallow
     rules = {name: config.said[name] for name in ("strip_accents", "space_chinese") if name in config.said}
     return bert_rules(tokens, lowercase=config.rule("lowercase", not is_cased(tokens)), **rules)
@@ -153,7 +164,7 @@ def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
             return word_end_rules(numbers, merges, unknown=config.named.get("unknown", "<unk>"))
         rust = byte_rules(numbers, merges, add_prefix_space=config.said.get("add_prefix_space", False))
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(f"the merges do not fit the vocabulary: {error}.") from error
+        raise InputError(tr("the merges do not fit the vocabulary: {error}.", error=error)) from error
     if END_OF_TEXT in numbers:
         rust.add_special_tokens([END_OF_TEXT])
     return rust
@@ -164,13 +175,13 @@ def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
     for name in (others[names.index(path.name)], *others):
         if (path.parent / name).is_file():
             return path.parent / name
-    raise InputError(f"there is no {' or '.join(others)} beside it; BPE needs both files.")
+    raise InputError(tr("there is no {others} beside it; BPE needs both files.", others=" or ".join(others)))
 
 
 def read_numbers(path: Path) -> dict[str, int]:
-    numbers = read_json(path, "tokens and their numbers")
+    numbers = read_json(path, tr("tokens and their numbers"))
     if not all(type(number) is int and number >= 0 for number in numbers.values()):
-        raise InputError(f"{path} is not an object of tokens and their numbers.")
+        raise InputError(tr("{path} is not an object of tokens and their numbers.", path=path))
     return numbers
 
 
@@ -181,7 +192,14 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
             continue
         left, space, right = line.partition(" ")
         if not left or not space or not right or " " in right:
-            raise InputError(f"{path.name}, line {number}: a merge is two tokens with a space between; found {line!r}.")
+            raise InputError(
+                tr(
+                    "{name}, line {number}: a merge is two tokens with a space between; found {line!r}.",
+                    name=path.name,
+                    number=number,
+                    line=line,
+                )
+            )
         merges.append((left, right))
     return merges
 
@@ -198,7 +216,7 @@ def read_sentencepiece(path: Path, config: Config) -> RustTokenizer:
             keep_accents=config.said.get("keep_accents", False),
         )
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError("the map by which it normalises characters is damaged.") from error
+        raise InputError(tr("the map by which it normalises characters is damaged.")) from error
     rust = unigram_rules(found.pieces, unknown=found.unknown, normalizer=normalizer, byte_fallback=found.byte_fallback)
     rust.add_special_tokens(list(found.control))
     return rust
@@ -223,6 +241,6 @@ def read(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"line {line} is not UTF-8 text. Save the file as UTF-8.") from error
+        raise InputError(tr("line {line} is not UTF-8 text. Save the file as UTF-8.", line=line)) from error
     except OSError as error:
-        raise InputError(f"this file cannot be read: {error.strerror}.") from error
+        raise InputError(tr("this file cannot be read: {strerror}.", strerror=error.strerror)) from error

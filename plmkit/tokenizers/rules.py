@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from plmkit.data.vocabulary import BYTE_SPACE, CONTINUATION, META_SPACE, ROLES, UNKNOWN, WORD_END
 from plmkit.errors import InputError
+from plmkit.language import tr
 from plmkit.tokenizers.readable import (
     join,
     join_bytes,
@@ -89,7 +90,12 @@ def kind_of(rust: RustTokenizer) -> Kind:
     if name == "BPE" and first_piece(rust, "é").removeprefix(BYTE_SPACE) == "Ã©":
         lost = BYTES - rust.get_vocab(with_added_tokens=False).keys()
         if lost:
-            raise InputError(f"{len(lost)} of the 256 bytes have no token, so some text could not be told apart.")
+            raise InputError(
+                tr(
+                    "{lost_count} of the 256 bytes have no token, so some text could not be told apart.",
+                    lost_count=len(lost),
+                )
+            )
         return BYTE_PIECES
     if name == "BPE" and rust.model.end_of_word_suffix == WORD_END:
         return WORD_ENDS
@@ -98,8 +104,13 @@ def kind_of(rust: RustTokenizer) -> Kind:
     if name == "WordLevel":
         return CHARACTERS if first_piece(rust, "ab") == "a" else WORDS
     raise InputError(
-        f"This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with {WORD_END}"
-        f" behind words, whole words or characters and Unigram with {META_SPACE} before words can."
+        tr(
+            "This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with "
+            "{word_end} behind words, whole words or characters and Unigram with {meta_space} before words can.",
+            name=name,
+            word_end=WORD_END,
+            meta_space=META_SPACE,
+        )
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 # Numbers of fields and of kinds in sentencepiece_model.proto.
 PIECES, TRAINER, NORMALIZER = 1, 2, 3
@@ -34,11 +35,11 @@ def read_pieces(path: Path) -> Pieces:
     try:
         return pieces_in(path.read_bytes())
     except OSError as error:
-        raise InputError(f"this file cannot be read: {error.strerror}.") from error
+        raise InputError(tr("this file cannot be read: {strerror}.", strerror=error.strerror)) from error
     except InputError:
         raise
     except (LookupError, ValueError, struct.error) as error:
-        raise InputError("this is not a SentencePiece model, or it is damaged.") from error
+        raise InputError(tr("this is not a SentencePiece model, or it is damaged.")) from error
 
 
 def pieces_in(data: bytes) -> Pieces:
@@ -57,9 +58,9 @@ def pieces_in(data: bytes) -> Pieces:
     if not pieces:
         raise ValueError("no pieces")
     if model_type != UNIGRAM:
-        raise InputError("this SentencePiece model is not a unigram model. Convert it to a tokenizer.json first.")
+        raise InputError(tr("this SentencePiece model is not a unigram model. Convert it to a tokenizer.json first."))
     if UNKNOWN not in kinds:
-        raise InputError("this SentencePiece model has no piece for the unknown.")
+        raise InputError(tr("this SentencePiece model has no piece for the unknown."))
     return Pieces(
         pieces=tuple(pieces),
         unknown=kinds.index(UNKNOWN),

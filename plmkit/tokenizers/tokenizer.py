@@ -25,6 +25,7 @@ from plmkit.data.vocabulary import (
     find_names,
 )
 from plmkit.errors import FolderError, InputError
+from plmkit.language import tr
 from plmkit.storage.files import put_text
 from plmkit.tokenizers import files
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
@@ -152,7 +153,9 @@ class Tokenizer:
             put_text(folder / files.CONFIG_FILE, json.dumps(config, indent=2) + "\n")
             put_text(folder / files.TOKENIZER_FILE, content + "\n")
         except OSError as error:
-            raise FolderError(f"The tokenizer cannot be written to {folder}: {error.strerror}.") from error
+            raise FolderError(
+                tr("The tokenizer cannot be written to {folder}: {strerror}.", folder=folder, strerror=error.strerror)
+            ) from error
 
     def with_tokens(self, names: Mapping[str, str]) -> "Tokenizer":
         """The same with further special tokens, by what they are for, behind its last token."""
@@ -221,7 +224,12 @@ def vocabulary_of(
         add_missing(rust, named, needed)
     numbers = rust.get_vocab(with_added_tokens=True)
     if sorted(numbers.values()) != list(range(len(numbers))):
-        raise InputError(f"The {len(numbers)} tokens are not numbered from 0 without gaps or repeats.")
+        raise InputError(
+            tr(
+                "The {numbers_count} tokens are not numbered from 0 without gaps or repeats.",
+                numbers_count=len(numbers),
+            )
+        )
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
     tokens = sorted(numbers, key=numbers.__getitem__)
     vocabulary = Vocabulary.from_tokens(tokens, also_special=also, named=named, mark=kind.mark, needed=needed)

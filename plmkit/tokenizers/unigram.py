@@ -13,6 +13,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.characters import HAN
 from plmkit.data.vocabulary import ALBERT_NAMES, META_SPACE
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import albert_normalizer, unigram_rules
@@ -45,18 +46,24 @@ class Unigram(TokenizerSettings):
         fewest = len(self.names) + 1
         if self.size <= fewest:
             raise SettingError(
-                f"tokenizer.size is {self.size}, but the special tokens and the space alone are {fewest}."
-                " Choose more: 8000 suits a small corpus, 30000 is ALBERT's, 32000 XLNet's."
+                tr(
+                    "tokenizer.size is {size}, but the special tokens and the space alone are {fewest}. Choose "
+                    "more: 8000 suits a small corpus, 30000 is ALBERT's, 32000 XLNet's.",
+                    size=self.size,
+                    fewest=fewest,
+                )
             )
         if not 0 < self.coverage <= 1:
-            raise SettingError(f"tokenizer.coverage is {self.coverage}; it is a share above 0, up to 1.")
+            raise SettingError(
+                tr("tokenizer.coverage is {coverage}; it is a share above 0, up to 1.", coverage=self.coverage)
+            )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
         words = self.count_words(texts, on_progress)
         alphabet = self.alphabet(words)
         if not alphabet - {META_SPACE}:
-            raise InputError("There is no text to learn a vocabulary from. Give more text.")
+            raise InputError(tr("There is no text to learn a vocabulary from. Give more text."))
         learnt = in_order(self.learn(words, alphabet), room=self.size - len(self.names))
         pieces = [*((name, 0.0) for name in self.names), *learnt]
         rules = unigram_rules(pieces, unknown=self.names.index(UNKNOWN), normalizer=self.normalizer())

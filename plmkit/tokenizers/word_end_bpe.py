@@ -10,6 +10,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from plmkit.data.vocabulary import END_OF_TEXT, WORD_END
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -29,11 +30,20 @@ class WordEndBPE(TokenizerSettings):
     def __post_init__(self) -> None:
         if self.size <= len(SPECIAL):
             raise SettingError(
-                f"tokenizer.size is {self.size}, but the special tokens alone are {len(SPECIAL)}."
-                " Choose more: 8000 suits a small corpus, 40478 is GPT-1's."
+                tr(
+                    "tokenizer.size is {size}, but the special tokens alone are {special_count}. Choose more: "
+                    "8000 suits a small corpus, 40478 is GPT-1's.",
+                    size=self.size,
+                    special_count=len(SPECIAL),
+                )
             )
         if self.min_frequency < 1:
-            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+            raise SettingError(
+                tr(
+                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    min_frequency=self.min_frequency,
+                )
+            )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
@@ -41,8 +51,11 @@ class WordEndBPE(TokenizerSettings):
         alphabet = self.alphabet(words)
         if not alphabet:
             raise InputError(
-                f"No character occurs {self.min_frequency} times in the text, so no vocabulary can be learnt."
-                " Give more text."
+                tr(
+                    "No character occurs {min_frequency} times in the text, so no vocabulary can be learnt. Give "
+                    "more text.",
+                    min_frequency=self.min_frequency,
+                )
             )
         return Tokenizer(self.merge(words, alphabet), {"unknown": UNKNOWN, "end": END_OF_TEXT})
 

@@ -10,6 +10,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from plmkit.data.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import cut, groups
 from plmkit.tokenizers.rules import LONGEST_WORD, bert_normalizer
@@ -30,11 +31,20 @@ class WordPiece(TokenizerSettings):
     def __post_init__(self) -> None:
         if self.size <= len(SPECIAL_TOKENS):
             raise SettingError(
-                f"tokenizer.size is {self.size}, but the special tokens alone are {len(SPECIAL_TOKENS)}."
-                " Choose more: 8000 suits a small corpus, 30522 is BERT's."
+                tr(
+                    "tokenizer.size is {size}, but the special tokens alone are {special_tokens_count}. Choose "
+                    "more: 8000 suits a small corpus, 30522 is BERT's.",
+                    size=self.size,
+                    special_tokens_count=len(SPECIAL_TOKENS),
+                )
             )
         if self.min_frequency < 1:
-            raise SettingError(f"tokenizer.min_frequency is {self.min_frequency}; it must be 1 or more.")
+            raise SettingError(
+                tr(
+                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    min_frequency=self.min_frequency,
+                )
+            )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
@@ -42,8 +52,11 @@ class WordPiece(TokenizerSettings):
         alphabet = self.alphabet(words)
         if not alphabet:
             raise InputError(
-                f"No character occurs {self.min_frequency} times in the text, so no vocabulary can be learnt."
-                " Give more text."
+                tr(
+                    "No character occurs {min_frequency} times in the text, so no vocabulary can be learnt. Give "
+                    "more text.",
+                    min_frequency=self.min_frequency,
+                )
             )
         return bert_tokenizer(self.merge(words, alphabet), lowercase=self.lowercase)
 

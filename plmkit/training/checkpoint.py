@@ -72,9 +72,11 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
     return path
 
 
-def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say: Callable[[str], None]) -> State | None:
+def load_checkpoint(
+    folder: Path, network: nn.Module, optimizer: Optimizer, say: Callable[[str], None], *, checked: int | None = None
+) -> State | None:
     """Fill both from the newest checkpoint that is whole. None where there are none."""
-    if (content := newest_whole(folder, say)) is None:
+    if (content := newest_whole(folder, say, checked=checked)) is None:
         return None
     state, *tensors = content
     heads = {name.split(".")[1] for name in network.state_dict() if name.startswith("heads.")}
@@ -84,12 +86,15 @@ def load_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, say:
     return state
 
 
-def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
-    """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none."""
+def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | None = None) -> Content | None:
+    """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none.
+
+    That of the step `checked` was found whole a moment ago, so that its files are not hashed again.
+    """
     found, damaged = checkpoints(folder), []
     for checkpoint in found:
         try:
-            content = read_checkpoint(checkpoint.folder)
+            content = read_checkpoint(checkpoint.folder, hashed=checkpoint.step != checked)
         except CheckpointError as error:
             damaged.append(str(error))
             continue
@@ -104,13 +109,13 @@ def newest_whole(folder: Path, say: Callable[[str], None]) -> Content | None:
     return None
 
 
-def read_checkpoint(folder: Path) -> Content:
+def read_checkpoint(folder: Path, *, hashed: bool = True) -> Content:
     """Everything in it, checked against its checksums first."""
     try:
         content = read_json(folder / STATE)
         claimed = content.pop("checksum")
         names = {WEIGHTS, OPTIMIZER} | ({MEMORY} & content["checksums"].keys())
-        sums = {name: checksum(folder / name) for name in names}
+        sums = {name: checksum(folder / name) for name in names} if hashed else content["checksums"]
         if digest(content) != claimed or sums != content["checksums"]:
             raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
         state = content["state"]

@@ -1,5 +1,6 @@
 """From a recipe and a corpus to a run folder."""
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -33,9 +34,9 @@ from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, weights_of
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
 from plmkit.training.log import Log
-from plmkit.training.loop import Budget, State, train
+from plmkit.training.loop import Budget, Diverged, State, train
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
-from plmkit.training.run_folder import PRETRAIN, WEIGHTS, claim, differences, read_run, seal_run, write_run
+from plmkit.training.run_folder import PRETRAIN, WEIGHTS, Difference, claim, differences, read_run, seal_run, write_run
 from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
@@ -44,13 +45,7 @@ from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose need of memory is measured before training
 LOWER = "schedule.batch, the lengths of stages or architecture.layers"  # what makes a step smaller
-WORDS = (
-    "recipe.summary ",
-    "recipe.notes",
-    "recipe.for_minutes",
-    "recipe.paper ",
-    "recipe.tuning",
-)  # a newer version may say otherwise
+PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: a newer version may have other words
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
 
@@ -91,6 +86,7 @@ class Job:
 
     order: Order
     about: dict[str, Any] | None  # the run that is continued
+    checked: int | None  # step of its checkpoint that is known to be whole
     budget: Budget
     start: Parts | None
     material: Material
@@ -143,10 +139,9 @@ def found_run(order: Order, screen: Screen) -> dict[str, Any] | None:
 
 def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Screen) -> Job:
     """Look at everything that can be wrong with the order, and read the text."""
-    if about:
-        check_going_on(order.out, about)
-    else:
+    if about is None:
         claim(order.out)
+    checked = None if about is None else check_going_on(order.out, about)
     start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
@@ -163,7 +158,7 @@ def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Scre
     found = diagnose(material, order.settings.recipe)
     tell(found, screen)
     return Job(
-        order=order, about=about, budget=whole_budget(order, about), start=start, material=material,
+        order=order, about=about, checked=checked, budget=whole_budget(order, about), start=start, material=material,
         examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
     )  # fmt: skip
 
@@ -268,8 +263,8 @@ def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
         screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
 
 
-def check_going_on(out: Path, about: dict[str, Any]) -> None:
-    """See that there is a checkpoint to go on from, before any text is read."""
+def check_going_on(out: Path, about: dict[str, Any]) -> int | None:
+    """See that there is a checkpoint to continue from, before any text is read; the step that it is of."""
     has_model = about["state"] == "finished" or "checksum" in about
     try:
         whole = newest_whole(out / CHECKPOINTS, lambda _: None)
@@ -282,13 +277,15 @@ def check_going_on(out: Path, about: dict[str, Any]) -> None:
             f"{out} holds a finished model, but no whole checkpoint to continue from.\n"
             f"Train it further in another folder: --from {out} --out DIR."
         )
+    return None if whole is None else whole[0].step
 
 
 def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     """The optimizer, and where training stands: as the newest whole checkpoint has them, or at the beginning."""
     schedule = job.order.settings.recipe.schedule
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
-    state = load_checkpoint(job.order.out / CHECKPOINTS, network, optimizer, job.screen.say) or State()
+    folder = job.order.out / CHECKPOINTS
+    state = load_checkpoint(folder, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
         job.screen.say(f"Going on from step {state.step:,}.")
     return optimizer, replace(state, memory=job.world.split(state.memory))
@@ -363,16 +360,17 @@ def earlier(order: Order) -> dict[str, Any] | None:
         raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
     about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
     wanted = order.as_json(order.budget)
-    compared = ["recipe", "corpora", "seed", "from", "tokenizer", "valid"]
-    compared += [] if about["state"] == "finished" else ["asked"]
-    changed = differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
-    changed = [line for line in changed if not line.startswith(WORDS)]
+    old, new = ({k: v for k, v in run["recipe"].items() if k not in PROSE} for run in (about, wanted))
+    changed = differences(old, new)
+    compared = ("corpora", "seed", "from", "tokenizer", "valid")
+    changed += differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
+    if about["state"] != "finished":
+        changed += differences(about.get("asked"), wanted["asked"], "budget")
     machine = to_json(Machine()) | (about.get("run") or {})  # an older run lacks newer settings
     changed += differences({k: machine[k] for k in DECIDING}, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:
-        told = "; ".join(line.removeprefix("recipe.").replace("asked.", "budget.", 1) for line in changed[:3])
         raise FolderError(
-            f"--out {order.out} holds a run with other settings: {told}.\n"
+            f"--out {order.out} holds a run with other settings: {'; '.join(map(str, changed[:3]))}.\n"
             "Run the same command to continue it, or name another --out."
         )
     return about
@@ -426,9 +424,9 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     if not changed:
         return
     if type(theirs) is type(recipe.architecture):
-        told = "; ".join(line.replace(" was ", " is ", 1).replace(", is ", ", there ", 1) for line in changed[:4])
+        unlike_here = ("{} is {}, there {}".format(one.name, *one.values) for one in changed[:4])
         raise SettingError(
-            f"--from {where} is another network than the recipe's: {told}.\n"
+            f"--from {where} is another network than the recipe's: {'; '.join(unlike_here)}.\n"
             f"Choose the recipe that it was trained by, or add {as_settings(changed)}."
         )
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
@@ -443,13 +441,13 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     )
 
 
-def unlike(theirs: Any, ours: Any) -> list[str]:
+def unlike(theirs: Any, ours: Any) -> list[Difference]:
     old, new = ({k: v for k, v in to_json(one).items() if k not in ours.may_change} for one in (theirs, ours))
     return differences(new, old, "architecture")
 
 
-def as_settings(changed: list[str]) -> str:
-    return " ".join(f"--set {line.partition(' was ')[0]}={line.rpartition(' is ')[2]}" for line in changed)
+def as_settings(changed: list[Difference]) -> str:
+    return " ".join(f"--set {one.name}={one.values[1]}" for one in changed)
 
 
 def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: State) -> dict[str, Any] | None:
@@ -479,6 +477,8 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
             job.screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
             return None
         scores = validation.measure(state) if validation else {}
+        if not all(map(math.isfinite, scores.values())):
+            raise Diverged(f"The loss on held-out text is not a finite number after step {state.step}", "schedule.rate")
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
 
 

@@ -1,5 +1,7 @@
 """A run folder: what it holds, who may write to it, and how two runs differ."""
 
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +77,41 @@ def probe(folder: Path) -> None:
         path.rmdir()
 
 
-def differences(old: Any, new: Any, name: str = "") -> list[str]:
-    """Where two JSON values differ, as `schedule.rate was 0.001, is 0.0005`."""
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A setting that two runs have differently; as text, `schedule.rate was 0.001, is 0.0005`."""
+
+    path: str  # in their JSON
+    old: Any
+    new: Any
+
+    @property
+    def name(self) -> str:
+        """The name by which `--set` reaches it."""
+        return set_name(self.path)
+
+    @property
+    def values(self) -> tuple[Any, Any]:
+        """As messages show them."""
+        return shown(self.old), shown(self.new)
+
+    def __str__(self) -> str:
+        old, new = self.values
+        return f"{self.name} was {old}, is {new}"
+
+
+def shown(value: Any) -> Any:
+    return "none" if value is None else value
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[Difference]:
+    """Where two JSON values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
-        keys = dict.fromkeys((*old, *new))
-        return [
-            line
-            for key in keys
-            for line in differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        found = [
+            differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+            for key in dict.fromkeys((*old, *new))
         ]
+        return list(chain.from_iterable(found))
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [line for a, b in zip(old, new, strict=True) for line in differences(a, b, name)]
-    old_told, new_told = ("none" if value is None else value for value in (old, new))
-    return [] if old == new else [f"{set_name(name)} was {old_told}, is {new_told}"]
+        return [one for a, b in zip(old, new, strict=True) for one in differences(a, b, path)]
+    return [] if old == new else [Difference(path=path, old=old, new=new)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -107,9 +107,10 @@ class World:
 
         # buffers are the same everywhere; torch 2.13 has renamed the setting that says so
         known = inspect.signature(DistributedDataParallel).parameters
-        buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        named = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        buffers: dict[str, Any] = {named: False}
         # a loss that this process has nothing to score for leaves weights without a gradient
-        return DistributedDataParallel(module, find_unused_parameters=True, **{buffers: False})
+        return DistributedDataParallel(module, find_unused_parameters=True, **buffers)
 
     def without_exchange(self, module: nn.Module) -> AbstractContextManager[None]:
         """Gradients are only added up in the block: the exchange comes with the last micro-batch."""

@@ -14,7 +14,7 @@ from plmkit.recipe import one_stream, recipe_from_json
 from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import Unigram
-from plmkit.training.run_folder import differences
+from plmkit.training.run_folder import Difference, differences
 
 BERT = find("bert-base")
 
@@ -226,10 +226,13 @@ def test_a_whole_number_may_be_spelt_as_a_power_and_a_number_without_a_point():
 
 def test_differences_name_the_setting():
     old, new = (to_json(recipe) for recipe in (BERT, settled("schedule.rate=0.5", "corruption.rate=0.2").recipe))
-    assert differences(old, new) == ["corruption.rate was 0.15, is 0.2", "schedule.rate was 0.0001, is 0.5"]
+    assert [str(one) for one in differences(old, new)] == [
+        "corruption.rate was 0.15, is 0.2",
+        "schedule.rate was 0.0001, is 0.5",
+    ]
     assert differences(old, old) == []
-    assert differences({"a": [1]}, {"a": [1, 2]}) == ["a was [1], is [1, 2]"]
-    assert differences({"a": None}, {"b": 1}) == ["b was none, is 1"]
+    assert differences({"a": [1]}, {"a": [1, 2]}) == [Difference(path="a", old=[1], new=[1, 2])]
+    assert [str(one) for one in differences({"a": None}, {"b": 1})] == ["b was none, is 1"]
 
 
 def test_one_choice_can_be_put_in_place_of_another_by_its_name():

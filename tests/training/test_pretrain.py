@@ -21,6 +21,7 @@ from plmkit.preparation.prepare import prepare
 from plmkit.storage.manifest import MANIFEST
 from plmkit.storage.tensors import checksum
 from plmkit.terminal.screen import Screen
+from plmkit.training import checkpoint, watch
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import digest
 from plmkit.training.log import read_metrics
@@ -736,3 +737,18 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     assert training == pytest.approx(judged, abs=1e-5)
     training, judged = losses(anew)
     assert training < judged, "from random weights only tokens of the text are weighed"
+
+
+def test_the_checkpoint_that_a_run_continues_from_is_hashed_once(plm, text, unfinished, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(checkpoint, "checksum", lambda path: hashed.append(path) or checksum(path))
+    assert plm(*command(text, unfinished)).code == 0
+    assert hashed.count(unfinished / "checkpoints/step-00000003/model.safetensors") == 1
+
+
+def test_a_run_whose_held_out_loss_is_no_number_is_not_finished(plm, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "validate_streams", lambda *given: {"masked_lm": float("nan")})
+    ran = plm(*command(text, tmp_path / "run"))
+    assert ran.code == 2
+    assert "plm: The loss on held-out text is not a finite number after step 5; the run stops here.\n" in ran.err
+    assert about(tmp_path / "run")["state"] == "unfinished"

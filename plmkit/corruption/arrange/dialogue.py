@@ -14,6 +14,7 @@ from plmkit.data.batch import IGNORE
 from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 
 QUESTION, ANSWER = 0, 1  # who asks and who answers, where other arrangements number the segments
 Utterance = tuple[int, int, int]  # begin, end, role
@@ -30,16 +31,22 @@ class Dialogue(StretchArrangement):
 
     def __post_init__(self) -> None:
         if not 0 <= self.fake <= 1:
-            raise SettingError(f"corruption.fake is a share of the rows, from 0 to 1; found {self.fake}.")
+            raise SettingError(tr("corruption.fake is a share of the rows, from 0 to 1; found {fake}.", fake=self.fake))
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Two dialogues to choose from, and one of two turns."""
         counts = np.diff(Turns(store).documents)[documents]
         if len(documents) < 2 or counts.max() < 2:
             raise InputError(
-                f"{where}: dialogues need two documents or more with two turns or more; found {len(documents):,} "
-                f"with at most {counts.max(initial=0)}.\n"
-                "Put each turn on a line of its own, and a blank line between dialogues (run.layout=blank-lines)."
+                tr(
+                    "{where}: dialogues need two documents or more with two turns or more; found "
+                    "{documents_count:,} with at most {max}.\n"
+                    "Put each turn on a line of its own, and a blank line between dialogues "
+                    "(run.layout=blank-lines).",
+                    where=where,
+                    documents_count=len(documents),
+                    max=counts.max(initial=0),
+                )
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
@@ -177,10 +184,15 @@ class DialogueAndText(StretchArrangement):
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            raise SettingError(f"corruption.share is the share of dialogues, between 0 and 1; found {self.share}.")
+            raise SettingError(
+                tr("corruption.share is the share of dialogues, between 0 and 1; found {share}.", share=self.share)
+            )
         if not self.dialogues or min(self.dialogues) < 1:
             raise SettingError(
-                f"corruption.dialogues numbers corpora from 1, in the order given; found {list(self.dialogues)}."
+                tr(
+                    "corruption.dialogues numbers corpora from 1, in the order given; found {dialogues}.",
+                    dialogues=list(self.dialogues),
+                )
             )
         self.dialogue()
 
@@ -191,11 +203,17 @@ class DialogueAndText(StretchArrangement):
         """Some corpora are dialogues, the others are not."""
         talk, text = self.parted(store, documents)
         if not len(talk) or not len(text):
-            found = "no plain text" if len(talk) else "no dialogue"
+            found = tr("no plain text") if len(talk) else tr("no dialogue")
             raise InputError(
-                f"{where}: there is {found} among the {int(store.sources.max()) + 1} corpora, for "
-                f"corruption.dialogues={list(self.dialogues)}.\nGive dialogues and plain text as separate corpora, and "
-                "name those that are dialogues: corruption.dialogues=[2] means the second."
+                tr(
+                    "{where}: there is {found} among the {max} corpora, for corruption.dialogues={dialogues}.\n"
+                    "Give dialogues and plain text as separate corpora, and name those that are dialogues: "
+                    "corruption.dialogues=[2] means the second.",
+                    where=where,
+                    found=found,
+                    max=int(store.sources.max()) + 1,
+                    dialogues=list(self.dialogues),
+                )
             )
         self.dialogue().check(store, talk, where)
 

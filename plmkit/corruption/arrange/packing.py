@@ -11,6 +11,7 @@ from plmkit.corruption.contract import StretchArrangement
 from plmkit.data.rows import StretchPlan
 from plmkit.data.shards import TokenStore
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 SHORTEST = 2  # tokens of a row of random length: one for each segment
 
@@ -65,7 +66,9 @@ class ContiguousSegments(StretchArrangement):
     def __post_init__(self) -> None:
         for name, share in (("single", self.single), ("short", self.short)):
             if not 0 <= share <= 1:
-                raise SettingError(f"corruption.{name} is a share of the rows, from 0 to 1; found {share}.")
+                raise SettingError(
+                    tr("corruption.{name} is a share of the rows, from 0 to 1; found {share}.", name=name, share=share)
+                )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         rows = SegmentRows(store, length, self, rng)

@@ -11,6 +11,7 @@ from plmkit.corruption.contract import StretchArrangement
 from plmkit.data.rows import StretchPlan, cuts
 from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 
 BUFFER = 1000  # pairs whose second texts are exchanged among themselves
 
@@ -25,7 +26,9 @@ class TextPairs(StretchArrangement):
 
     def __post_init__(self) -> None:
         if not 0 <= self.short <= 1:
-            raise SettingError(f"corruption.short is a share of the documents, from 0 to 1; found {self.short}.")
+            raise SettingError(
+                tr("corruption.short is a share of the documents, from 0 to 1; found {short}.", short=self.short)
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +42,23 @@ class SentencePairs(TextPairs):
         """Pairs need two documents to choose from, and one document of two sentences."""
         if len(documents) < 2:
             held = len(store.documents) - 1 - len(documents)
-            apart = " and 1 that is held out (run.valid_share=0 holds none out)" if held else ""
-            by_line = " take each line as a document (run.layout=document-per-line)," if lines_suit(store) else ""
+            apart = tr(" and 1 that is held out (run.valid_share=0 holds none out)") if held else ""
+            by_line = tr(" take each line as a document (run.layout=document-per-line),") if lines_suit(store) else ""
             raise InputError(
-                f"{where}: the corpus has {len(documents)} document to train on{apart}, and pairs need two or more.\n"
-                f"Put blank lines between three documents or more,{by_line} or do without pairs: sentence_task=none."
+                tr(
+                    "{where}: the corpus has {documents_count} document to train on{apart}, and pairs need two or "
+                    "more.\n"
+                    "Put blank lines between three documents or more,{by_line} or do without pairs: "
+                    "sentence_task=none.",
+                    where=where,
+                    documents_count=len(documents),
+                    apart=apart,
+                    by_line=by_line,
+                )
             )
-        check_sentences(store, documents, where, "none follows another", "take each file, if there are several,")
+        check_sentences(
+            store, documents, where, tr("none follows another"), tr("take each file, if there are several,")
+        )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         return plan_pairs(NextPairs(store, documents, length, rng), documents, self.short, "random_next")
@@ -59,7 +72,7 @@ class OrderedPairs(TextPairs):
     sentence_task: ClassVar[str | None] = "sop"
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        check_sentences(store, documents, where, "there is no order to learn", "take a whole file")
+        check_sentences(store, documents, where, tr("there is no order to learn"), tr("take a whole file"))
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short, "swapped_order")
@@ -85,10 +98,17 @@ def lines_suit(store: TokenStore) -> bool:
 def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: str, take: str) -> None:
     if np.diff(store.documents)[documents].max() < 2:
         raise InputError(
-            f"{where}: none of the {len(documents):,} documents has two sentences, so {so}. The first begins there.\n"
-            "Put one document's sentences on lines of their own, with blank lines only between documents "
-            f"(run.layout=blank-lines), {take} as one document "
-            "(run.layout=document-per-file), or do without pairs: sentence_task=none."
+            tr(
+                "{where}: none of the {documents_count:,} documents has two sentences, so {so}. The first begins "
+                "there.\n"
+                "Put one document's sentences on lines of their own, with blank lines only between documents "
+                "(run.layout=blank-lines), {take} as one document (run.layout=document-per-file), or do without "
+                "pairs: sentence_task=none.",
+                where=where,
+                documents_count=len(documents),
+                so=so,
+                take=take,
+            )
         )
 
 

@@ -13,6 +13,7 @@ from plmkit.data.rows import Plan, Rows, Spans, cuts
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 FEWEST = 8  # tokens of a row: some of each part, and three special ones
 
@@ -34,11 +35,19 @@ class ReusedText(Arrangement["ReusedPlan"]):
 
     def __post_init__(self) -> None:
         if not 0 < self.reuse < 1:
-            raise SettingError(f"corruption.reuse is a share of the row, between 0 and 1; found {self.reuse}.")
+            raise SettingError(
+                tr("corruption.reuse is a share of the row, between 0 and 1; found {reuse}.", reuse=self.reuse)
+            )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> "ReusedPlan":
         if length < FEWEST:
-            raise SettingError(f"stages ask for rows of {length} tokens; ReusedText needs {FEWEST} or more.")
+            raise SettingError(
+                tr(
+                    "stages ask for rows of {length} tokens; ReusedText needs {fewest} or more.",
+                    length=length,
+                    fewest=FEWEST,
+                )
+            )
         joined = Joined(store=store, documents=rng.permutation(documents))
         first = round(self.reuse * length)
         count = max(1, (len(joined) - length) // first + 1)

@@ -8,6 +8,7 @@ from plmkit.data.batch import IGNORE
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.segmentation.starts import word_starts
 
 NEVER = 2.0  # a score above every draw
@@ -15,25 +16,31 @@ NEVER = 2.0  # a score above every draw
 
 def check_rate(rate: float) -> None:
     if not 0 < rate < 1:
-        raise SettingError(f"corruption.rate is the share of tokens to mask, above 0 and below 1; found {rate}.")
+        raise SettingError(
+            tr("corruption.rate is the share of tokens to mask, above 0 and below 1; found {rate}.", rate=rate)
+        )
 
 
 def check_shares(mask_share: float, random_share: float) -> None:
     if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
         raise SettingError(
-            "corruption.mask_share and corruption.random_share are shares of the masked tokens, together at most 1; "
-            f"found {mask_share} and {random_share}."
+            tr(
+                "corruption.mask_share and corruption.random_share are shares of the masked tokens, together at "
+                "most 1; found {mask_share} and {random_share}.",
+                mask_share=mask_share,
+                random_share=random_share,
+            )
         )
 
 
 def check_count(name: str, count: int | None) -> None:
     if count is not None and count < 1:
-        raise SettingError(f"corruption.{name} must be 1 or more, or none; found {count}.")
+        raise SettingError(tr("corruption.{name} must be 1 or more, or none; found {count}.", name=name, count=count))
 
 
 def check_longest(longest: int) -> None:
     if longest < 1:
-        raise SettingError(f"corruption.longest is a number of words, 1 or more; found {longest}.")
+        raise SettingError(tr("corruption.longest is a number of words, 1 or more; found {longest}.", longest=longest))
 
 
 def candidates(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:

@@ -14,6 +14,7 @@ from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.segmentation.starts import word_starts
 
 
@@ -34,9 +35,13 @@ class PermutedSpans(Masking):
         check_rate(self.rate)
         check_longest(self.longest)
         if self.context < 1:
-            raise SettingError(f"corruption.context is a number of pieces, 1 or more; found {self.context}.")
+            raise SettingError(
+                tr("corruption.context is a number of pieces, 1 or more; found {context}.", context=self.context)
+            )
         if not 0 <= self.reuse < 1:
-            raise SettingError(f"corruption.reuse is a share of the row, from 0 to below 1; found {self.reuse}.")
+            raise SettingError(
+                tr("corruption.reuse is a share of the row, from 0 to below 1; found {reuse}.", reuse=self.reuse)
+            )
 
     def for_validation(self) -> Self:
         """The paper's rate."""

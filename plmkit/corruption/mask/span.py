@@ -15,6 +15,7 @@ from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.segmentation.choosing import AnySegmenter
 
 NOWHERE = -1
@@ -36,7 +37,12 @@ class SpanMasking(BertMasking):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.geometric < 1:
-            raise SettingError(f"corruption.geometric is a probability between 0 and 1; found {self.geometric}.")
+            raise SettingError(
+                tr(
+                    "corruption.geometric is a probability between 0 and 1; found {geometric}.",
+                    geometric=self.geometric,
+                )
+            )
         check_longest(self.longest)
 
     def for_validation(self) -> Masking:

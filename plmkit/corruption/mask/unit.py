@@ -10,6 +10,7 @@ from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.language import tr
 from plmkit.segmentation.choosing import AnySegmenter
 
 LEVELS = ("character", "word", "phrase", "entity")  # from small to large
@@ -27,12 +28,21 @@ class UnitMasking(BertMasking):
         super().__post_init__()
         for level in self.levels:
             if level not in LEVELS:
-                raise SettingError(f"corruption.levels: there is no level '{level}'; there are {', '.join(LEVELS)}.")
+                raise SettingError(
+                    tr(
+                        "corruption.levels: there is no level '{level}'; there are {levels}.",
+                        level=level,
+                        levels=", ".join(LEVELS),
+                    )
+                )
         shares = self.shares
         if len(shares) != len(self.levels) or min(shares, default=-1) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingError(
-                f"corruption.shares has one share for each of {', '.join(self.levels)}, 0 or more, "
-                f"together 1; found {list(shares)}."
+                tr(
+                    "corruption.shares has one share for each of {levels}, 0 or more, together 1; found {shares}.",
+                    levels=", ".join(self.levels),
+                    shares=list(shares),
+                )
             )
 
     @property

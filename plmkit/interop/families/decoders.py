@@ -13,6 +13,7 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, linear
 from plmkit.interop.families.family import Family, Pair
+from plmkit.language import tr
 
 BLOCK = {
     **linear("attention_norm", "ln_1"),
@@ -67,9 +68,9 @@ class GPT2(DecoderFamily):
         "GPT2Model": {},
     }
     REFUSALS: ClassVar = {
-        BandedDecoder: "GPT-2 has no bands",
-        CharacterDecoder: "transformers has no decoder with positions at every layer",
-        Recurrent: "transformers has no LSTM",
+        BandedDecoder: tr("GPT-2 has no bands"),
+        CharacterDecoder: tr("transformers has no decoder with positions at every layer"),
+        Recurrent: tr("transformers has no LSTM"),
     }
 
     def writes(self, architecture: Architecture) -> bool:
@@ -79,11 +80,24 @@ class GPT2(DecoderFamily):
 
     def architecture(self, config: dict[str, Any], where: Path) -> Decoder:
         if other := [name for name, value in GPT2_ONLY.items() if config.get(name, value) != value]:
-            raise InputError(f"{where}: {other[0]} is {config[other[0]]}; only {GPT2_ONLY[other[0]]} is supported.")
+            raise InputError(
+                tr(
+                    "{where}: {other} is {config}; only {gpt2_only} is supported.",
+                    where=where,
+                    other=other[0],
+                    config=config[other[0]],
+                    gpt2_only=GPT2_ONLY[other[0]],
+                )
+            )
         activation = config.get("activation_function", "gelu_new")
         if activation not in ACTIVATIONS:
             raise InputError(
-                f"{where}: activation_function '{activation}' is unknown; known: {', '.join(ACTIVATIONS)}."
+                tr(
+                    "{where}: activation_function '{activation}' is unknown; known: {activations}.",
+                    where=where,
+                    activation=activation,
+                    activations=", ".join(ACTIVATIONS),
+                )
             )
         shape = read_decoder(config, where, DEFAULTS | {"n_positions": 1024})
         return Decoder(**shape, inner=config.get("n_inner") or 4 * shape["width"], activation=ACTIVATIONS[activation])
@@ -110,7 +124,7 @@ class GPT1(DecoderFamily):
         "OpenAIGPTForSequenceClassification": {"label": "logits"},
         "OpenAIGPTModel": {},
     }
-    REFUSALS: ClassVar = {PostNormDecoder: "GPT-1 is four times as wide inside"}
+    REFUSALS: ClassVar = {PostNormDecoder: tr("GPT-1 is four times as wide inside")}
 
     def writes(self, architecture: Architecture) -> bool:
         return (
@@ -122,7 +136,14 @@ class GPT1(DecoderFamily):
     def architecture(self, config: dict[str, Any], where: Path) -> PostNormDecoder:
         activation = config.get("afn", "gelu")
         if activation not in GPT1_ACTIVATIONS:
-            raise InputError(f"{where}: afn '{activation}' is unknown; known: {', '.join(GPT1_ACTIVATIONS)}.")
+            raise InputError(
+                tr(
+                    "{where}: afn '{activation}' is unknown; known: {gpt1_activations}.",
+                    where=where,
+                    activation=activation,
+                    gpt1_activations=", ".join(GPT1_ACTIVATIONS),
+                )
+            )
         shape = read_decoder(config, where, DEFAULTS | {"n_positions": 512})
         return PostNormDecoder(**shape, inner=4 * shape["width"], activation=GPT1_ACTIVATIONS[activation])
 
@@ -145,7 +166,9 @@ def read_decoder(config: dict[str, Any], where: Path, defaults: dict[str, Any]) 
     """The settings that both have, under our names; `defaults` are those of the family."""
     config = defaults | config
     if not config.get("tie_word_embeddings", True):
-        raise InputError(f"{where}: only output embeddings that are tied to the token embeddings are supported.")
+        raise InputError(
+            tr("{where}: only output embeddings that are tied to the token embeddings are supported.", where=where)
+        )
     return {
         "layers": config["n_layer"],
         "heads": config["n_head"],

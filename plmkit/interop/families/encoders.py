@@ -13,6 +13,7 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.language import tr
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 ACTIVATION_NAMES = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
@@ -34,8 +35,8 @@ BLOCK = {
 }
 
 OTHER_NETWORKS = {
-    "is_decoder": "is a causal decoder, though built as an encoder",
-    "add_cross_attention": "attends to the states of another network",
+    "is_decoder": tr("is a causal decoder, though built as an encoder"),
+    "add_cross_attention": tr("attends to the states of another network"),
 }
 
 
@@ -73,12 +74,27 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
     config = defaults | config
     for name, meaning in OTHER_NETWORKS.items():
         if config.get(name):
-            raise InputError(f"{where}: {name} is {config[name]}: this network {meaning}, which is not supported.")
+            raise InputError(
+                tr(
+                    "{where}: {name} is {config}: this network {meaning}, which is not supported.",
+                    where=where,
+                    name=name,
+                    config=config[name],
+                    meaning=meaning,
+                )
+            )
     activation = config["hidden_act"]
     if activation not in ACTIVATIONS:
-        raise InputError(f"{where}: hidden_act '{activation}' is unknown; known: {', '.join(ACTIVATIONS)}.")
+        raise InputError(
+            tr(
+                "{where}: hidden_act '{activation}' is unknown; known: {activations}.",
+                where=where,
+                activation=activation,
+                activations=", ".join(ACTIVATIONS),
+            )
+        )
     if config.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(f"{where}: only absolute positions are supported.")
+        raise InputError(tr("{where}: only absolute positions are supported.", where=where))
     try:
         return {
             "layers": config["num_hidden_layers"],
@@ -93,7 +109,7 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
             "epsilon": config["layer_norm_eps"],
         }
     except KeyError as error:
-        raise InputError(f"{where / 'config.json'} has no setting {error}.") from error
+        raise InputError(tr("{where} has no setting {error}.", where=where / "config.json", error=error)) from error
 
 
 BERT_DEFAULTS = {
@@ -146,7 +162,7 @@ class Bert(Family):
         "BertModel": {},
     }
     REFUSALS: ClassVar = {
-        Encoder: "BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width"
+        Encoder: tr("BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width")
     }
 
     def writes(self, architecture: Architecture) -> bool:
@@ -175,8 +191,11 @@ class Ernie(Bert):
     def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
         if config.get("use_task_id"):
             raise InputError(
-                f"{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do; this network has "
-                "none, and without it the model would compute something else. Use an ERNIE 1."
+                tr(
+                    "{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do; this "
+                    "network has none, and without it the model would compute something else. Use an ERNIE 1.",
+                    where=where,
+                )
             )
         return super().architecture(config, where)
 
@@ -228,12 +247,18 @@ class Roberta(Family):
         pad = config.get("pad_token_id", 1)
         if type(pad) is not int or pad < 0:
             raise InputError(
-                f"{where}: pad_token_id is {pad}; RoBERTa numbers its positions from there.\n"
-                "Write the number of the padding token into config.json: in the released models it is 1."
+                tr(
+                    "{where}: pad_token_id is {pad}; RoBERTa numbers its positions from there.\n"
+                    "Write the number of the padding token into config.json: in the released models it is 1.",
+                    where=where,
+                    pad=pad,
+                )
             )
         first = pad + 1
         if shape["activation"] != "gelu":
-            raise InputError(f"{where}: only hidden_act 'gelu' is supported, which RoBERTa's LM head always has.")
+            raise InputError(
+                tr("{where}: only hidden_act 'gelu' is supported, which RoBERTa's LM head always has.", where=where)
+            )
         shape |= {"longest": shape["longest"] - first, "pooler_dropout": shape["dropout"]}
         return Encoder(**shape, first=first, start="normal")
 

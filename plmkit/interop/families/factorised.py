@@ -26,6 +26,7 @@ from plmkit.interop.families.encoders import (
     write_shape,
 )
 from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.language import tr
 
 ALBERT_BLOCK = {
     "attention.output": "attention.dense",
@@ -84,8 +85,14 @@ class Albert(Family):
         groups, layers = given["num_hidden_groups"], shape["layers"]
         if groups not in (1, layers) or given["inner_group_num"] != 1:
             raise InputError(
-                f"{where}: {layers} layers in {groups} groups of {given['inner_group_num']} cannot be read; "
-                "only one layer for all (1 group), or one group per layer, of one layer."
+                tr(
+                    "{where}: {layers} layers in {groups} groups of {inner_group_num} cannot be read; only one "
+                    "layer for all (1 group), or one group per layer, of one layer.",
+                    where=where,
+                    layers=layers,
+                    groups=groups,
+                    inner_group_num=given["inner_group_num"],
+                )
             )
         return SharedEncoder(**shape, embedding=given["embedding_size"], sharing="all" if groups == 1 else "none")
 
@@ -133,7 +140,7 @@ class Electra(Family):
         "ElectraForSequenceClassification": {"label": "logits"},
         "ElectraModel": {},
     }
-    REFUSALS: ClassVar = {GeneratorDiscriminator: "ELECTRA's heads have gelu"}
+    REFUSALS: ClassVar = {GeneratorDiscriminator: tr("ELECTRA's heads have gelu")}
     POOLER = "classifier.dense"  # which only their classifier has
 
     def writes(self, architecture: Architecture) -> bool:
@@ -158,7 +165,9 @@ class Electra(Family):
     def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
         shape = read_shape(config, where, ELECTRA_DEFAULTS)
         if shape["activation"] != "gelu":
-            raise InputError(f"{where}: only hidden_act 'gelu' is supported, which ELECTRA's heads always have.")
+            raise InputError(
+                tr("{where}: only hidden_act 'gelu' is supported, which ELECTRA's heads always have.", where=where)
+            )
         embedding = (ELECTRA_DEFAULTS | config)["embedding_size"]
         return Encoder(**shape, embedding=embedding, pooler_activation="gelu", pooler_dropout=shape["dropout"])
 

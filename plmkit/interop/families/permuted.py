@@ -12,6 +12,7 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KINDS, linear
 from plmkit.interop.families.family import Family, Pair
+from plmkit.language import tr
 
 LONGEST = 512  # they set no limit; the released models were trained on this
 DEFAULTS: dict[str, Any] = {
@@ -65,7 +66,7 @@ class XLNet(Family):
         "XLNetForSequenceClassification": {"label": "logits"},
         "XLNetModel": {},
     }
-    REFUSALS: ClassVar = {SegmentSettings: "transformers has no Transformer-XL any more"}
+    REFUSALS: ClassVar = {SegmentSettings: tr("transformers has no Transformer-XL any more")}
 
     def writes(self, architecture: Architecture) -> bool:
         return isinstance(architecture, TwoStream)
@@ -74,10 +75,25 @@ class XLNet(Family):
         given = DEFAULTS | ONLY | config
         for name, value in ONLY.items():
             if given[name] != value:
-                raise InputError(f"{where}: {name} is {given[name]!r}; only {value!r} is supported.")
+                raise InputError(
+                    tr(
+                        "{where}: {name} is {given!r}; only {value!r} is supported.",
+                        where=where,
+                        name=name,
+                        given=given[name],
+                        value=value,
+                    )
+                )
         if given["ff_activation"] not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
-            raise InputError(f"{where}: ff_activation '{given['ff_activation']}' is unknown; known: {known}.")
+            raise InputError(
+                tr(
+                    "{where}: ff_activation '{ff_activation}' is unknown; known: {known}.",
+                    where=where,
+                    ff_activation=given["ff_activation"],
+                    known=known,
+                )
+            )
         try:
             return TwoStream(
                 layers=given["n_layer"],
@@ -94,7 +110,7 @@ class XLNet(Family):
                 pooler=any(name.endswith("ForSequenceClassification") for name in given.get("architectures") or ()),
             )
         except KeyError as error:
-            raise InputError(f"{where / 'config.json'} has no setting {error}.") from error
+            raise InputError(tr("{where} has no setting {error}.", where=where / "config.json", error=error)) from error
 
     def config(self, architecture: Any) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.corruption.arrange.stream import Stream
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import AuxiliaryLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -12,7 +13,7 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
-UNRELEASED = (
+UNRELEASED = tr(
     "No code was released: layers, widths, losses and their schedule are the paper's; the number of heads, the "
     "optimizer and dropout could not be checked. Tokens are the 256 bytes and the end of a text."
 )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.corruption.arrange.stream import Stream
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -13,7 +14,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
-UNPUBLISHED = (
+UNPUBLISHED = tr(
     "Batch, rows, network and vocabulary are the paper's. Rate, warm-up, decay and steps were never published: "
     "these are the ones of GPT-3's network of the same size (Brown et al., 2020, B)."
 )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.corruption.arrange.stream import ParallelStreams
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -13,7 +14,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Words
 
-TIED = (
+TIED = tr(
     "The output table is the input's (Press and Wolf, 2017), and the rate falls along a cosine; in the paper the "
     "tables are apart, and the rate is cut after every epoch from the seventh on."
 )

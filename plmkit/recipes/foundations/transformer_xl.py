@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.arrange.stream import ParallelStreams
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import AdaptiveLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -13,7 +14,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
-BYTES = "Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8."
+BYTES = tr("Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8.")
 FOR_MINUTES = for_minutes(
     "size",
     "batch",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from plmkit.architectures.decoder import BandedDecoder
 from plmkit.corruption.arrange.stream import Stream
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
@@ -15,9 +16,9 @@ from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 TOKENS = 300e9  # that every size was trained on
 LENGTH = 2048
-UNPUBLISHED = (
-    "The width of the bands was never published: 256 of 2048. The batch has its final size from the first step on, "
-    "where the paper lets it grow over the first tokens."
+UNPUBLISHED = tr(
+    "The width of the bands was never published: 256 of 2048. The batch has its final size from the first step "
+    "on, where the paper lets it grow over the first tokens."
 )
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "dropout", "length", "bands", "vocabulary"
