@@ -152,7 +152,8 @@ WORDY = {"architectures", "inference", "preparation", "recipe.py", "recipes", "t
 
 def visible_texts() -> list[tuple[str, str]]:
     """(file, text) of every message, translated or not yet."""
-    found = [(file, key) for key, files in messages.keys().items() for file in files]
+    keys = {key: re.sub(r"\{\w+", "{", key) for key in messages.keys()}  # the names of values are no words of it
+    found = [(file, keys[key]) for key, files in messages.keys().items() for file in files]
     return found + [(each.file, each.text) for each in messages.untranslated()]
 
 
