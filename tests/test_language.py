@@ -152,7 +152,10 @@ WORDY = {"architectures", "inference", "preparation", "recipe.py", "recipes", "t
 
 def visible_texts() -> list[tuple[str, str]]:
     """(file, text) of every message, translated or not yet."""
-    found = [(file, key) for key, files in messages.keys().items() for file in files]
+    known = messages.keys()
+    found = [
+        (file, re.sub(r"\{\w+", "{", key)) for key, files in known.items() for file in files
+    ]  # not names of values
     return found + [(each.file, each.text) for each in messages.untranslated()]
 
 
