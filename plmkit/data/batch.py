@@ -9,6 +9,7 @@ from torch import Tensor
 
 from plmkit.data.rows import Rows, SideRows
 from plmkit.errors import CheckpointError
+from plmkit.language import tr
 
 IGNORE = -100  # the target where nothing is predicted; torch's cross entropy knows it by this number
 Memory = tuple[Tensor, ...]  # what a model keeps of a batch for the next, the rows along the first dimension of each
@@ -88,8 +89,12 @@ class Batch:
         streams, rows = len(memory[0]), len(self.source.tokens)
         if streams != rows:
             raise CheckpointError(
-                f"The memory is of {streams} streams of text, but the batch has {rows} rows.\n"
-                "Go on with the schedule.batch that it was saved with, or start a new run."
+                tr(
+                    "The memory is of {streams} streams of text, but the batch has {rows} rows.\n"
+                    "Go on with the schedule.batch that it was saved with, or start a new run.",
+                    streams=streams,
+                    rows=rows,
+                )
             )
         return replace(self, memory=memory)
 

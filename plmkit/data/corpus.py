@@ -19,6 +19,7 @@ from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes,
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.text_column import choose_column
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import tr
 
 __all__ = ["Corpus", "Document", "Source", "open_corpus"]
 
@@ -74,13 +75,22 @@ def open_corpora(
             other = owner.setdefault(source.path.resolve(), number)
             if other != number and number == len(paths):
                 raise InputError(
-                    f"{source.path} is to be held out (--valid), but {given[other]}, which is trained on, has it too.\n"
-                    "Move it out of there, or leave --valid out: then some documents are held out."
+                    tr(
+                        "{path} is to be held out (--valid), but {given}, which is trained on, has it too.\n"
+                        "Move it out of there, or leave --valid out: then some documents are held out.",
+                        path=source.path,
+                        given=given[other],
+                    )
                 )
             if other != number:
                 raise InputError(
-                    f"{source.path} is given twice, by {given[other]} and by {given[number]}.\n"
-                    "Give it once; how often a corpus is read is for run.weights to say."
+                    tr(
+                        "{path} is given twice, by {given} and by {given_2}.\n"
+                        "Give it once; how often a corpus is read is for run.weights to say.",
+                        path=source.path,
+                        given=given[other],
+                        given_2=given[number],
+                    )
                 )
     _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column, header)
     return corpora
@@ -117,7 +127,14 @@ def _open(
 ) -> Corpus:
     """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
     if layout not in LAYOUTS:
-        raise SettingError(f"There is no layout '{layout}'.{nearest(layout, LAYOUTS)} Layouts: {', '.join(LAYOUTS)}.")
+        raise SettingError(
+            tr(
+                "There is no layout '{layout}'.{hint} Layouts: {layouts}.",
+                layout=layout,
+                hint=nearest(layout, LAYOUTS),
+                layouts=", ".join(LAYOUTS),
+            )
+        )
     remarks = Remarks()
     sources = []
     for file in _once(find_files(paths), remarks):
@@ -133,7 +150,9 @@ def _open(
         if source.format == "txt" and layout == "auto":
             remarks.add(source.layout, file)
     if not sources:
-        raise InputError(f"There is no text in {name_some(remarks.files['empty'])}. Give files with text.")
+        raise InputError(
+            tr("There is no text in {name_some}. Give files with text.", name_some=name_some(remarks.files["empty"]))
+        )
     return Corpus(sources=tuple(sources), notes=remarks.notes())
 
 
@@ -166,7 +185,7 @@ def _inspect(file: File, layout: str, column: str | None, header: bool, remarks:
             remarks.add(heading.dialect.unusual, file)
         if chosen not in ("text", column):
             ways = " or ".join(f"--text {shlex.quote(other)}" for other in others)
-            remarks.add(f"column {chosen}" + (f"\n{ways}" if ways else ""), file)
+            remarks.add(tr("column {chosen}", chosen=chosen) + (f"\n{ways}" if ways else ""), file)
     return Source(
         path=file.path,
         format=format,
@@ -188,8 +207,12 @@ def _heading(file: File, format: Format, header: bool) -> Heading | None:
 def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str | None, header: bool) -> None:
     plain = [source.format == "txt" for source in sources]
     if layout != "auto" and not any(plain):
-        raise SettingError(f"layout={layout} is for plain text, but all files are tables. Leave it out.")
+        raise SettingError(
+            tr("layout={layout} is for plain text, but all files are tables. Leave it out.", layout=layout)
+        )
     if column is not None and all(plain):
-        raise SettingError(f"--text {column} names a column of a table, but no file is one. Leave it out.")
+        raise SettingError(
+            tr("--text {column} names a column of a table, but no file is one. Leave it out.", column=column)
+        )
     if not header and all(source.header for source in sources):
-        raise SettingError("--no-header is for .csv and .tsv, but no file is one. Leave it out.")
+        raise SettingError(tr("--no-header is for .csv and .tsv, but no file is one. Leave it out."))

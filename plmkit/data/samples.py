@@ -15,6 +15,7 @@ from plmkit.data.rows import Plan, Rows
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
 TOO_LARGE = 5  # times the tokens wanted: such a document is not held out where there are others
@@ -83,8 +84,13 @@ class Samples:
         tokens = int(self.store.document_tokens()[self.documents].sum())
         if self.arrange.in_streams and tokens < length:
             raise InputError(
-                f"The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
-                f"Give more text, or shorter segments: --set stages='[[1.0, {max(5, tokens // 2)}]]'."
+                tr(
+                    "The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
+                    "Give more text, or shorter segments: --set stages='[[1.0, {highest}]]'.",
+                    tokens=tokens,
+                    length=length,
+                    highest=max(5, tokens // 2),
+                )
             )
 
     def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
@@ -121,8 +127,12 @@ class Samples:
             plan = balance(plan, self.store, self.weights, rng)
             if not len(plan):
                 raise InputError(
-                    f"{type(self.arrange).__name__} makes no example from the {len(self.documents)} documents. "
-                    "`plm doctor` shows what the corpus holds."
+                    tr(
+                        "{type} makes no example from the {documents_count} documents. `plm doctor` shows what "
+                        "the corpus holds.",
+                        type=type(self.arrange).__name__,
+                        documents_count=len(self.documents),
+                    )
                 )
             rng = generator(self.seed, ORDER, epoch, length)
             order = side_by_side(len(plan), rows, plan.directions) if self.continues else rng.permutation(len(plan))

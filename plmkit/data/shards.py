@@ -17,6 +17,7 @@ from plmkit.data.corpus import Corpus, Document
 from plmkit.data.sentences import split_sentences
 from plmkit.data.survey import Survey, survey_of
 from plmkit.errors import InputError
+from plmkit.language import tr
 from plmkit.segmentation.choosing import ToolSegmenter, fingerprint
 from plmkit.segmentation.units import Finder, token_units
 from plmkit.storage.files import new_folder, read_json, write_json
@@ -158,7 +159,9 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                     survey = survey + portion.survey
         if not sum(map(len, document_sentences)):
             names = ", ".join(str(source.path) for corpus in corpora for source in corpus.sources)
-            raise InputError(f"No token is left of {names}: it holds no letters, signs or characters to learn from.")
+            raise InputError(
+                tr("No token is left of {names}: it holds no letters, signs or characters to learn from.", names=names)
+            )
         np.save(partial / "sentences.npy", borders(sentence_lengths))
         np.save(partial / "documents.npy", borders(document_sentences))
         np.save(partial / "lines.npy", np.concatenate(lines))

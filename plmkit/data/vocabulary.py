@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 ROLES = ("pad", "unknown", "cls", "sep", "mask")  # what masked models need, all of it
 OTHER_ROLES = ("end", "extract")
@@ -64,24 +65,35 @@ class Vocabulary:
         tokens = tuple(tokens)
         number = {token: position for position, token in enumerate(tokens)}
         if not tokens:
-            raise InputError("The vocabulary is empty. It needs one token per line.")
+            raise InputError(tr("The vocabulary is empty. It needs one token per line."))
         if len(number) < len(tokens):
             again = next(position for position, token in enumerate(tokens) if number[token] != position)
             raise InputError(
-                f"The vocabulary holds {tokens[again]!r} twice, as token {again} and as token"
-                f" {number[tokens[again]]} (counted from 0). Remove one of them."
+                tr(
+                    "The vocabulary holds {tokens!r} twice, as token {again} and as token {number} (counted from "
+                    "0). Remove one of them.",
+                    tokens=tokens[again],
+                    again=again,
+                    number=number[tokens[again]],
+                )
             )
         names = find_names(number, named or {})
         needed = frozenset(needed)
         if missing := [name for role, name in names.items() if role in needed and name not in number]:
             raise InputError(
-                f"The vocabulary of {len(tokens)} tokens has no {', '.join(missing)}."
-                f" It needs all of {' '.join(name for role, name in names.items() if role in needed)}."
+                tr(
+                    "The vocabulary of {tokens_count} tokens has no {missing}. It needs all of {name}.",
+                    tokens_count=len(tokens),
+                    missing=", ".join(missing),
+                    name=" ".join((name for role, name in names.items() if role in needed)),
+                )
             )
         roles = {role: number[name] for role, name in names.items() if name in number}
         apart = [place for role, place in roles.items() if role == "end" or place != roles.get("end")]
         if len(set(apart)) < len(apart):
-            raise InputError(f"The special tokens are {' '.join(names.values())}: each needs a name of its own.")
+            raise InputError(
+                tr("The special tokens are {values}: each needs a name of its own.", values=" ".join(names.values()))
+            )
         special = frozenset({*roles.values(), *also_special})
         numbers: dict[str, Any] = {"end": roles.get("sep", MISSING), **roles}
         return cls(tokens=tokens, special=special, mark=mark, **numbers)
@@ -132,7 +144,8 @@ class Vocabulary:
 
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
         """True where a token is text, False where it is special; the shape of `tokens`."""
-        return self._ordinary[tokens]
+        found: np.ndarray = self._ordinary[tokens]
+        return found
 
     def names(self, ids: Iterable[int]) -> list[str]:
         """The tokens as they are written: `##`, `\u0120`, `\u2581` and all."""
@@ -149,9 +162,10 @@ class Vocabulary:
             return np.array([token.startswith(CONTINUATION) and token != CONTINUATION for token in self.tokens])
         if self.mark == WORD_END:
             raise InputError(
-                "Tokens that bear the end of a word do not show where one begins. Choose another tokenizer."
+                tr("Tokens that bear the end of a word do not show where one begins. Choose another tokenizer.")
             )
-        return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        starts: np.ndarray = np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        return starts
 
     @cached_property
     def ordinary(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 from plmkit.data.reading.cells import short
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 from plmkit.storage.files import explained, new_file, write_text
 
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -64,8 +65,12 @@ class Sheet:
                 columns[name] = pyarrow.array([row[number] for row in self.rows])
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
                 raise InputError(
-                    f"--out {out}: column '{short(name)}' holds values of several types.\n"
-                    "Parquet does not support that: write .jsonl instead."
+                    tr(
+                        "--out {out}: column '{short}' holds values of several types.\n"
+                        "Parquet does not support that: write .jsonl instead.",
+                        out=out,
+                        short=short(name),
+                    )
                 ) from error
         with explained(out.parent), new_file(out) as partial:
             parquet.write_table(pyarrow.table(columns), partial)
@@ -107,9 +112,16 @@ def as_json(cell: object) -> object:
 def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES) -> None:
     """Refuse an output file of another type, or one that is the input."""
     if out and out.suffix not in kinds:
-        raise SettingError(f"--out {out}: {what} are written as {', '.join(kinds)}. Name such a file.")
+        raise SettingError(
+            tr(
+                "--out {out}: {what} are written as {kinds}. Name such a file.",
+                out=out,
+                what=what,
+                kinds=", ".join(kinds),
+            )
+        )
     if out and is_same(out, Path(source)):
-        raise SettingError(f"--out {out} is the input file and would be overwritten. Name another.")
+        raise SettingError(tr("--out {out} is the input file and would be overwritten. Name another.", out=out))
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -13,6 +13,7 @@ from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import Advance, token_log_probabilities
 from plmkit.inference.model import Model
+from plmkit.language import tr
 from plmkit.tokenizers.tokenizer import Tokenizer, spaced
 
 MAX_MEMORY = 1_000_000  # tokens
@@ -110,7 +111,7 @@ def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), sa
         size += sum(len(sentence.encode("utf-8", "replace")) for sentence in sentences) + 1
     tokens = np.concatenate(parts)
     if len(tokens) == ends:
-        raise InputError(f"{file} has no text to read.")
+        raise InputError(tr("{file} has no text to read.", file=file))
     return EncodedText(tokens=tokens, characters=characters, bytes=size, lossless=lossless)
 
 
@@ -123,32 +124,52 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
     settings = model.architecture
     if memory is not None:
         if settings.memory_length is None:
-            raise SettingError(f"{model.folder} has no recurrent memory that --memory could set. Leave it out.")
+            raise SettingError(
+                tr("{folder} has no recurrent memory that --memory could set. Leave it out.", folder=model.folder)
+            )
         if not 1 <= memory <= MAX_MEMORY:
             raise SettingError(
-                "--memory is the length of the recurrent memory of a Transformer-XL or an XLNet, "
-                f"from 1 to {MAX_MEMORY:,} tokens; found {memory} for {model.folder}."
+                tr(
+                    "--memory is the length of the recurrent memory of a Transformer-XL or an XLNet, from 1 to "
+                    "{max_memory:,} tokens; found {memory} for {folder}.",
+                    max_memory=MAX_MEMORY,
+                    memory=memory,
+                    folder=model.folder,
+                )
             )
         settings = replace(settings, memory=memory)
     if clamp is not None:
         if not settings.limits_distances:
-            raise SettingError(f"{model.folder} has no relative distances that --clamp could limit. Leave it out.")
+            raise SettingError(
+                tr("{folder} has no relative distances that --clamp could limit. Leave it out.", folder=model.folder)
+            )
         if clamp < 1:
             raise SettingError(
-                f"--clamp is the largest relative distance, 1 or more; found {clamp} for {model.folder}."
+                tr(
+                    "--clamp is the largest relative distance, 1 or more; found {clamp} for {folder}.",
+                    clamp=clamp,
+                    folder=model.folder,
+                )
             )
         settings = replace(settings, clamp=clamp)
     if settings.bounded or (settings.generates == "permuted" and not settings.memory_length):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
             raise SettingError(
-                f"--stride must be from 1 to {model.longest}, the context of this model; found {stride}."
+                tr(
+                    "--stride must be from 1 to {longest}, the context of this model; found {stride}.",
+                    longest=model.longest,
+                    stride=stride,
+                )
             )
-        windows = f"windows of {model.longest} tokens that advance by {step}"
+        windows = tr("windows of {longest} tokens that advance by {step}", longest=model.longest, step=step)
         return Context(size=model.longest, stride=step, description=windows)
     if stride is not None:
         raise SettingError(
-            f"{model.folder} carries its state along a text, so there are no windows and no --stride to set."
+            tr(
+                "{folder} carries its state along a text, so there are no windows and no --stride to set.",
+                folder=model.folder,
+            )
         )
     clamp = settings.clamp if settings.limits_distances else None
     return Context(context_length=settings.context_length, clamp=clamp, description=described(settings, clamp))
@@ -157,7 +178,16 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
 def described(settings: Any, clamp: int | None) -> str:
     """The context of a model that reads a text without windows."""
     if settings.memory_length is None:
-        return "state of all tokens before"
-    more = f" before the last {settings.longest}" if settings.context_length > settings.memory_length > 0 else ""
-    clamped = "" if clamp is None else f", distances clamped at {clamp}"
-    return f"recurrent memory of {settings.memory_length or settings.context_length} tokens{more}{clamped}"
+        return tr("state of all tokens before")
+    more = (
+        tr(" before the last {longest}", longest=settings.longest)
+        if settings.context_length > settings.memory_length > 0
+        else ""
+    )
+    clamped = "" if clamp is None else tr(", distances clamped at {clamp}", clamp=clamp)
+    return tr(
+        "recurrent memory of {memory_length} tokens{more}{clamped}",
+        memory_length=settings.memory_length or settings.context_length,
+        more=more,
+        clamped=clamped,
+    )

@@ -9,6 +9,7 @@ from plmkit.data.reading.columns import Search, ignore
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
+from plmkit.language import tr
 from plmkit.tasks.contract import Task
 from plmkit.tasks.rows import plain_rows
 
@@ -34,7 +35,7 @@ def given(values: Any) -> Given:
     if isinstance(values, str | Mapping):
         return Given(rows=[values], alone=True)
     if isinstance(values, bytes) or not isinstance(values, Iterable):
-        raise InputError(f"Give a text or a list of texts; found {kind_of(values)}.")
+        raise InputError(tr("Give a text or a list of texts; found {kind_of}.", kind_of=kind_of(values)))
     return Given(rows=list(values))
 
 
@@ -51,7 +52,9 @@ def given_texts(values: Any) -> Given:
     found = given(values)
     for number, text in enumerate(found.rows, start=1):
         if not isinstance(text, str):
-            raise InputError(f"Give a text or a list of texts; text {number} is {kind_of(text)}.")
+            raise InputError(
+                tr("Give a text or a list of texts; text {number} is {kind_of}.", number=number, kind_of=kind_of(text))
+            )
     return found
 
 
@@ -64,7 +67,7 @@ def table_of(frame: Any) -> Table:
     """A DataFrame as a file of rows would be read."""
     columns = tuple(str(name) for name in frame.columns)
     if twice := [name for name in columns if columns.count(name) > 1]:
-        raise InputError(f"The DataFrame has two columns named '{twice[0]}'. Rename one.")
+        raise InputError(tr("The DataFrame has two columns named '{twice}'. Rename one.", twice=twice[0]))
     cells = [without_gaps(frame[name]) for name in frame.columns]
     rows = list(zip(*cells, strict=True))
     return Table(path=Path("DataFrame"), columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)))

@@ -24,6 +24,7 @@ from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
 from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
+from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.recipe import recipe_from_json
 from plmkit.schedules.tuning import Tuning
@@ -114,7 +115,12 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
     """What a folder holds; what is unusual about it is said."""
     folder = find_model(arguments.folder(folder))
     if folder.is_file():
-        raise InputError(f"{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.")
+        raise InputError(
+            tr(
+                "{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.",
+                folder=folder,
+            )
+        )
     if not folder.is_dir():
         raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
     check(folder, optional=(WEIGHTS,))
@@ -123,7 +129,9 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
         try:
             parts = from_run(folder, about, say)
         except (KeyError, TypeError, AttributeError) as error:
-            raise FolderError(f"{folder / RUN_FILE} is damaged ({error}). Copy the folder again.") from error
+            raise FolderError(
+                tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / RUN_FILE, error=error)
+            ) from error
     elif is_huggingface(folder):
         parts = foreign_parts(folder, read_safetensors(folder), say)
     else:
@@ -136,20 +144,29 @@ def check_whole(parts: Parts) -> None:
     """Refuse a model without a token table, or with a tokenizer that knows more tokens."""
     if not parts.vocabulary_size:
         raise CheckpointError(
-            f"{parts.folder / WEIGHTS} is not a whole model: '{parts.architecture.embedding_name}' is missing."
+            tr(
+                "{folder} is not a whole model: '{embedding_name}' is missing.",
+                folder=parts.folder / WEIGHTS,
+                embedding_name=parts.architecture.embedding_name,
+            )
         )
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
-            f"{parts.folder}: the tokenizer has {len(parts.tokenizer.vocabulary):,} tokens, "
-            f"but the model knows {parts.vocabulary_size:,}. The files do not belong together."
+            tr(
+                "{folder}: the tokenizer has {vocabulary_count:,} tokens, but the model knows "
+                "{vocabulary_size:,}. The files do not belong together.",
+                folder=parts.folder,
+                vocabulary_count=len(parts.tokenizer.vocabulary),
+                vocabulary_size=parts.vocabulary_size,
+            )
         )
 
 
 def advice(folder: Path) -> str:
     """What to give instead of a folder that is not there."""
     if str(folder) in CATALOGUE:
-        return f"It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR."
-    return "Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese."
+        return tr("It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR.", folder=folder)
+    return tr("Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese.")
 
 
 def from_run(folder: Path, about: dict[str, Any], say: Say) -> Parts:
@@ -185,13 +202,20 @@ def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooli
 def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
     if not (folder / WEIGHTS).is_file():
         raise FolderError(
-            f"The run in {folder} is finished, but its weights ({WEIGHTS}) are missing.\n"
-            "Copy them from where they came, or run its command again: it makes them again."
+            tr(
+                "The run in {folder} is finished, but its weights ({weights}) are missing.\n"
+                "Copy them from where they came, or run its command again: it makes them again.",
+                folder=folder,
+                weights=WEIGHTS,
+            )
         )
     if about["checksum"] != checksum(folder / WEIGHTS):
         raise CheckpointError(
-            f"{folder / WEIGHTS} is damaged: its checksum is not the one in run.json.\n"
-            "Copy the folder again from where it came, or train the model again."
+            tr(
+                "{folder} is damaged: its checksum is not the one in run.json.\n"
+                "Copy the folder again from where it came, or train the model again.",
+                folder=folder / WEIGHTS,
+            )
         )
     return load_tensors(folder / WEIGHTS)
 
@@ -200,11 +224,14 @@ def newest_weights(folder: Path, say: Say) -> tuple[int, dict[str, Tensor]]:
     """Of a run that was stopped or is still under way: its newest checkpoint, and the step that it was made at."""
     if (content := newest_whole(folder / CHECKPOINTS, say)) is None:
         raise FolderError(
-            f"The run in {folder} is not finished, and has no checkpoint that could be used instead.\n"
-            "Run its command again to continue it."
+            tr(
+                "The run in {folder} is not finished, and has no checkpoint that could be used instead.\n"
+                "Run its command again to continue it.",
+                folder=folder,
+            )
         )
     state, weights, _ = content
-    say(f"{folder} is not finished: its checkpoint at step {state.step:,} is used.")
+    say(tr("{folder} is not finished: its checkpoint at step {step:,} is used.", folder=folder, step=state.step))
     return state.step, weights
 
 
@@ -216,10 +243,12 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
     except InputError:
         raise
     except (TypeError, ValueError, AttributeError, SettingError) as error:
-        raise InputError(f"{folder / CONFIG} does not describe a network: {error}") from error
+        raise InputError(
+            tr("{folder} does not describe a network: {error}", folder=folder / CONFIG, error=error)
+        ) from error
     weights = our_weights(theirs, folder, family, architecture)
     if head := unused_head(theirs, config, family, architecture):
-        say(f"! {folder}: its head ({head}) is not used here, only the network below it.")
+        say(tr("! {folder}: its head ({head}) is not used here, only the network below it.", folder=folder, head=head))
     if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
         weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
     task = foreign_task(folder, config, weights, architecture)
@@ -239,7 +268,9 @@ def foreign_task(
     if "heads.label.classify.weight" not in weights:
         return None
     if architecture.optional_pooler and not any(name.startswith("model.pooler") for name in weights):
-        raise CheckpointError(f"{folder / WEIGHTS} has a classifier but not the pooler that it reads. Save it whole.")
+        raise CheckpointError(
+            tr("{folder} has a classifier but not the pooler that it reads. Save it whole.", folder=folder / WEIGHTS)
+        )
     outputs = len(weights["heads.label.classify.weight"])
     labels = config.get("id2label") or {}
     numeric = outputs == 1 or config.get("problem_type") == "regression"

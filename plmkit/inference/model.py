@@ -21,6 +21,7 @@ from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text, text_or_pair
 from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.interop.pooling import MEAN, Pooling
+from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.tasks.contract import Prediction, Row, Task
 from plmkit.tasks.evaluation import predictions_of
@@ -50,9 +51,12 @@ class Cut:
     length: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.cut:,} of {self.texts:,} texts are longer than {self.length} tokens and lost their tail "
-            "(of a pair, the longer text first)."
+        return tr(
+            "{cut:,} of {texts:,} texts are longer than {length} tokens and lost their tail (of a pair, the "
+            "longer text first).",
+            cut=self.cut,
+            texts=self.texts,
+            length=self.length,
         )
 
     def warn(self) -> None:
@@ -101,11 +105,17 @@ class Model:
 
     def __repr__(self) -> str:
         size = sum(parameter.numel() for parameter in self.network.parameters())
-        shape = f"{self.architecture.layers} layers of width {self.architecture.width}"
+        shape = tr("{layers} layers of width {width}", layers=self.architecture.layers, width=self.architecture.width)
         task = "; ".join(f"{name}: {task.answers}" for name, task in self.tasks.items()) or "pretrained"
-        return (
-            f"<Model {self.folder}: {type(self.architecture).__name__}, {shape}, {size:,} parameters, "
-            f"{len(self.tokenizer.vocabulary):,} tokens in the vocabulary, {task}>"
+        return tr(
+            "<Model {folder}: {type}, {shape}, {size:,} parameters, {vocabulary_count:,} tokens in the "
+            "vocabulary, {task}>",
+            folder=self.folder,
+            type=type(self.architecture).__name__,
+            shape=shape,
+            size=size,
+            vocabulary_count=len(self.tokenizer.vocabulary),
+            task=task,
         )
 
     def fill(self, text: Any, top: int = 5) -> Any:
@@ -119,7 +129,7 @@ class Model:
             For each blank a list of `Candidate`, likeliest first: `token`, `probability`, and `text`, the whole text
             with this blank filled. Of a list of texts, a list of these.
         """
-        count(top, "top", "how many ways to fill a blank")
+        count(top, "top", tr("how many ways to fill a blank"))
         texts = given_texts(text)
         return texts.answer([self.filled_blanks(one, top) for one in texts.rows])
 
@@ -127,12 +137,12 @@ class Model:
     def filled_blanks(self, text: str, top: int) -> list[list[Candidate]]:
         if self.generator is not None:
             return self.generator.filled_blanks(text, top)
-        head = self.needs("masked_lm", "fill blanks")
+        head = self.needs("masked_lm", tr("fill blanks"))
         vocabulary = self.tokenizer.vocabulary
         row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
-            raise InputError("There is no [MASK] in the text. Write one where a word is to be filled in.")
+            raise InputError(tr("There is no [MASK] in the text. Write one where a word is to be filled in."))
         states, _ = self.states([row], needed=self.blanks)
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
         logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
@@ -173,7 +183,7 @@ class Model:
             An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text.
         """
         if level not in ("sentence", "token"):
-            raise SettingError(f"level is 'sentence' or 'token'; found '{level}'.")
+            raise SettingError(tr("level is 'sentence' or 'token'; found '{level}'.", level=level))
         asked = given(texts)
         vectors, cut = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
         cut.warn()
@@ -223,8 +233,12 @@ class Model:
     def check_pooling(self) -> None:
         if self.pooling.unknown:
             raise PlmError(
-                f"{self.folder} makes its vectors with {', '.join(self.pooling.unknown)}, which cannot be computed "
-                "here.\nEmbed with sentence-transformers, or take vectors of tokens: --level token."
+                tr(
+                    "{folder} makes its vectors with {unknown}, which cannot be computed here.\n"
+                    "Embed with sentence-transformers, or take vectors of tokens: --level token.",
+                    folder=self.folder,
+                    unknown=", ".join(self.pooling.unknown),
+                )
             )
 
     def predict(
@@ -267,14 +281,22 @@ class Model:
         """The task of that name, or the only one."""
         if not self.tasks:
             raise PlmError(
-                f"{self.folder} has no head that labels texts, so it cannot {verb}.\n"
-                f"Fine-tune it first: plm finetune {self.folder} --task classify --train FILE --out DIR"
+                tr(
+                    "{folder} has no head that labels texts, so it cannot {verb}.\n"
+                    "Fine-tune it first: plm finetune {folder} --task classify --train FILE --out DIR",
+                    folder=self.folder,
+                    verb=verb,
+                )
             )
         if name is None and len(self.tasks) == 1:
             return next(iter(self.tasks.values()))
         if name is None or name not in self.tasks:
-            found = f"There is no task '{name}' in {self.folder}" if name else f"{self.folder} has several tasks"
-            raise SettingError(f"{found}. Name one of them: {', '.join(self.tasks)}.")
+            found = (
+                tr("There is no task '{name}' in {folder}", name=name, folder=self.folder)
+                if name
+                else tr("{folder} has several tasks", folder=self.folder)
+            )
+            raise SettingError(tr("{found}. Name one of them: {tasks}.", found=found, tasks=", ".join(self.tasks)))
         return self.tasks[name]
 
     @property
@@ -317,7 +339,7 @@ class Model:
         """
         options = options_from(asked)
         if options.n != 1:
-            raise SettingError(f"A stream is one text; found n={options.n}. Use model.generate.")
+            raise SettingError(tr("A stream is one text; found n={n}. Use model.generate.", n=options.n))
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
 
@@ -326,13 +348,21 @@ class Model:
         """What generates text; a model that cannot is refused, naming what it can do."""
         if self.architecture.generates == "no":
             raise PlmError(
-                f"{self.folder} is a masked (bidirectional) language model and cannot generate text.\n"
-                f'Use it to fill blanks (plm fill {self.folder} "a text with a [MASK]"), or pretrain a causal language '
-                "model: plm pretrain gpt2-mini CORPUS --out DIR"
+                tr(
+                    "{folder} is a masked (bidirectional) language model and cannot generate text.\n"
+                    'Use it to fill blanks (plm fill {folder} "a text with a [MASK]"), or pretrain a causal '
+                    "language model: plm pretrain gpt2-mini CORPUS --out DIR",
+                    folder=self.folder,
+                )
             )
         head = self.network.head_that_generates
         if head is None:
-            raise PlmError(f"{self.folder} has no language-model head, so it cannot generate. Take a pretrained model.")
+            raise PlmError(
+                tr(
+                    "{folder} has no language-model head, so it cannot generate. Take a pretrained model.",
+                    folder=self.folder,
+                )
+            )
         bounded = self.architecture.bounded
         return engine_for(
             cast(Any, self.network.model), head.output, self.tokenizer,
@@ -371,11 +401,11 @@ class Model:
         """Mask and predict each token in turn (Salazar et al., 2020); and whether the text was cut."""
         if self.generator is not None:
             return self.generator.pseudo_score(text)
-        head = self.needs("masked_lm", "score a text")
+        head = self.needs("masked_lm", tr("score a text"))
         row = self.rows([text])[0]
         places = np.arange(1, len(row.tokens) - 1)
         if not len(places):
-            raise InputError("The text has no tokens to score.")
+            raise InputError(tr("The text has no tokens to score."))
         total = 0.0
         for start in range(0, len(places), 32):
             some = places[start : start + 32]
@@ -407,7 +437,7 @@ class Model:
     ) -> Iterator[np.ndarray]:
         """Numbers of rows to compute at once; the screen shows how far this is."""
         if batch_size is not None:
-            count(batch_size, "batch_size", "how many texts to compute at once")
+            count(batch_size, "batch_size", tr("how many texts to compute at once"))
         groups = by_length(rows, batch_size)
         if screen is None:
             for numbers in groups:
@@ -425,7 +455,13 @@ class Model:
         tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
         row = frame(tokens, None, self.tokenizer.vocabulary, self.longest)
         if row.cut:
-            raise InputError(f"The text has {len(tokens)} tokens; this model reads {self.longest - 2} at most.")
+            raise InputError(
+                tr(
+                    "The text has {tokens_count} tokens; this model reads {longest} at most.",
+                    tokens_count=len(tokens),
+                    longest=self.longest - 2,
+                )
+            )
         return row
 
     @torch.inference_mode()
@@ -446,9 +482,17 @@ class Model:
             return self.network.heads[name]
         if self.architecture.generates != "no":
             raise PlmError(
-                f"{self.folder} is a causal language model, so it cannot {verb}.\n"
-                f'Continue a text instead: plm generate {self.folder} "how a text begins"'
+                tr(
+                    "{folder} is a causal language model, so it cannot {verb}.\n"
+                    'Continue a text instead: plm generate {folder} "how a text begins"',
+                    folder=self.folder,
+                    verb=verb,
+                )
             )
         raise PlmError(
-            f"{self.folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model."
+            tr(
+                "{folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model.",
+                folder=self.folder,
+                verb=verb,
+            )
         )

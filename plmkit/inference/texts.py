@@ -18,6 +18,7 @@ from plmkit.generation.likelihood import text_log_probabilities
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
 from plmkit.inference.model import Cut, Model
+from plmkit.language import tr
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import plain_rows
 from plmkit.tasks.tables import asked_table
@@ -31,10 +32,10 @@ def prompts_of(given: Sequence[str], file: Path | None) -> list[str]:
     """The prompts of the command line and those of a file, one per line, without blank lines."""
     lines = [str(row[0]) for row in read_table(file).rows] if file else []
     if file and file.suffix != ".txt":
-        raise InputError(f"--file {file}: prompts are read from a .txt file, one per line.")
+        raise InputError(tr("--file {file}: prompts are read from a .txt file, one per line.", file=file))
     prompts = [*given, *(line for line in lines if line.strip())]
     if not prompts:
-        raise InputError('There is no prompt. Give some text to continue, as in: plm generate MODEL "The river"')
+        raise InputError(tr('There is no prompt. Give some text to continue, as in: plm generate MODEL "The river"'))
     return prompts
 
 
@@ -79,21 +80,35 @@ def report_ends(texts: Sequence[GeneratedText], options: GenerationOptions, mode
     cut = [text for text in texts if text.ended == CONTEXT]
     if cut:
         screen.say(
-            f"! The context of this model is {model.engine.max_length:,} tokens, the prompt included: "
-            f"{of_texts(cut, texts)} after {min(text.tokens for text in cut):,} of {options.tokens:,} tokens."
+            tr(
+                "! The context of this model is {max_length:,} tokens, the prompt included: {of_texts} after "
+                "{lowest:,} of {tokens:,} tokens.",
+                max_length=model.engine.max_length,
+                of_texts=of_texts(cut, texts),
+                lowest=min(text.tokens for text in cut),
+                tokens=options.tokens,
+            )
         )
     endless = [text for text in texts if text.ended in (LENGTH, CONTEXT)]
     if options.stop and endless:
-        advice = "Shorten the prompt" if len(cut) == len(endless) else "Allow more with --tokens"
+        advice = tr("Shorten the prompt") if len(cut) == len(endless) else tr("Allow more with --tokens")
         raise SettingError(
-            f"No stop string was generated: {of_texts(endless, texts)} after "
-            f"{max(text.tokens for text in endless):,} tokens.\n"
-            f"{advice}, or use another --stop; the generated text is printed."
+            tr(
+                "No stop string was generated: {of_texts} after {highest:,} tokens.\n"
+                "{advice}, or use another --stop; the generated text is printed.",
+                of_texts=of_texts(endless, texts),
+                highest=max(text.tokens for text in endless),
+                advice=advice,
+            )
         )
 
 
 def of_texts(some: Sequence[GeneratedText], texts: Sequence[GeneratedText]) -> str:
-    return "the text ends" if len(texts) == 1 else f"{len(some)} of {len(texts)} texts end"
+    return (
+        tr("the text ends")
+        if len(texts) == 1
+        else tr("{some_count} of {texts_count} texts end", some_count=len(some), texts_count=len(texts))
+    )
 
 
 def score_file(
@@ -104,13 +119,13 @@ def score_file(
     search = search_of(model, columns)
     table = asked_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
-    with_text(rows, table, "score", "which have no score", screen)
+    with_text(rows, table, "score", tr("which have no score"), screen)
     texts = texts_of(rows)
     causal = model.architecture.generates != "no"
     found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:
-        raise InputError(f"{table.path} has no text to score.")
+        raise InputError(tr("{path} has no text to score.", path=table.path))
     prefix = "" if causal else "pseudo_"
     names = ["tokens", f"{prefix}log_probability", f"{prefix}perplexity"]
     cells: list[list[Any]] = [
@@ -126,9 +141,17 @@ def score_file(
         print(json.dumps({"rows": scored, "all": whole}, ensure_ascii=False))
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
-    kind = "perplexity" if causal else "pseudo-perplexity (each token masked in turn)"
+    kind = "perplexity" if causal else tr("pseudo-perplexity (each token masked in turn)")
     tell_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
-    screen.say(f"{len(texts):,} texts, {tokens:,} tokens, {kind} {math.exp(-total / tokens):,.2f}.")
+    screen.say(
+        tr(
+            "{texts_count:,} texts, {tokens:,} tokens, {kind} {exp:,.2f}.",
+            texts_count=len(texts),
+            tokens=tokens,
+            kind=kind,
+            exp=math.exp(-total / tokens),
+        )
+    )
 
 
 def texts_of(rows: Sequence[Row]) -> list[str]:

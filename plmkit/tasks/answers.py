@@ -13,6 +13,7 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say
+from plmkit.language import tr
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
@@ -106,14 +107,23 @@ class ClassTask(RowTask):
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         (label, _), *_ = Counter(row.label for row in train).most_common(1)
         right = sum(row.label == label for row in rows)
-        return Baseline(answer=f"the commonest label, {label}", measure="accuracy", score=right / len(rows))
+        return Baseline(
+            answer=tr("the commonest label, {label}", label=label), measure="accuracy", score=right / len(rows)
+        )
 
     def describe(self, rows: Sequence[Row]) -> str:
         counted = Counter(str(row.label) for row in rows).most_common()
         named = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:NAMED]]
         if others := counted[NAMED:]:
-            named.append(f"{len(others)} more, the rarest {others[-1][0]}: {others[-1][1]:,}")
-        return f"{len(counted):,} classes: {', '.join(named)}"
+            named.append(
+                tr(
+                    "{others_count} more, the rarest {others}: {others_2:,}",
+                    others_count=len(others),
+                    others=others[-1][0],
+                    others_2=others[-1][1],
+                )
+            )
+        return tr("{counted_count:,} classes: {named}", counted_count=len(counted), named=", ".join(named))
 
     @property
     def answers(self) -> str:
@@ -149,15 +159,20 @@ class NumberTask(RowTask):
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         mean = sum(float(row.label) for row in train) / len(train)
         errors = [(float(row.label) - mean) ** 2 for row in rows]
-        return Baseline(answer="the mean label", measure="mse", score=sum(errors) / len(errors))
+        return Baseline(answer=tr("the mean label"), measure="mse", score=sum(errors) / len(errors))
 
     def describe(self, rows: Sequence[Row]) -> str:
         numbers = np.array([float(row.label) for row in rows])
-        return f"numbers from {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.4g}"
+        return tr(
+            "numbers from {min:g} to {max:g}, mean {mean:.4g}",
+            min=numbers.min(),
+            max=numbers.max(),
+            mean=numbers.mean(),
+        )
 
     @property
     def answers(self) -> str:
-        return "a number"
+        return tr("a number")
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:

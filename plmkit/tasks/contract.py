@@ -15,6 +15,7 @@ from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import text_or_pair
+from plmkit.language import tr
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -109,7 +110,7 @@ class Task(ABC):
         if not self.name:
             object.__setattr__(self, "name", self.kind)
         if not self.name.isidentifier():
-            raise SettingError(f"A task is named by letters, digits and '_'; found '{self.name}'.")
+            raise SettingError(tr("A task is named by letters, digits and '_'; found '{name}'.", name=self.name))
 
     @abstractmethod
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
@@ -156,7 +157,7 @@ class Task(ABC):
 
     def describe(self, rows: Sequence[Row]) -> str:
         """The labels of the training rows, in a few words."""
-        return f"{len({str(row.label) for row in rows}):,} different labels"
+        return tr("{count:,} different labels", count=len({str(row.label) for row in rows}))
 
     @property
     def answers(self) -> str:

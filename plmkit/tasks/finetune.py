@@ -12,6 +12,7 @@ from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
+from plmkit.language import tr
 from plmkit.storage.files import alone, new_folder, sweep, write_json
 from plmkit.storage.manifest import check
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
@@ -68,10 +69,16 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     about = {**describe(request, settings, parts, task), "dtype": name_of(dtype)}
     earlier = ready_folder(request.out, about)  # everything that can be wrong with the request has been looked at
     if earlier and (request.out / WEIGHTS).is_file():
-        screen.say(f"{request.out} holds this fine-tuning, finished. Name another --out to do it again.")
+        screen.say(tr("{out} holds this fine-tuning, finished. Name another --out to do it again.", out=request.out))
         return earlier
     if earlier:
-        screen.say(f"{request.out} holds this fine-tuning, but {WEIGHTS} is missing: it is done again.")
+        screen.say(
+            tr(
+                "{out} holds this fine-tuning, but {weights} is missing: it is done again.",
+                out=request.out,
+                weights=WEIGHTS,
+            )
+        )
     screen.say(computing(device, dtype))
     remark_files(list(files.values()), task, screen.say)
     check_tokens(train, files["train"], parts.tokenizer.vocabulary, screen.say)
@@ -86,8 +93,11 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     with alone(request.out):
         if ready_folder(request.out, about) != earlier:  # now that nobody else can write
             raise FolderError(
-                f"Another process has trained into {request.out} since this one began.\n"
-                "Run the same command again: it continues from what is there now."
+                tr(
+                    "Another process has trained into {out} since this one began.\n"
+                    "Run the same command again: it continues from what is there now.",
+                    out=request.out,
+                )
             )
         return carry_out(request, finetuning, about, screen)
 
@@ -106,15 +116,21 @@ def carry_out(
     data = finetuning.data
     with Log(request.out) as log:
         for number, seed in enumerate(range(request.seed, request.seed + request.seeds), start=1):
-            name = f"seed {seed}, {number} of {request.seeds}" if request.seeds > 1 else "fine-tuning"
+            name = (
+                tr("seed {seed}, {number} of {seeds}", seed=seed, number=number, seeds=request.seeds)
+                if request.seeds > 1
+                else "fine-tuning"
+            )
             result = load_result(kept / str(seed), data.task)
             if result is None:
                 try:
                     result = SeedRun(finetuning, seed, log).run(name, screen, request.seeds - number)
                     save_result(kept / str(seed), result)
                 except KeyboardInterrupt:
-                    before = "; the seeds before it are kept" if results else ""
-                    screen.say(f"Seed {seed} is lost; the same command trains it again{before}.")
+                    before = tr("; the seeds before it are kept") if results else ""
+                    screen.say(
+                        tr("Seed {seed} is lost; the same command trains it again{before}.", seed=seed, before=before)
+                    )
                     raise
             results.append(result)
     best = max(results, key=lambda result: result.choice)
@@ -184,7 +200,7 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         claim(out)
         return None
     if about["kind"] != FINETUNE:
-        raise FolderError(f"--out {out} holds a {about['kind']} run. Name another folder.")
+        raise FolderError(tr("--out {out} holds a {kind} run. Name another folder.", out=out, kind=about["kind"]))
     # the machine does not change what is trained; of contents, messages say whether they changed, not their checksums
     compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
     about = upgraded(about)
@@ -194,8 +210,12 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     told = [*map(str, changed), *rewritten(about, wanted)]
     if told:
         raise FolderError(
-            f"--out {out} holds another fine-tuning: {'; '.join(told[:3])}.\n"
-            "Run the same command to continue it, or name another --out."
+            tr(
+                "--out {out} holds another fine-tuning: {told}.\n"
+                "Run the same command to continue it, or name another --out.",
+                out=out,
+                told="; ".join(told[:3]),
+            )
         )
     return about if about["state"] == "finished" else None
 
@@ -204,7 +224,7 @@ def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Files of the same name with other contents; another name is reported elsewhere."""
     old = about.get("contents") or {}
     return [
-        f"{path} has changed since"
+        tr("{path} has changed since", path=path)
         for name, path in wanted["files"].items()
         if path == (about.get("files") or {}).get(name) and old.get(name) != wanted["contents"][name]
     ]
@@ -214,7 +234,12 @@ def length_of(request: FinetuneRequest, longest: int) -> int:
     """As long as the model reads, unless a length is set: later texts may be longer than those of training."""
     if request.settings.length and request.settings.length > longest:
         raise SettingError(
-            f"task.length={request.settings.length}, but {request.model} reads {longest} tokens at most."
+            tr(
+                "task.length={length}, but {model} reads {longest} tokens at most.",
+                length=request.settings.length,
+                model=request.model,
+                longest=longest,
+            )
         )
     return request.settings.length or longest
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import STARTS
+from plmkit.language import tr
 from plmkit.layers.dropout import Dropout
 from plmkit.objectives.contract import Head
 
@@ -48,9 +49,11 @@ class RowHead(TaskHead):
     ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in POOLINGS:
-            raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{pooling}'.")
+            raise SettingError(
+                tr("task.pooling takes {poolings}; found '{pooling}'.", poolings=", ".join(POOLINGS), pooling=pooling)
+            )
         if pooling == "concat" and length is None:
-            raise SettingError("task.pooling=concat joins all positions, so it needs a fixed task.length.")
+            raise SettingError(tr("task.pooling=concat joins all positions, so it needs a fixed task.length."))
         self.pooling, self.length = pooling, length
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width

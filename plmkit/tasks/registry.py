@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from plmkit.errors import SettingError, nearest
+from plmkit.language import tr
 
 if TYPE_CHECKING:
     from plmkit.tasks.contract import Task
@@ -22,19 +23,26 @@ class Kind:
 
 
 KINDS = {
-    "classify": Kind("plmkit.tasks.kinds.classify:Classify", "one text, one class"),
-    "pair": Kind("plmkit.tasks.kinds.pair:Pair", "two texts, one class"),
-    "nli": Kind("plmkit.tasks.kinds.nli:NLI", "premise and hypothesis: contradiction, entailment or neutral"),
-    "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", "two texts in both orders, one class"),
-    "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", "two texts in both orders, a number"),
-    "choose": Kind("plmkit.tasks.kinds.choose:Choose", "a context, a question, and one of several choices"),
-    "regress": Kind("plmkit.tasks.kinds.regress:Regress", "one or two texts, a number"),
+    "classify": Kind("plmkit.tasks.kinds.classify:Classify", tr("one text, one class")),
+    "pair": Kind("plmkit.tasks.kinds.pair:Pair", tr("two texts, one class")),
+    "nli": Kind("plmkit.tasks.kinds.nli:NLI", tr("premise and hypothesis: contradiction, entailment or neutral")),
+    "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", tr("two texts in both orders, one class")),
+    "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", tr("two texts in both orders, a number")),
+    "choose": Kind("plmkit.tasks.kinds.choose:Choose", tr("a context, a question, and one of several choices")),
+    "regress": Kind("plmkit.tasks.kinds.regress:Regress", tr("one or two texts, a number")),
 }
 
 
 def find_kind(name: str) -> "type[Task]":
     if name not in KINDS:
-        raise SettingError(f"There is no task '{name}'.{nearest(name, KINDS)} Tasks: {', '.join(KINDS)}.")
+        raise SettingError(
+            tr(
+                "There is no task '{name}'.{hint} Tasks: {kinds}.",
+                name=name,
+                hint=nearest(name, KINDS),
+                kinds=", ".join(KINDS),
+            )
+        )
     module, _, kind = KINDS[name].place.partition(":")
     found: type[Task] = getattr(import_module(module), kind)
     return found

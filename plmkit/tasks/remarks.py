@@ -8,7 +8,8 @@ import numpy as np
 from plmkit.data.reading.cells import folded, number_of, short
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import MANY_UNKNOWN, Vocabulary
-from plmkit.errors import InputError, several
+from plmkit.errors import InputError
+from plmkit.language import several, tr
 from plmkit.tasks.contract import Example, Labelled, Row, Task
 from plmkit.tasks.rows import FEW, lines_of, too_many
 from plmkit.terminal.screen import Screen
@@ -27,7 +28,14 @@ def remark_files(files: Sequence[Labelled], task: Task, say: Say) -> None:
         for earlier in files[:number]:
             remark_shared(earlier, file, say)
     if ranked := next((name for name in train.names if folded(name) in RANKED), None):
-        say(f"! {train.path}: column {ranked} is not used: {task.kind} scores each row by itself and does not rank.")
+        say(
+            tr(
+                "! {path}: column {ranked} is not used: {kind} scores each row by itself and does not rank.",
+                path=train.path,
+                ranked=ranked,
+                kind=task.kind,
+            )
+        )
 
 
 def remark_labels(file: Labelled, say: Say) -> None:
@@ -35,19 +43,34 @@ def remark_labels(file: Labelled, say: Say) -> None:
     counts = Counter(str(row.label) for row in file.rows)
     numeric = all(number_of(label) is not None for label in counts)
     if len(counts) > (FEW if numeric else MANY):
-        say(f"! {file.path}: {len(counts):,} different labels become {len(counts):,} classes. {too_many([*counts])}")
+        say(
+            tr(
+                "! {path}: {counts_count:,} different labels become {counts_count:,} classes. {too_many}",
+                path=file.path,
+                counts_count=len(counts),
+                too_many=too_many([*counts]),
+            )
+        )
     alike: dict[str, list[str]] = {}
     for label in sorted(counts):
         alike.setdefault(folded(label), []).append(label)
     if twins := [" and ".join(counted(label, counts) for label in same) for same in alike.values() if len(same) > 1]:
         say(
-            f"! {file.path}: labels that differ only in case, width or blanks become separate classes: "
-            f"{some_of(twins)}. Write them alike if they mean the same."
+            tr(
+                "! {path}: labels that differ only in case, width or blanks become separate classes: {some_of}. "
+                "Write them alike if they mean the same.",
+                path=file.path,
+                some_of=some_of(twins),
+            )
         )
     if missing := [counted(label, counts) for label in sorted(counts) if folded(label) in MISSING]:
         say(
-            f"! {file.path}: {some_of(missing)} becomes a class like any other. If it stands for a missing label, "
-            "leave the label empty: such rows are left out."
+            tr(
+                "! {path}: {some_of} becomes a class like any other. If it stands for a missing label, leave the "
+                "label empty: such rows are left out.",
+                path=file.path,
+                some_of=some_of(missing),
+            )
         )
 
 
@@ -56,10 +79,18 @@ def remark_shared(earlier: Labelled, later: Labelled, say: Say) -> None:
     known = {said_in(row) for row in earlier.rows}
     shared = sum(said_in(row) in known for row in later.rows)
     if shared:
-        count = f"all {len(later.rows):,}" if shared == len(later.rows) else f"{shared:,} of {len(later.rows):,}"
+        count = (
+            tr("all {rows_count:,}", rows_count=len(later.rows))
+            if shared == len(later.rows)
+            else tr("{shared:,} of {rows_count:,}", shared=shared, rows_count=len(later.rows))
+        )
         same = later.path.exists() and earlier.path.exists() and later.path.samefile(earlier.path)
-        where = "the same file is given twice" if same else f"{count} texts are in {earlier.path} too"
-        say(f"! {later.path}: {where}, so its score says less about new texts.")
+        where = (
+            tr("the same file is given twice")
+            if same
+            else tr("{count} texts are in {path} too", count=count, path=earlier.path)
+        )
+        say(tr("! {path}: {where}, so its score says less about new texts.", path=later.path, where=where))
 
 
 def said_in(row: Row) -> tuple[object, ...]:
@@ -72,12 +103,24 @@ def check_tokens(examples: Sequence[Example], file: Labelled, vocabulary: Vocabu
     empty = [example.row for example in examples if example.longest <= vocabulary.specials(texts)]
     if len(empty) == len(file.rows):
         raise InputError(
-            f"{file.path}: the model's tokenizer leaves nothing of the {several(len(empty), 'text')}, which hold "
-            f"'{short(empty[0].text)}' and the like.\nIs it the right column? --text COLUMN names it."
+            tr(
+                "{path}: the model's tokenizer leaves nothing of the {texts}, which hold '{short}' and the like.\n"
+                "Is it the right column? --text COLUMN names it.",
+                path=file.path,
+                texts=several(len(empty), "text"),
+                short=short(empty[0].text),
+            )
         )
     if empty:
         lines = lines_of([row.line for row in empty], file.path)
-        say(f"! {file.path}: the model's tokenizer leaves nothing of {several(len(empty), 'text')} ({lines}).")
+        say(
+            tr(
+                "! {path}: the model's tokenizer leaves nothing of {texts} ({lines}).",
+                path=file.path,
+                texts=several(len(empty), "text"),
+                lines=lines,
+            )
+        )
 
 
 def counted(label: str, counts: Mapping[str, int]) -> str:
@@ -85,7 +128,9 @@ def counted(label: str, counts: Mapping[str, int]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    return "; ".join(names[:SHOWN]) + (f"; and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return "; ".join(names[:SHOWN]) + (
+        tr("; and {names_count} more", names_count=len(names) - SHOWN) if len(names) > SHOWN else ""
+    )
 
 
 def tell_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabulary, screen: Screen) -> None:
@@ -99,12 +144,23 @@ def lengths_told(examples: Sequence[Example], length: int) -> str:
     median, high = np.percentile(lengths, [50, 95])
     cut = sum(example.cut > 0 for example in examples)
     lost = (
-        f"{cut:,} of {len(examples):,} texts are longer than {length} tokens and lose their tail "
-        "(of a pair, the longer text loses first)"
+        tr(
+            "{cut:,} of {examples_count:,} texts are longer than {length} tokens and lose their tail (of a pair, "
+            "the longer text loses first)",
+            cut=cut,
+            examples_count=len(examples),
+            length=length,
+        )
         if cut
-        else f"none is longer than {length} and cut"
+        else tr("none is longer than {length} and cut", length=length)
     )
-    return f"Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {lengths.max():,}; {lost}."
+    return tr(
+        "Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {max:,}; {lost}.",
+        median=median,
+        high=high,
+        max=lengths.max(),
+        lost=lost,
+    )
 
 
 def tell_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Screen) -> None:
@@ -114,5 +170,9 @@ def tell_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Sc
     )
     if share > MANY_UNKNOWN:
         screen.say(
-            f"! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text like this?"
+            tr(
+                "! {share:.1%} of the tokens are unknown to the model's vocabulary: was it pretrained on text "
+                "like this?",
+                share=share,
+            )
         )

@@ -7,8 +7,9 @@ from typing import Any
 from plmkit.data.reading.cells import count_of, is_blank, is_missing, listed, number_of, short
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
 from plmkit.data.reading.whole import Table, read_table, where
-from plmkit.errors import InputError, nearest, several
+from plmkit.errors import InputError, nearest
 from plmkit.inference.arguments import text_or_pair
+from plmkit.language import several, tr
 from plmkit.tasks.contract import Labelled, Row, Task
 from plmkit.tasks.tables import columns_in, open_table
 
@@ -49,11 +50,19 @@ def plain_rows(table: Table, search: Search, say: Say) -> list[Row]:
 def asked_texts(given: Any, number: int, model: Path, *, paired: bool | None) -> Row:
     """A text or a pair that a caller from Python gives, where the task reads such."""
     if isinstance(given, Mapping) and isinstance(given.get("choices"), list | tuple):
-        raise InputError(f"{model} does not choose, but row {number} has choices.")
+        raise InputError(tr("{model} does not choose, but row {number} has choices.", model=model, number=number))
     text, other = text_or_pair(given, number)
     if paired not in (None, other is not None):
-        wanted, found = ("two texts", "one") if paired else ("one text", "two")
-        raise InputError(f"{model} reads {wanted} per row; row {number} has {found}.")
+        wanted, found = (tr("two texts"), "one") if paired else (tr("one text"), "two")
+        raise InputError(
+            tr(
+                "{model} reads {wanted} per row; row {number} has {found}.",
+                model=model,
+                wanted=wanted,
+                number=number,
+                found=found,
+            )
+        )
     return Row(text=text, other=other, line=number)
 
 
@@ -64,7 +73,13 @@ def choices_in(cell: object, place: str) -> tuple[str, ...]:
         or len(cell) < 2
         or not all(isinstance(one, str | int | float) and not is_blank(str(one)) for one in cell)
     ):
-        raise InputError(f"{place}: choices must be a list of two texts or more; found {short(str(cell))}.")
+        raise InputError(
+            tr(
+                "{place}: choices must be a list of two texts or more; found {short}.",
+                place=place,
+                short=short(str(cell)),
+            )
+        )
     return tuple(map(str, cell))
 
 
@@ -75,8 +90,14 @@ def chosen_of(label: object, choices: Sequence[str], place: str) -> str:
     number = count_of(str(label).strip())
     if number is None or number >= len(choices):
         raise InputError(
-            f"{place}: label '{short(str(label))}' is none of the {len(choices)} choices, nor a number from 0 to "
-            f"{len(choices) - 1}."
+            tr(
+                "{place}: label '{short}' is none of the {choices_count} choices, nor a number from 0 to "
+                "{choices_count_2}.",
+                place=place,
+                short=short(str(label)),
+                choices_count=len(choices),
+                choices_count_2=len(choices) - 1,
+            )
         )
     return choices[number]
 
@@ -100,19 +121,29 @@ def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
     """The rows with text and label; the others are counted, and reported with their lines."""
     blank = [row.line for row in rows if row.blank]
     bare = [row.line for row in rows if row.label is None and not row.blank]
-    for what, left_out in (("text", blank), ("a label", bare)):
+    for what, left_out in (("text", blank), (tr("a label"), bare)):
         if left_out:
-            say(f"! {path}: {several(len(left_out), 'row')} without {what} left out ({lines_of(left_out, path)}).")
+            say(
+                tr(
+                    "! {path}: {rows} without {what} left out ({lines_of}).",
+                    path=path,
+                    rows=several(len(left_out), "row"),
+                    what=what,
+                    lines_of=lines_of(left_out, path),
+                )
+            )
     kept = [row for row in rows if row.label is not None and not row.blank]
     if not kept:
-        raise InputError(f"{path}: none of its {several(len(rows), 'row')} has both text and a label.")
+        raise InputError(
+            tr("{path}: none of its {rows} has both text and a label.", path=path, rows=several(len(rows), "row"))
+        )
     return kept
 
 
 def lines_of(lines: Sequence[int], path: str | Path) -> str:
     """`line 3`, `lines 3, 8 and 15`."""
     noun = "row" if str(path).lower().endswith(".parquet") else "line"
-    more = [f"{len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+    more = [tr("{lines_count:,} more", lines_count=len(lines) - SHOWN)] if len(lines) > SHOWN else []
     *before, last = [*(str(line) for line in lines[:SHOWN]), *more]
     return f"{noun}{'s' if before else ''} {' and '.join(filter(None, [', '.join(before), last]))}"
 
@@ -125,7 +156,13 @@ def remark_stripped(table: Table, columns: Columns, say: Say) -> None:
     written = {cell for cells in table.rows if isinstance(cell := cells[place], str)}
     twins = sorted({cell.strip() for cell in written if cell != cell.strip() and cell.strip() in written} - {""})
     if twins:
-        say(f"! {table.path}: labels with blanks around them are read without: {listed(twins)}.")
+        say(
+            tr(
+                "! {path}: labels with blanks around them are read without: {listed}.",
+                path=table.path,
+                listed=listed(twins),
+            )
+        )
 
 
 def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -144,8 +181,13 @@ def check_classes(rows: Sequence[Row], classes: Sequence[str], path: str | Path)
         if row.label is not None and str(row.label) not in known:
             label = str(row.label)
             raise InputError(
-                f"{where(path, row.line)}: label '{short(label)}' was never seen in training."
-                f"{nearest(label, classes)}\nKnown labels: {listed(classes)}."
+                tr(
+                    "{where}: label '{short}' was never seen in training.{hint}\nKnown labels: {listed}.",
+                    where=where(path, row.line),
+                    short=short(label),
+                    hint=nearest(label, classes),
+                    listed=listed(classes),
+                )
             )
 
 
@@ -154,24 +196,37 @@ def check_trainable(rows: Sequence[Row], path: str | Path) -> None:
     labels = {row.label for row in rows}
     if len(labels) == 1:
         label = labels.pop()
-        kinds = "classes" if isinstance(label, str) else "different numbers"
+        kinds = "classes" if isinstance(label, str) else tr("different numbers")
         raise InputError(
-            f"Training needs at least two {kinds}; all {len(rows)} rows of {path} have label '{short(str(label))}'."
+            tr(
+                "Training needs at least two {kinds}; all {rows_count} rows of {path} have label '{short}'.",
+                kinds=kinds,
+                rows_count=len(rows),
+                path=path,
+                short=short(str(label)),
+            )
         )
     names = classes_of([row for row in rows if isinstance(row.label, str)])
     if len(names) > FEW and len(names) >= OWN_LABEL * len(rows):
         raise InputError(
-            f"{path}: {len(rows):,} rows have {len(names):,} different labels "
-            f"({', '.join(map(short, names[:3]))}, ...), so nearly every row would be a class of its own.\n"
-            f"{too_many(names)}"
+            tr(
+                "{path}: {rows_count:,} rows have {names_count:,} different labels ({names}, ...), so nearly "
+                "every row would be a class of its own.\n"
+                "{too_many}",
+                path=path,
+                rows_count=len(rows),
+                names_count=len(names),
+                names=", ".join(map(short, names[:3])),
+                too_many=too_many(names),
+            )
         )
 
 
 def too_many(labels: Sequence[str]) -> str:
     """What to do about more labels than there can be classes."""
     if all(number_of(label) is not None for label in labels):
-        return "To predict numbers: --task regress."
-    return "Is it the right column? --label COLUMN names it."
+        return tr("To predict numbers: --task regress.")
+    return tr("Is it the right column? --label COLUMN names it.")
 
 
 def label_in(cell: object, place: str) -> str | None:
@@ -182,8 +237,12 @@ def label_in(cell: object, place: str) -> str | None:
 def number_in(label: str, place: str) -> float:
     if (number := number_of(label)) is None:
         raise InputError(
-            f"{place}: label '{short(label)}' is not a number.\n"
-            "Regression needs numbers; for names use `--task classify` or `--task pair`."
+            tr(
+                "{place}: label '{short}' is not a number.\n"
+                "Regression needs numbers; for names use `--task classify` or `--task pair`.",
+                place=place,
+                short=short(label),
+            )
         )
     return number
 
@@ -191,5 +250,5 @@ def number_in(label: str, place: str) -> float:
 def words_in(cell: object, column: str, place: str) -> str:
     """A cell as text; missing values are empty."""
     if isinstance(cell, list | dict):
-        raise InputError(f"{place}: the {column} is a list or an object, not text.")
+        raise InputError(tr("{place}: the {column} is a list or an object, not text.", place=place, column=column))
     return "" if is_missing(cell) else str(cell)

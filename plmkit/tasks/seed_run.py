@@ -15,6 +15,7 @@ from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Place
 from plmkit.inference.loading import Parts
+from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.tasks.batches import LabelledExamples, labels_of
@@ -35,7 +36,7 @@ from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 from plmkit.training.world import World
 
-LOWER = "task.batch or task.length"  # what makes a step smaller
+LOWER = tr("task.batch or task.length")  # what makes a step smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ class SeedRun:
                 self.note(report, bar, screen.say)
                 return not interrupted()
 
-            with memory_explained(LOWER, lambda: "Seeds that are finished are saved."):
+            with memory_explained(LOWER, lambda: tr("Seeds that are finished are saved.")):
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
@@ -145,7 +146,7 @@ class SeedRun:
         self.of_epoch.append(report.loss)
         recent = sum(self.losses) / len(self.losses)
         speed = report.state.tokens / report.state.seconds
-        bar(report, {"loss": recent}, speed, {}, f"seed {self.seed}, {self.epoch(step)}")
+        bar(report, {"loss": recent}, speed, {}, tr("seed {seed}, {epoch}", seed=self.seed, epoch=self.epoch(step)))
         if step % self.finetuning.machine.log_steps == 0 or step == self.steps:
             self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "rate": report.rate})
             self.losses.clear()
@@ -154,18 +155,20 @@ class SeedRun:
             self.end_epoch(step, say)
 
     def end_epoch(self, step: int, say: Callable[[str], None]) -> None:
-        told = [f"train loss {sum(self.of_epoch) / len(self.of_epoch):.3f}"]
+        told = [tr("train loss {total:.3f}", total=sum(self.of_epoch) / len(self.of_epoch))]
         found = self.keep_best(step)
         if self.baseline and found:
             names = dict.fromkeys((self.data.task.best, self.baseline.measure))
-            told += [f"dev {name} {found[name]:.3f}" for name in names]
+            told += [tr("dev {name} {found:.3f}", name=name, found=found[name]) for name in names]
             told[-1] += f" ({self.baseline})"
-        say(f"Seed {self.seed}, {self.epoch(step)}: {', '.join(told)}.")
+        say(tr("Seed {seed}, {epoch}: {told}.", seed=self.seed, epoch=self.epoch(step), told=", ".join(told)))
         self.of_epoch.clear()
         self.network.train()
 
     def epoch(self, step: int) -> str:
-        return f"epoch {step / self.epoch_steps:.3g} of {self.finetuning.settings.epochs:g}"
+        return tr(
+            "epoch {step:.3g} of {epochs:g}", step=step / self.epoch_steps, epochs=self.finetuning.settings.epochs
+        )
 
     def keep_best(self, step: int) -> dict[str, Any]:
         """Score on dev, and remember the weights if they are the best so far; without dev, the last are."""

@@ -8,6 +8,7 @@ from typing import Any
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut
 from plmkit.errors import SettingError, nearest
+from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, check_optimizer
@@ -43,35 +44,66 @@ class TaskSettings:
         for name in ("epochs", "batch", "rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise SettingError(f"task.{name} must be a finite number above 0; found {value:g}.")
+                raise SettingError(
+                    tr("task.{name} must be a finite number above 0; found {value:g}.", name=name, value=value)
+                )
         for name in ("decay", "clip", "lm_weight"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
-                raise SettingError(f"task.{name} must be a finite number, 0 or more; found {value:g}.")
+                raise SettingError(
+                    tr("task.{name} must be a finite number, 0 or more; found {value:g}.", name=name, value=value)
+                )
         if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
-            raise SettingError(f"task.layer_decay must be above 0 and at most 1; found {self.layer_decay:g}.")
+            raise SettingError(
+                tr(
+                    "task.layer_decay must be above 0 and at most 1; found {layer_decay:g}.",
+                    layer_decay=self.layer_decay,
+                )
+            )
         if self.shape is not None and self.shape not in SHAPES:
-            raise SettingError(f"task.shape takes {', '.join(SHAPES)}; found '{self.shape}'.")
+            raise SettingError(
+                tr("task.shape takes {shapes}; found '{shape}'.", shapes=", ".join(SHAPES), shape=self.shape)
+            )
         if self.optimizer is not None:
             check_optimizer(self.optimizer, "task.optimizer")
             if self.decay not in (None, self.optimizer.decay):
                 raise SettingError(
-                    f"task.decay={self.decay:g} and task.optimizer.decay={self.optimizer.decay:g} are one setting. "
-                    "Give task.optimizer.decay alone."
+                    tr(
+                        "task.decay={decay:g} and task.optimizer.decay={decay_2:g} are one setting. Give "
+                        "task.optimizer.decay alone.",
+                        decay=self.decay,
+                        decay_2=self.optimizer.decay,
+                    )
                 )
         if self.pooling not in POOLINGS:
-            raise SettingError(f"task.pooling takes {', '.join(POOLINGS)}; found '{self.pooling}'.")
+            raise SettingError(
+                tr(
+                    "task.pooling takes {poolings}; found '{pooling}'.",
+                    poolings=", ".join(POOLINGS),
+                    pooling=self.pooling,
+                )
+            )
         if self.length is not None and self.length < SHORTEST:
-            raise SettingError(f"task.length must be {SHORTEST} or more, to hold two tokens; found {self.length}.")
+            raise SettingError(
+                tr(
+                    "task.length must be {shortest} or more, to hold two tokens; found {length}.",
+                    shortest=SHORTEST,
+                    length=self.length,
+                )
+            )
         if not 0 <= (self.warmup or 0.0) < 1 or not 0 <= self.dropout < 1:
             raise SettingError(
-                f"task.warmup and task.dropout lie from 0 to below 1; found {self.warmup} and {self.dropout}."
+                tr(
+                    "task.warmup and task.dropout lie from 0 to below 1; found {warmup} and {dropout}.",
+                    warmup=self.warmup,
+                    dropout=self.dropout,
+                )
             )
         if self.frozen and self.scratch:
-            raise SettingError("task.frozen with task.scratch would train one layer on random features. Drop one.")
+            raise SettingError(tr("task.frozen with task.scratch would train one layer on random features. Drop one."))
         if self.frozen and self.lm_weight:
             raise SettingError(
-                "task.frozen leaves the language model as it is, so task.lm_weight has nothing to train. Drop one."
+                tr("task.frozen leaves the language model as it is, so task.lm_weight has nothing to train. Drop one.")
             )
 
     def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
@@ -79,9 +111,13 @@ class TaskSettings:
         possible = CausalLM.name in architecture.tied_heads
         if self.lm_weight and not possible:
             raise SettingError(
-                f"task.lm_weight={self.lm_weight:g} asks for a language model beside the task, which is built where "
-                f"the token table is its only weight (GPT, LSTM); this {type(architecture).__name__} has none.\n"
-                "Leave task.lm_weight out."
+                tr(
+                    "task.lm_weight={lm_weight:g} asks for a language model beside the task, which is built where "
+                    "the token table is its only weight (GPT, LSTM); this {type} has none.\n"
+                    "Leave task.lm_weight out.",
+                    lm_weight=self.lm_weight,
+                    type=type(architecture).__name__,
+                )
             )
         optimizer = self.optimizer or replace(
             tuning.optimizer, decay=tuning.optimizer.decay if self.decay is None else self.decay
@@ -127,7 +163,11 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
         if root == "task" and path:
             if path == ["epochs"] and epochs is not None:
                 raise SettingError(
-                    f"--epochs {epochs:g} and task.epochs={text} say the same thing twice. Give one of them."
+                    tr(
+                        "--epochs {epochs:g} and task.epochs={text} say the same thing twice. Give one of them.",
+                        epochs=epochs,
+                        text=text,
+                    )
                 )
             task = assign(task, path, text, name)
         elif root == "run" and path:
@@ -135,7 +175,11 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
             check_read(name, READ, "plm finetune")
         else:
             raise SettingError(
-                f"There is no setting '{name}'.{nearest(root, ('task', 'run'))} "
-                "When fine-tuning, names begin with task or run, as in task.rate=1e-4."
+                tr(
+                    "There is no setting '{name}'.{hint} When fine-tuning, names begin with task or run, as in "
+                    "task.rate=1e-4.",
+                    name=name,
+                    hint=nearest(root, ("task", "run")),
+                )
             )
     return checked(task), checked(machine)

@@ -12,6 +12,7 @@ from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.whole import Table, lines_table, read_table
 from plmkit.errors import InputError, SettingError
+from plmkit.language import tr
 
 STDIN = "-"
 ENDING = re.compile(r"\S+\.[A-Za-z0-9]{1,8}")  # of a name without blanks
@@ -23,9 +24,9 @@ def open_table(path: str | Path, search: Search, say: Say) -> Table:
     header = search.named.header and (search.learnt.header or names_columns(Path(path), search.named))
     table = read_table(path, header=header)
     if search.named.header and not header:
-        say(f"{path} is read without a header, like the rows that the model was trained on.")
+        say(tr("{path} is read without a header, like the rows that the model was trained on.", path=path))
     if table.dialect and table.dialect.unusual:
-        say(f"{path} is separated by {table.dialect.unusual}s.")
+        say(tr("{path} is separated by {unusual}s.", path=path, unusual=table.dialect.unusual))
     return table
 
 
@@ -60,12 +61,22 @@ def check_plain(table: Table, named: Columns, *, paired: bool | None, labelled: 
     """Lines of plain text are single texts without labels."""
     if labelled or paired:
         raise InputError(
-            f"{table.path} is plain text, one text on each line, without a column {'text_b' if paired else 'label'}.\n"
-            "Use .tsv, .csv, .jsonl or .parquet, with named columns."
+            tr(
+                "{path} is plain text, one text on each line, without a column {word}.\n"
+                "Use .tsv, .csv, .jsonl or .parquet, with named columns.",
+                path=table.path,
+                word="text_b" if paired else "label",
+            )
         )
     if named.named:
         option = OPTIONS[next(iter(named.named))]
-        raise SettingError(f"{option} names a column, but {table.path} is plain text, which has none. Leave it out.")
+        raise SettingError(
+            tr(
+                "{option} names a column, but {path} is plain text, which has none. Leave it out.",
+                option=option,
+                path=table.path,
+            )
+        )
 
 
 def has_pairs(heading: Heading, search: Search) -> bool:
@@ -83,8 +94,13 @@ def check_single(heading: Heading, search: Search) -> None:
         return
     if second := heading.usual("text_b"):
         raise InputError(
-            f"{heading.name} holds pairs of texts (columns {listed(heading.columns)}), but this task reads single "
-            f"texts.\nUse `--task pair`, leave out the column {second[0]}, or name the one to read: --text COLUMN."
+            tr(
+                "{name} holds pairs of texts (columns {listed}), but this task reads single texts.\n"
+                "Use `--task pair`, leave out the column {second}, or name the one to read: --text COLUMN.",
+                name=heading.name,
+                listed=listed(heading.columns),
+                second=second[0],
+            )
         )
 
 
@@ -102,12 +118,14 @@ def asked_table(given: str, search: Search, say: Say) -> Table:
     if is_file(given):
         return open_table(given, search, say)
     if given != STDIN:
-        return lines_table(Path("The text"), [given])
+        return lines_table(Path(tr("The text")), [given])
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"Line {line} of stdin is not UTF-8 text. Convert it first, as by iconv.") from error
+        raise InputError(
+            tr("Line {line} of stdin is not UTF-8 text. Convert it first, as by iconv.", line=line)
+        ) from error
     if not text.strip():
-        raise InputError("There is no text on stdin. Give one on each line.")
+        raise InputError(tr("There is no text on stdin. Give one on each line."))
     return lines_table(Path("stdin"), text.rstrip("\r\n").split("\n"))

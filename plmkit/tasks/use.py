@@ -12,8 +12,9 @@ import numpy as np
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
 from plmkit.data.writing import beside, check_out, is_same, records_of
-from plmkit.errors import InputError, SettingError, several
+from plmkit.errors import InputError, SettingError
 from plmkit.inference.model import Cut, Model
+from plmkit.language import several, tr
 from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.contract import Row, Task
 from plmkit.tasks.evaluation import evaluate
@@ -29,7 +30,7 @@ def evaluate_file(
     model: Model, file: Path, screen: Screen, columns: Columns = Columns(), task: str | None = None
 ) -> dict[str, Any]:
     """The scores of a model's task on the rows of a file."""
-    chosen = model.task_named(task, "be evaluated")
+    chosen = model.task_named(task, tr("be evaluated"))
     rows = read_labelled(file, chosen, search_for(chosen, columns), screen.say).rows
     chosen.check(rows, file)
     examples = chosen.frame(rows, model.tokenizer, chosen.length)
@@ -59,14 +60,14 @@ def predict_file(
     search = search_for(chosen, columns)
     table = asked_table(source, search, screen.say)
     rows, _ = chosen.read(table, search, screen.say, labelled=False)
-    answered = with_text(rows, table, "judge", "left without an answer", screen)
+    answered = with_text(rows, table, "judge", tr("left without an answer"), screen)
     predictions, cut = model.predictions(rows, chosen, screen=screen if len(rows) > MANY else None)
     tell_cut(cut, screen)
     rendered = [chosen.render(prediction) for prediction in predictions]
     sheet = beside(table, list(rendered[0]), [list(cells.values()) for cells in rendered])
     if out:
         sheet.write(out)
-        screen.say(f"{several(len(answered), 'prediction')} written to {out}.")
+        screen.say(tr("{predictions} written to {out}.", predictions=several(len(answered), "prediction"), out=out))
     if as_json:
         given = zip(records_of(table), predictions, strict=True)
         answers = [{"row": row, **vars(answer)} for row, answer in given]
@@ -79,10 +80,18 @@ def with_text(rows: Sequence[Row], table: Table, verb: str, others: str, screen:
     """The numbers of the rows that have text; what the others get is said with their lines."""
     blank = [row.line for row in rows if row.blank]
     if len(blank) == len(rows):
-        raise InputError(f"{table.path} has no text to {verb}.")
+        raise InputError(tr("{path} has no text to {verb}.", path=table.path, verb=verb))
     if blank:
         lines = lines_of(blank, table.path)
-        screen.say(f"! {table.path}: {several(len(blank), 'row')} without text, {others} ({lines}).")
+        screen.say(
+            tr(
+                "! {path}: {rows} without text, {others} ({lines}).",
+                path=table.path,
+                rows=several(len(blank), "row"),
+                others=others,
+                lines=lines,
+            )
+        )
     return [number for number, row in enumerate(rows) if not row.blank]
 
 
@@ -92,7 +101,7 @@ def embed_file(
     """Vectors of all rows, 0 for one without text; what is told of them, and without `out` they themselves."""
     check_out(out, source, "vectors", VECTORS)
     if level not in ("sentence", "token"):
-        raise SettingError(f"--level takes sentence or token; found '{level}'.")
+        raise SettingError(tr("--level takes sentence or token; found '{level}'.", level=level))
     by_token, index = level == "token", None
     if out and out.suffix == ".npy" and by_token:
         index = out.with_suffix(".jsonl")  # says which vector is whose
@@ -101,7 +110,7 @@ def embed_file(
     table = asked_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
     pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
-    filled = with_text(rows, table, "embed", "whose vectors are 0", screen)
+    filled = with_text(rows, table, "embed", tr("whose vectors are 0"), screen)
     watched = screen if len(rows) > MANY else None
     found, cut = model.vectors([pairs[number] for number in filled], level, screen=watched)
     width = model.architecture.width if by_token else model.width
@@ -117,8 +126,16 @@ def embed_file(
     if index and tokens is not None:
         write_text(index, token_index(tokens))
     write_vectors(out, table, vectors, tokens)
-    which = f", and the tokens that they belong to, to {index}" if index else ""
-    screen.say(f"{number:,} vectors of {width} numbers written to {out}{which}.")
+    which = tr(", and the tokens that they belong to, to {index}", index=index) if index else ""
+    screen.say(
+        tr(
+            "{number:,} vectors of {width} numbers written to {out}{which}.",
+            number=number,
+            width=width,
+            out=out,
+            which=which,
+        )
+    )
     return {"out": str(out), **told, **({"index": str(index)} if index else {})}
 
 
@@ -143,13 +160,19 @@ def check_index(index: Path, file: Path) -> None:
     """The tokens can be written there: not over what is read, nor over a file that is not such an index."""
     if is_same(index, file):
         raise InputError(
-            f"{index}, where the tokens would be written, is the file that is read.\n"
-            "Name another --out, or it would be overwritten."
+            tr(
+                "{index}, where the tokens would be written, is the file that is read.\n"
+                "Name another --out, or it would be overwritten.",
+                index=index,
+            )
         )
     if index.exists() and not is_index(index):
         raise InputError(
-            f"{index}, where the tokens would be written, is there already and holds something else.\n"
-            "Name another --out, or it would be overwritten."
+            tr(
+                "{index}, where the tokens would be written, is there already and holds something else.\n"
+                "Name another --out, or it would be overwritten.",
+                index=index,
+            )
         )
 
 

@@ -191,5 +191,5 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
         optimizer.state[parameter][key] = tensor.to(device)
 
 
-def digest(content: dict) -> str:
+def digest(content: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -73,7 +74,7 @@ def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> s
 def has_bfloat16(device: torch.device) -> bool:
     """Is it done by the hardware? torch runs it anywhere, by emulation where need be."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and bfloat16_gain() >= WORTH
 
 
@@ -108,7 +109,7 @@ def product_seconds(side: int, dtype: torch.dtype, tries: int = 5) -> float:
     return seconds
 
 
-def precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+def precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:
     """The context in which a step computes: weights stay float32."""
     return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
 

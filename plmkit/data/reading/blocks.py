@@ -11,6 +11,7 @@ import zstandard
 from plmkit.data.reading.encoding import check_start, not_utf8
 from plmkit.data.reading.source import Compression, OnBytes
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 BLOCK = 1 << 20  # bytes
 LEAST_FEED, MOST_FEED = (
@@ -36,11 +37,20 @@ def read_blocks(name: str, compression: Compression | None, on_bytes: OnBytes | 
             else:
                 yield from iter(lambda: packed.read(BLOCK), b"")
     except EOFError:
-        raise InputError(f"{name} ends too early: the copy is not complete. Fetch it again.") from None
+        raise InputError(tr("{name} ends too early: the copy is not complete. Fetch it again.", name=name)) from None
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
-        raise InputError(f"{name} is not a sound .{compression} file ({error}). Fetch it again.") from None
+        raise InputError(
+            tr(
+                "{name} is not a sound .{compression} file ({error}). Fetch it again.",
+                name=name,
+                compression=compression,
+                error=error,
+            )
+        ) from None
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}.") from None
+        raise InputError(
+            tr("{name} cannot be read: {strerror}.", name=name, strerror=error.strerror or error)
+        ) from None
 
 
 class CountedFile:
@@ -65,8 +75,15 @@ def _bounded(blocks: Iterable[bytes], packed: CountedFile, name: str) -> Iterato
         total += len(block)
         if total > max(SMALL, MOST_RATIO * packed.total):
             raise InputError(
-                f"{name} gives more than {total / 1e6:,.0f} MB from {packed.total / 1e6:,.1f} MB, over {MOST_RATIO} "
-                "times its size: it repeats itself without end.\nIf that is meant, unpack it and give the text."
+                tr(
+                    "{name} gives more than {total:,.0f} MB from {total_2:,.1f} MB, over {most_ratio} times its "
+                    "size: it repeats itself without end.\n"
+                    "If that is meant, unpack it and give the text.",
+                    name=name,
+                    total=total / 1e6,
+                    total_2=packed.total / 1e6,
+                    most_ratio=MOST_RATIO,
+                )
             )
         yield block
 
@@ -122,7 +139,14 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
             number += len(lines)
         while len(tail) > longest:
             if not cut:
-                raise InputError(f"{name}, line {number}: one row of more than {longest:,} characters.")
+                raise InputError(
+                    tr(
+                        "{name}, line {number}: one row of more than {longest:,} characters.",
+                        name=name,
+                        number=number,
+                        longest=longest,
+                    )
+                )
             at = cutting_point(tail, longest)
             yield number, [tail[:at]]
             tail, inside = tail[at:], True
@@ -141,7 +165,9 @@ def _decode(
 ) -> str:
     if 0 in block:
         at = number + block.count(b"\n", 0, block.index(0))
-        raise InputError(f"{name}, line {at}: binary data (a NUL byte), not text. Give plain text files.")
+        raise InputError(
+            tr("{name}, line {at}: binary data (a NUL byte), not text. Give plain text files.", name=name, at=at)
+        )
     try:
         return decoder.decode(block, final)
     except UnicodeDecodeError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})  # white space, control characters, zero-width marks
 MOST_DIGITS = 18  # of a number that counts something; Python itself refuses to read some thousands
@@ -42,12 +43,12 @@ def count_of(text: str) -> int | None:
 
 def found(columns: Sequence[str]) -> str:
     """A sentence that lists the columns, shortened where needed."""
-    return f"Columns found: {listed(columns).removesuffix('.')}."
+    return tr("Columns found: {listed}.", listed=listed(columns).removesuffix("."))
 
 
 def listed(names: Sequence[str]) -> str:
     """Up to ten names on one line."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    more = tr(" and {names_count} more", names_count=len(names) - 10) if len(names) > 10 else ""
     return (", ".join(short(name) for name in names[:10]) or "none") + more
 
 
@@ -62,5 +63,12 @@ def text_of(value: Any, where: str, column: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InputError(f"{where}: column '{column}' holds {type(value).__name__}, not text.")
+        raise InputError(
+            tr(
+                "{where}: column '{column}' holds {type}, not text.",
+                where=where,
+                column=column,
+                type=type(value).__name__,
+            )
+        )
     return value

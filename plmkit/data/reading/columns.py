@@ -8,6 +8,7 @@ from plmkit.data.reading.cells import folded, found, listed, short
 from plmkit.data.reading.dialect import Dialect
 from plmkit.data.reading.headers import is_data, shaped
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import tr
 
 Say = Callable[[str], None]
 
@@ -81,26 +82,47 @@ class Heading:
         if name in self.columns or len(alike) == 1:
             return name if name in self.columns else alike[0]
         raise InputError(
-            f"{self.name} has no column '{short(name)}'.{nearest(name, self.columns)} {found(self.columns)}\n"
-            + (self.advice(roles) or f"Name one of them: {OPTIONS[role]} COLUMN.")
+            tr(
+                "{name} has no column '{short}'.{hint} {found}\n",
+                name=self.name,
+                short=short(name),
+                hint=nearest(name, self.columns),
+                found=found(self.columns),
+            )
+            + (self.advice(roles) or tr("Name one of them: {options} COLUMN.", options=OPTIONS[role]))
         )
 
     def lacks(self, role: str, roles: Sequence[str]) -> InputError:
         """No column is known to be what a role needs."""
         advice, there = self.advice(roles), found(self.columns)
         if len(self.columns) == 1 and self.dialect and not advice:
-            there = f"Its only column is '{short(self.columns[0])}'. Is the separator right? Tabs separate .tsv."
-        usual = f"Name the right one: {OPTIONS[role]} COLUMN. Found by themselves: {listed(USUAL[role])}."
-        return InputError(f"{self.name} has no column {role}. {there}\n{advice or usual}")
+            there = tr(
+                "Its only column is '{short}'. Is the separator right? Tabs separate .tsv.",
+                short=short(self.columns[0]),
+            )
+        usual = tr(
+            "Name the right one: {options} COLUMN. Found by themselves: {listed}.",
+            options=OPTIONS[role],
+            listed=listed(USUAL[role]),
+        )
+        return InputError(
+            tr(
+                "{name} has no column {role}. {there}\n{advice}",
+                name=self.name,
+                role=role,
+                there=there,
+                advice=advice or usual,
+            )
+        )
 
     def advice(self, roles: Sequence[str] = ()) -> str | None:
         """What to do about a first row that looks like the rows below it."""
         if not (self.dialect and self.header and is_data(self.columns, self.rows)):
             return None
         options = [f"{OPTIONS[role]} {place}" for role, place in shaped([self.columns, *self.rows], roles).items()]
-        return (
-            "Its first row looks like data, not like names of columns. If it is, add to your command:\n"
-            f"{' '.join(['--no-header', *options])}"
+        return tr(
+            "Its first row looks like data, not like names of columns. If it is, add to your command:\n{value}",
+            value=" ".join(["--no-header", *options]),
         )
 
 
@@ -115,8 +137,18 @@ class Search:
     def within(self, heading: Heading, roles: Sequence[str]) -> tuple[Columns, str | None]:
         """The column of each role, and what the user should hear about it."""
         if unused := [role for role in self.named.named if role not in roles]:
-            instead = f"Use {' and '.join(OPTIONS[role] for role in roles)}." if roles else "Leave it out."
-            raise SettingError(f"{OPTIONS[unused[0]]} names a column that would not be read for this task. {instead}")
+            instead = (
+                tr("Use {options}.", options=" and ".join(OPTIONS[role] for role in roles))
+                if roles
+                else tr("Leave it out.")
+            )
+            raise SettingError(
+                tr(
+                    "{options} names a column that would not be read for this task. {instead}",
+                    options=OPTIONS[unused[0]],
+                    instead=instead,
+                )
+            )
         taken = {role: heading.exactly(name, role, roles) for role, name in self.named.named.items()}
         before = {role: name for role, name in self.learnt.named.items() if role in roles and role not in taken}
         known = {role: [name] for role, name in before.items() if name in heading.columns}
@@ -136,8 +168,17 @@ def check(taken: dict[str, str], heading: Heading) -> None:
         twin = next(other for other in taken if taken[other] == column)
         if twin != role:
             raise InputError(
-                f"{heading.name}: column '{short(column)}' cannot be both {twin} and {role}. {found(heading.columns)}\n"
-                f"Name the right ones: {OPTIONS[twin]} COLUMN {OPTIONS[role]} COLUMN."
+                tr(
+                    "{name}: column '{short}' cannot be both {twin} and {role}. {found}\n"
+                    "Name the right ones: {options} COLUMN {options_2} COLUMN.",
+                    name=heading.name,
+                    short=short(column),
+                    twin=twin,
+                    role=role,
+                    found=found(heading.columns),
+                    options=OPTIONS[twin],
+                    options_2=OPTIONS[role],
+                )
             )
 
 
@@ -146,8 +187,12 @@ def told(heading: Heading, known: dict[str, list[str]]) -> str | None:
     foreign = {role: names for role, names in known.items() if names[0] != role}
     if not foreign:
         return None
-    read = " and ".join(f"column '{short(names[0])}' as {role}" for role, names in foreign.items())
+    read = " and ".join(
+        tr("column '{short}' as {role}", short=short(names[0]), role=role) for role, names in foreign.items()
+    )
     ways = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
     if not heading.header and len(heading.columns) > 1:
         ways = [f"{OPTIONS[role]} COLUMN" for role in foreign]
-    return f"{heading.name}: reading {read}." + (f" To read another: {' or '.join(ways)}." if ways else "")
+    return tr("{name}: reading {read}.", name=heading.name, read=read) + (
+        tr(" To read another: {ways}.", ways=" or ".join(ways)) if ways else ""
+    )

@@ -10,6 +10,7 @@ from typing import TypeVar
 from plmkit.data.reading.blocks import LONGEST_ROW
 from plmkit.data.reading.source import Format
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 Line = tuple[int, str]  # its number, from 1
 Row = tuple[int, list[str]]  # the number of its first line, cells
@@ -36,8 +37,8 @@ class Dialect:
     def advice(self) -> str:
         """What to do about a row that is wider or narrower than the others."""
         if not self.quoted:
-            return "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl."
-        return f"Put a text that holds a {SEPARATORS[self.separator]} in double quotes."
+            return tr("A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.")
+        return tr("Put a text that holds a {separators} in double quotes.", separators=SEPARATORS[self.separator])
 
     def split(self, lines: Iterable[Line], name: str) -> Iterator[Row]:
         """All cells of each row; a blank line is a row of one empty cell."""
@@ -84,8 +85,13 @@ def split_quoted(lines: Iterable[Line], name: str, separator: str) -> Iterator[R
                 cells = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{name}, line {first}: the quotes of this row do not match ({error}).\n"
-                'Inside a quoted text write "" for each quote.'
+                tr(
+                    "{name}, line {first}: the quotes of this row do not match ({error}).\n"
+                    'Inside a quoted text write "" for each quote.',
+                    name=name,
+                    first=first,
+                    error=error,
+                )
             ) from None
         if cells is None:
             return

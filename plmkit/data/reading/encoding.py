@@ -7,34 +7,35 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 MOST_RUNS = 3  # runs of lines that are named for each of several encodings
 GB_WORDS = re.compile(rb"[\xa1-\xfe]{4}")  # two Chinese characters in a row; Latin-1 letters stand alone
-UTF_8, GB18030, OTHER = "in UTF-8", "in what looks like GB18030", "in another encoding"
+UTF_8, GB18030, OTHER = "in UTF-8", tr("in what looks like GB18030"), tr("in another encoding")
 ICONV = {GB18030: "gb18030", OTHER: "ENCODING"}
 ADVICE = {  # where all lines with letters beyond ASCII are of one encoding
-    UTF_8: "A few bytes are damaged: `iconv -c -f utf-8 -t utf-8 {file} > NEW` drops them.",
-    GB18030: "It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8 {file} > NEW`.",
-    OTHER: "Convert it with `iconv -f ENCODING -t utf-8 {file} > NEW` (windows-1252 for most Western files).",
+    UTF_8: tr("A few bytes are damaged: `iconv -c -f utf-8 -t utf-8 {{file}} > NEW` drops them."),
+    GB18030: tr("It looks like GB18030: convert it with `iconv -f gb18030 -t utf-8 {{file}} > NEW`."),
+    OTHER: tr("Convert it with `iconv -f ENCODING -t utf-8 {{file}} > NEW` (windows-1252 for most Western files)."),
 }
 
 STARTS = {  # first bytes of files that are often given by mistake
-    b"PK\x03\x04": "a ZIP archive (or a Word, Excel or EPUB file)",
-    b"\x89PNG\r\n": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF87a": "a GIF image",
-    b"GIF89a": "a GIF image",
-    b"%PDF-": "a PDF file",
-    b"\x1f\x8b": "a gzip file without the ending .gz",
-    b"\x28\xb5\x2f\xfd": "a Zstandard file without the ending .zst",
-    b"BZh91AY&SY": "a bzip2 file",
-    b"\xfd7zXZ\x00": "an xz file",
-    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
-    b"Rar!\x1a": "a RAR archive",
-    b"PAR1\x15": "a Parquet file without the ending .parquet",
-    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls)",
-    b"\x7fELF": "a program",
-    b"SQLite format 3\x00": "an SQLite database",
+    b"PK\x03\x04": tr("a ZIP archive (or a Word, Excel or EPUB file)"),
+    b"\x89PNG\r\n": tr("a PNG image"),
+    b"\xff\xd8\xff": tr("a JPEG image"),
+    b"GIF87a": tr("a GIF image"),
+    b"GIF89a": tr("a GIF image"),
+    b"%PDF-": tr("a PDF file"),
+    b"\x1f\x8b": tr("a gzip file without the ending .gz"),
+    b"\x28\xb5\x2f\xfd": tr("a Zstandard file without the ending .zst"),
+    b"BZh91AY&SY": tr("a bzip2 file"),
+    b"\xfd7zXZ\x00": tr("an xz file"),
+    b"7z\xbc\xaf\x27\x1c": tr("a 7-Zip archive"),
+    b"Rar!\x1a": tr("a RAR archive"),
+    b"PAR1\x15": tr("a Parquet file without the ending .parquet"),
+    b"\xd0\xcf\x11\xe0": tr("an old Office file (.doc, .xls)"),
+    b"\x7fELF": tr("a program"),
+    b"SQLite format 3\x00": tr("an SQLite database"),
 }
 
 
@@ -45,15 +46,15 @@ def check_start(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
             yield block
             continue
         if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise InputError(f"{name} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`.")
+            raise InputError(tr("{name} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`.", name=name))
         for start, kind in STARTS.items():
             if block.startswith(start):
-                raise InputError(f"{name} is {kind}, not text.{_advice(kind)}")
+                raise InputError(tr("{name} is {kind}, not text.{advice}", name=name, kind=kind, advice=_advice(kind)))
         yield block.removeprefix(codecs.BOM_UTF8)
 
 
 def _advice(kind: str) -> str:
-    return " Rename it." if "without the ending" in kind else " Extract its text first."
+    return tr(" Rename it.") if "without the ending" in kind else tr(" Extract its text first.")
 
 
 def not_utf8(error: UnicodeDecodeError, name: str, number: int, *, foreign: bool) -> InputError:
@@ -64,10 +65,14 @@ def not_utf8(error: UnicodeDecodeError, name: str, number: int, *, foreign: bool
     data, at = error.object, error.start
     line = number + data.count(b"\n", 0, at)
     if error.reason == "unexpected end of data":
-        return InputError(f"{name}, line {line}: ends inside a character. It was cut short, or is not UTF-8.")
+        return InputError(
+            tr("{name}, line {line}: ends inside a character. It was cut short, or is not UTF-8.", name=name, line=line)
+        )
     kinds = {place: kind for place, part in enumerate(data.split(b"\n"), number) if (kind := _kind(part))}
     begun = {1: UTF_8, max(1, number - 1): UTF_8} if foreign else {}
-    return InputError(f"{name}, line {line}: not valid UTF-8. {_advise(begun | kinds, name)}")
+    return InputError(
+        tr("{name}, line {line}: not valid UTF-8. {advise}", name=name, line=line, advise=_advise(begun | kinds, name))
+    )
 
 
 def _kind(line: bytes) -> str:
@@ -92,9 +97,15 @@ def _advise(kinds: dict[int, str], name: str) -> str:
     told = ", ".join(f"{_lines(found)} {kind}" for kind, found in runs.items())
     strange = next(kind for kind in runs if kind != UTF_8)
     first, last = runs[strange][0]
-    return (
-        f"It is mixed: {told}.\nConvert each part by itself, as with `sed -n {first},{last}p {name} | "
-        f"iconv -f {ICONV[strange]} -t utf-8`, and join them again."
+    return tr(
+        "It is mixed: {told}.\n"
+        "Convert each part by itself, as with `sed -n {first},{last}p {name} | iconv -f {iconv} -t utf-8`, and "
+        "join them again.",
+        told=told,
+        first=first,
+        last=last,
+        name=name,
+        iconv=ICONV[strange],
     )
 
 
@@ -102,7 +113,7 @@ def _lines(runs: list[tuple[int, int]]) -> str:
     """`lines 1–3, 7 and 2 more`."""
     told = [f"{first:,}–{last:,}" if last > first else f"{first:,}" for first, last in runs]
     if len(told) > MOST_RUNS:
-        told = [*told[:MOST_RUNS], f"{len(told) - MOST_RUNS:,} more"]
+        told = [*told[:MOST_RUNS], tr("{told_count:,} more", told_count=len(told) - MOST_RUNS)]
     numbers = " and ".join(filter(None, [", ".join(told[:-1]), told[-1]]))
     return f"{'lines' if len(told) > 1 or '–' in numbers else 'line'} {numbers}"
 

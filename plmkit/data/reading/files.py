@@ -9,6 +9,7 @@ from typing import NoReturn, cast
 
 from plmkit.data.reading.source import Compression, Format
 from plmkit.errors import InputError, not_there
+from plmkit.language import tr
 
 FORMATS: dict[str, Format] = {
     ".txt": "txt",
@@ -22,7 +23,7 @@ FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
 }
 OF_MODELS = ("run.json", "model.safetensors")  # a folder with one of these holds no text to learn from
-READABLE = f"{' '.join(FORMATS)}, and all but .parquet with .gz or .zst"
+READABLE = tr("{formats}, and all but .parquet with .gz or .zst", formats=" ".join(FORMATS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +41,14 @@ def find_files(paths: Sequence[str | Path]) -> list[File]:
     if isinstance(paths, str | Path):
         paths = [paths]
     if not paths:
-        raise InputError("No corpus was given. Name files, folders or patterns such as 'texts/*.txt'.")
+        raise InputError(tr("No corpus was given. Name files, folders or patterns such as 'texts/*.txt'."))
     files: list[File] = []
     for path in paths:
         found = list(_expand(Path(os.path.expanduser(path))))
         if all(file.skipped for file in found):
-            raise InputError(f"{path} holds no file that can be read. Files read: {READABLE}.")
+            raise InputError(
+                tr("{path} holds no file that can be read. Files read: {readable}.", path=path, readable=READABLE)
+            )
         files += found
     return files
 
@@ -58,13 +61,13 @@ def _expand(path: Path) -> Iterator[File]:
     elif glob.has_magic(str(path)):
         yield from _match(path)
     else:
-        raise InputError(not_there(path, "file or folder"))
+        raise InputError(not_there(path, tr("file or folder")))
 
 
 def _match(pattern: Path) -> Iterator[File]:
     matches = sorted(_glob(pattern))
     if not matches:
-        raise InputError(f"No file matches '{pattern}'.")
+        raise InputError(tr("No file matches '{pattern}'.", pattern=pattern))
     # `*.log` asks for that ending; `texts/*` asks for what can be read there
     asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
     files: dict[Path, File] = {}  # `**` finds a folder and its files, too
@@ -103,7 +106,11 @@ def _folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 def _refuse(error: OSError) -> NoReturn:
     raise InputError(
-        f"{error.filename} cannot be read: {error.strerror}.\nMend its permissions, or move it away to go without it."
+        tr(
+            "{filename} cannot be read: {strerror}.\nMend its permissions, or move it away to go without it.",
+            filename=error.filename,
+            strerror=error.strerror,
+        )
     ) from error
 
 
@@ -121,9 +128,9 @@ def holds_model(folder: Path) -> bool:
 
 def _named(path: Path) -> File:
     if not os.path.exists(path):
-        raise InputError(f"{path} is a link that leads to no file. Give the file itself.")
+        raise InputError(tr("{path} is a link that leads to no file. Give the file itself.", path=path))
     if not path.is_file():  # a pipe can be read only once, and may never end
-        raise InputError(f"{path} is not a regular file. Save its content to a file first.")
+        raise InputError(tr("{path} is not a regular file. Save its content to a file first.", path=path))
     format, compression = format_of(path)
     return File(path=path, format=format, compression=compression)
 

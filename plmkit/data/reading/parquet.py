@@ -8,6 +8,7 @@ from plmkit.data.reading.cells import text_of
 from plmkit.data.reading.source import OnBytes
 from plmkit.data.reading.text_column import columns_of
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 ROWS_AT_ONCE = 64  # cells can be long
 BUFFER = 1 << 20  # bytes of each column
@@ -23,7 +24,7 @@ def parquet_rows(name: str, column: str, on_bytes: OnBytes | None = None) -> Ite
     """The cells of the text columns, row by row, numbered from 1."""
     parts = columns_of(column, parquet_header(name))
     for number, cells in parquet_values(name, parts, on_bytes):
-        where = f"{name}, row {number}"
+        where = tr("{name}, row {number}", name=name, number=number)
         yield number, [text_of(cell, where, part) for cell, part in zip(cells, parts, strict=True)]
 
 
@@ -41,7 +42,14 @@ def parquet_values(
             try:
                 batch = next(batches, None)
             except (ArrowException, OSError, UnicodeDecodeError) as error:
-                raise InputError(f"{name}, after row {number}: damaged Parquet data ({_brief(error)}).") from None
+                raise InputError(
+                    tr(
+                        "{name}, after row {number}: damaged Parquet data ({brief}).",
+                        name=name,
+                        number=number,
+                        brief=_brief(error),
+                    )
+                ) from None
             if batch is None:
                 break
             # by name where names are given: a file may order its columns otherwise
@@ -62,7 +70,9 @@ def _values(column: Any, name: str, before: int) -> list[Any]:
         try:
             values.append(scalar.as_py())
         except UnicodeDecodeError:
-            raise InputError(f"{name}, row {before + len(values) + 1}: not UTF-8. Write the file again.") from None
+            raise InputError(
+                tr("{name}, row {before}: not UTF-8. Write the file again.", name=name, before=before + len(values) + 1)
+            ) from None
     return values
 
 
@@ -74,7 +84,7 @@ def open_parquet(name: str) -> Any:
     try:
         return ParquetFile(name, buffer_size=BUFFER, pre_buffer=False)
     except (ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} is not a sound Parquet file ({_brief(error)}).") from None
+        raise InputError(tr("{name} is not a sound Parquet file ({brief}).", name=name, brief=_brief(error))) from None
 
 
 def _brief(error: Exception) -> str:

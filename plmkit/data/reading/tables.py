@@ -13,6 +13,7 @@ from plmkit.data.reading.headers import numbered
 from plmkit.data.reading.source import Compression, Format, OnBytes
 from plmkit.data.reading.text_column import columns_of
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 DEEPEST = 200  # levels of JSON in one row
 
@@ -63,7 +64,7 @@ def cell_rows(rows: Iterator[Row], name: str, dialect: Dialect, column: str, *, 
     columns = [cell.strip() for cell in first[1]] if header else numbered(len(first[1]))
     places = [columns.index(part) for part in columns_of(column, columns)]
     for number, cells in rows if header else chain([first], rows):
-        cells = under_header(cells, columns, f"{name}, line {number}", dialect)
+        cells = under_header(cells, columns, tr("{name}, line {number}", name=name, number=number), dialect)
         yield number, [cells[place] for place in places]
 
 
@@ -72,7 +73,14 @@ def under_header(cells: list[str], columns: Sequence[str], where: str, dialect: 
     width = len(columns)
     if len(cells) < width or any(cells[width:]):
         raise InputError(
-            f"{where}: {len(cells)} cells, but the first row has {width}: {listed(columns)}.\n{dialect.advice}"
+            tr(
+                "{where}: {cells_count} cells, but the first row has {width}: {listed}.\n{advice}",
+                where=where,
+                cells_count=len(cells),
+                width=width,
+                listed=listed(columns),
+                advice=dialect.advice,
+            )
         )
     return cells[:width]
 
@@ -86,8 +94,16 @@ def json_rows(lines: Iterable[tuple[int, str]], name: str, column: str) -> Itera
         cells = []
         for part in columns_of(column, list(row)):
             if part not in row:
-                raise InputError(f"{name}, line {number}: no column '{part}'. {found(list(row))}")
-            cells.append(text_of(row[part], f"{name}, line {number}", part))
+                raise InputError(
+                    tr(
+                        "{name}, line {number}: no column '{part}'. {found}",
+                        name=name,
+                        number=number,
+                        part=part,
+                        found=found(list(row)),
+                    )
+                )
+            cells.append(text_of(row[part], tr("{name}, line {number}", name=name, number=number), part))
         if "\\u" in line:  # half of a surrogate pair is no character, and cannot be written as UTF-8
             cells = [cell.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for cell in cells]
         yield number, cells
@@ -100,10 +116,23 @@ def parse_object(line: str, name: str, number: int) -> dict[str, Any]:
         if line.count("[") + line.count("{") > DEEPEST and is_deeper(row, DEEPEST):
             raise RecursionError  # what is read must also be written
     except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", "too long or too deep")
-        raise InputError(f"{name}, line {number}: not JSON ({reason}). Each line must be one whole object.") from None
+        reason = getattr(error, "msg", tr("too long or too deep"))
+        raise InputError(
+            tr(
+                "{name}, line {number}: not JSON ({reason}). Each line must be one whole object.",
+                name=name,
+                number=number,
+                reason=reason,
+            )
+        ) from None
     if not isinstance(row, dict):
-        raise InputError(f'{name}, line {number}: not a JSON object. Each line must be like {{"text": "..."}}.')
+        raise InputError(
+            tr(
+                '{name}, line {number}: not a JSON object. Each line must be like {{"text": "..."}}.',
+                name=name,
+                number=number,
+            )
+        )
     return row
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from plmkit.data.reading.cells import folded, short
 from plmkit.data.reading.columns import Heading
 from plmkit.errors import InputError
+from plmkit.language import tr
 
 ROLES = ("text",)
 
@@ -16,7 +17,9 @@ def choose_column(heading: Heading, wanted: str | None) -> tuple[str, list[str]]
     else:
         chosen, *others = candidates(heading)
     if twice := [name for name in chosen if heading.columns.count(name) > 1]:
-        raise InputError(f"{heading.name} has two columns named '{short(twice[0])}'. Rename one.")
+        raise InputError(
+            tr("{name} has two columns named '{short}'. Rename one.", name=heading.name, short=short(twice[0]))
+        )
     return "+".join(chosen), ["+".join(other) for other in others]
 
 

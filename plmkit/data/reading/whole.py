@@ -15,6 +15,7 @@ from plmkit.data.reading.parquet import parquet_header, parquet_values
 from plmkit.data.reading.source import CELLS, Format
 from plmkit.data.reading.tables import numbered_lines, parse_object, under_header
 from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import tr
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".txt")  # .json and .md are texts, not rows
 
@@ -44,12 +45,26 @@ def read_table(path: str | Path, *, header: bool = True) -> Table:
     _check_file(path)
     table = _read(path, header)
     if not table.columns:
-        raise InputError(f"{path} is empty.")
+        raise InputError(tr("{path} is empty.", path=path))
     if twice := [name for name in table.columns if table.columns.count(name) > 1]:
-        raise InputError(f"{path} has two columns named '{short(twice[0])}'. {table.heading.advice() or 'Rename one.'}")
+        raise InputError(
+            tr(
+                "{path} has two columns named '{short}'. {advice}",
+                path=path,
+                short=short(twice[0]),
+                advice=table.heading.advice() or tr("Rename one."),
+            )
+        )
     if not table.rows:
         advice = f"\n{table.heading.advice()}" if table.heading.advice() else ""
-        raise InputError(f"{path} has no rows, only the columns {listed(table.columns)}.{advice}")
+        raise InputError(
+            tr(
+                "{path} has no rows, only the columns {listed}.{advice}",
+                path=path,
+                listed=listed(table.columns),
+                advice=advice,
+            )
+        )
     return table
 
 
@@ -58,11 +73,15 @@ def _read(path: Path, header: bool) -> Table:
     name = path.name.lower().removesuffix(f".{compression}")
     if format is None or os.path.splitext(name)[1] not in ENDINGS:
         raise InputError(
-            f"{path} is not a kind of file that holds rows.\nUse .tsv, .csv, .jsonl (these also as .gz or "
-            ".zst) or .parquet; for predictions also .txt, one text per line."
+            tr(
+                "{path} is not a kind of file that holds rows.\n"
+                "Use .tsv, .csv, .jsonl (these also as .gz or .zst) or .parquet; for predictions also .txt, one "
+                "text per line.",
+                path=path,
+            )
         )
     if not header and format not in CELLS:
-        raise SettingError(f"--no-header is for .csv and .tsv; {path} needs no header. Leave it out.")
+        raise SettingError(tr("--no-header is for .csv and .tsv; {path} needs no header. Leave it out.", path=path))
     if format == "parquet":
         return _parquet(path)
     lines = _until_last(numbered_lines(str(path), compression))
@@ -75,17 +94,21 @@ def _check_file(path: Path) -> None:
     try:
         if path.is_file():
             if path.stat().st_size == 0:
-                raise InputError(f"{path} is empty.")
+                raise InputError(tr("{path} is empty.", path=path))
             return
         if path.exists():
-            kind = "a folder" if path.is_dir() else "not an ordinary file"
-            raise InputError(f"{path} is {kind}. Give one .tsv, .csv, .jsonl or .parquet file.")
+            kind = tr("a folder") if path.is_dir() else tr("not an ordinary file")
+            raise InputError(
+                tr("{path} is {kind}. Give one .tsv, .csv, .jsonl or .parquet file.", path=path, kind=kind)
+            )
         if not path.parent.is_dir():
-            raise InputError(f"There is no file {path}: the folder {path.parent} does not exist.")
+            raise InputError(
+                tr("There is no file {path}: the folder {parent} does not exist.", path=path, parent=path.parent)
+            )
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    raise InputError(f"There is no file {path}.{nearest(path.name, names)}")
+        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
+    raise InputError(tr("There is no file {path}.{hint}", path=path, hint=nearest(path.name, names)))
 
 
 def _until_last(lines: Iterator[Line]) -> Iterator[Line]:
@@ -146,7 +169,7 @@ def _record(line: str, path: Path, number: int) -> dict[str, object]:
         json.dumps(record, ensure_ascii=False).encode()  # half of a surrogate pair is not text
     except UnicodeEncodeError:
         raise InputError(
-            f"{where(path, number)}: a \\u escape that is half a character. Write the file as UTF-8."
+            tr("{where}: a \\u escape that is half a character. Write the file as UTF-8.", where=where(path, number))
         ) from None
     return record
 

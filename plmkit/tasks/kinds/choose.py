@@ -13,6 +13,7 @@ from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table, where
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
+from plmkit.language import tr
 from plmkit.tasks.answers import RowTask, most_probable
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
@@ -32,8 +33,12 @@ class Choose(RowTask):
         texts = [table.columns.index(name) for name in ("context", "question") if name in table.columns]
         if not texts or "choices" not in table.columns:
             raise InputError(
-                f"{table.path} has the columns {listed(table.columns)}.\n"
-                "Choosing needs context or question or both, choices (a list, as in JSONL) and label."
+                tr(
+                    "{path} has the columns {listed}.\n"
+                    "Choosing needs context or question or both, choices (a list, as in JSONL) and label.",
+                    path=table.path,
+                    listed=listed(table.columns),
+                )
             )
         columns, note = search.within(table.heading, ("label",) if labelled else ())
         if note:
@@ -51,7 +56,9 @@ class Choose(RowTask):
     def asked(self, given: Any, number: int, model: Path) -> Row:
         choices = given.get("choices") if isinstance(given, Mapping) else None
         if not isinstance(choices, list | tuple):
-            raise InputError(f"{model} chooses: row {number} needs `text` and `choices`, a list.")
+            raise InputError(
+                tr("{model} chooses: row {number} needs `text` and `choices`, a list.", model=model, number=number)
+            )
         text, _ = text_or_pair(given, number)
         return Row(text=text, choices=tuple(map(str, choices)), line=number)
 
@@ -77,13 +84,17 @@ class Choose(RowTask):
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)
-        return Baseline(answer="any choice", measure="accuracy", score=chance)
+        return Baseline(answer=tr("any choice"), measure="accuracy", score=chance)
 
     def describe(self, rows: Sequence[Row]) -> str:
         counts = [len(row.choices) for row in rows]
-        span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        return f"{span} choices each"
+        span = (
+            f"{min(counts)}"
+            if min(counts) == max(counts)
+            else tr("{lowest} to {highest}", lowest=min(counts), highest=max(counts))
+        )
+        return tr("{span} choices each", span=span)
 
     @property
     def answers(self) -> str:
-        return "its choices"
+        return tr("its choices")
