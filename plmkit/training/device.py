@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from plmkit.errors import SettingError
+from plmkit.language import tr
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WORTH = 1.3  # so much faster must a product in bfloat16 be, for all of a step to gain
@@ -29,17 +30,20 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device).tolist()  # "meta" makes tensors, but with nothing in them
     except (RuntimeError, AssertionError, TypeError) as error:
-        raise SettingError(f"run.device={name} is not on this machine; take auto, or cpu.") from error
+        raise SettingError(tr("run.device={name} is not on this machine; take auto, or cpu.", name=name)) from error
     return device
 
 
 def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
     """bfloat16 where it is really faster, float32 elsewhere; or the one that is named."""
     if name not in ("auto", *DTYPES):
-        raise SettingError(f"run.dtype takes auto, float32 or bfloat16; found '{name}'.")
+        raise SettingError(tr("run.dtype takes auto, float32 or bfloat16; found '{name}'.", name=name))
     if name == "bfloat16" and not has_bfloat16(device):
         raise SettingError(
-            f"run.dtype=bfloat16: this {device.type} only emulates it, more slowly than float32. Take auto or float32."
+            tr(
+                "run.dtype=bfloat16: this {type} only emulates it, more slowly than float32. Take auto or float32.",
+                type=device.type,
+            )
         )
     if name == "auto":
         return torch.bfloat16 if has_bfloat16(device) else torch.float32
@@ -52,8 +56,19 @@ def keep_dtype(device: torch.device, name: str, kept: str | None, say: Callable[
         return torch.float32
     dtype = choose_dtype(device, name)
     if kept and dtype is not DTYPES.get(kept):
-        why = f"run.dtype={name} asks for it" if name != "auto" else f"this {device.type} has no fast {kept}"
-        say(f"This run began in {kept} and continues in {name_of(dtype)}, because {why}.")
+        why = (
+            tr("run.dtype={name} asks for it", name=name)
+            if name != "auto"
+            else tr("this {type} has no fast {kept}", type=device.type, kept=kept)
+        )
+        say(
+            tr(
+                "This run began in {kept} and continues in {name_of}, because {why}.",
+                kept=kept,
+                name_of=name_of(dtype),
+                why=why,
+            )
+        )
     return dtype
 
 
@@ -64,11 +79,24 @@ def name_of(dtype: torch.dtype) -> str:
 def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> str:
     """`Computing on cpu with 2 threads in float32.`"""
     threads = torch.get_num_threads()
-    crew = f" with {threads} thread{'' if threads == 1 else 's'}" if device.type == "cpu" else ""
+    crew = (
+        tr(" with {threads} thread{word}", threads=threads, word="" if threads == 1 else "s")
+        if device.type == "cpu"
+        else ""
+    )
     measured = device.type == "cpu" and dtype is torch.bfloat16
-    gain = f", measured {bfloat16_gain():.1f} times as fast as float32" if measured else ""
-    joint = f", {processes} processes together" if processes > 1 else ""
-    return f"Computing on {device.type}{crew} in {name_of(dtype)}{gain}{joint}."
+    gain = (
+        tr(", measured {bfloat16_gain:.1f} times as fast as float32", bfloat16_gain=bfloat16_gain()) if measured else ""
+    )
+    joint = tr(", {processes} processes together", processes=processes) if processes > 1 else ""
+    return tr(
+        "Computing on {type}{crew} in {name_of}{gain}{joint}.",
+        type=device.type,
+        crew=crew,
+        name_of=name_of(dtype),
+        gain=gain,
+        joint=joint,
+    )
 
 
 def has_bfloat16(device: torch.device) -> bool:
