@@ -150,8 +150,9 @@ def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Scre
     start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
-    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
-    screen.say(computing(world.device, dtype, world.size))
+    width = order.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say, width)
+    screen.say(computing(world.device, dtype, width, world.size))
     material = prepare(
         order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
