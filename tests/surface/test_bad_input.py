@@ -216,7 +216,7 @@ def test_a_text_longer_than_the_model_is_cut_and_said(plm, here, pretrained):
     (here / "train.tsv").write_text(GOOD + "the cat sees a house. " * 40 + "\tgood\n")
     ran = plm(*tune(pretrained, here, "--epochs", 1, "--set", "run.threads=1"))
     assert ran.code == 0
-    assert "1 of 3 texts are longer than 64 tokens and lose their tail" in ran.err
+    assert "1 of 3 rows are longer than 64 tokens and are truncated" in ran.err
 
 
 def test_a_blank_in_a_text_that_is_too_long(refused, pretrained):

@@ -310,7 +310,7 @@ def test_a_masked_model_chooses_and_reads_both_orders_too(pretrained, plm, tmp_p
     ("label", "says"),
     [
         (lambda number, right: 7, "is neither one of the 3 choices"),
-        (lambda number, right: "cow", "is none of the 3 choices"),
+        (lambda number, right: "cow", "is neither one of the 3 choices"),
     ],
 )
 def test_labels_that_are_no_choice_are_refused(gpt1, plm, tmp_path, label, says):

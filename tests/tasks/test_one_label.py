@@ -6,7 +6,7 @@ import pytest
 
 from plmkit.config.machine import Machine
 from plmkit.errors import InputError
-from plmkit.tasks.finetune import FinetuneRequest, task_from, read_files
+from plmkit.tasks.finetune import FinetuneRequest, read_files, task_from
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
