@@ -1,6 +1,6 @@
 """Byte-level BPE: frequent runs of bytes in one token; no text is unknown."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer as RustTokenizer
@@ -9,6 +9,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import ROBERTA_NAMES
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -17,7 +18,7 @@ PAD, UNKNOWN, BEGIN, END, MASK = ROBERTA_NAMES
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteBPE:
+class ByteBPE(TokenizerSettings):
     """Byte-level BPE, trained on the user's text (Radford et al., 2019; Liu et al., 2019, 4.4)."""
 
     size: int = 50265
@@ -42,14 +43,14 @@ class ByteBPE:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
         rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
         return Tokenizer(rust)  # adds the mask, which stands last
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamByteBPE:
+class StreamByteBPE(TokenizerSettings):
     """Byte-level BPE with one special token, the end of a text, trained on the user's text (Radford et al., 2019)."""
 
     size: int = 50257
@@ -74,7 +75,7 @@ class StreamByteBPE:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
         rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
         return Tokenizer(rust, needed=("end",))  # which stands last
@@ -85,7 +86,7 @@ def merged(
     size: int,
     min_frequency: int,
     special: list[str],
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> RustTokenizer:
     # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
     # the same in every process. Letters in the text add none, for each is made of these.
@@ -108,7 +109,7 @@ def merged(
 class Reader:
     """Texts as the trainer takes them, and what was seen of them."""
 
-    def __init__(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> None:
+    def __init__(self, texts: Iterable[str], on_progress: OnProgress | None) -> None:
         self.texts, self.on_progress = texts, on_progress
         self.has_text = False
 

@@ -1,7 +1,7 @@
 """Vocabularies that are counted, not learnt: every character a token, or every word."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,16 @@ from tokenizers import Tokenizer as RustTokenizer
 from plmkit.data.vocabulary import END_OF_TEXT
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import UNKNOWN_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 SPECIAL = (UNKNOWN_WORD, END_OF_TEXT)
-OnProgress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Characters:
+class Characters(TokenizerSettings):
     """Every character a token, spaces too, the most frequent first; others are unknown."""
 
     size: int = 10_000
@@ -39,7 +39,7 @@ class Characters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class Words(TokenizerSettings):
     """Every word a token, the most frequent first; others are unknown."""
 
     size: int = 267_735
