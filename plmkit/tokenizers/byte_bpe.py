@@ -43,7 +43,7 @@ class ByteBPE:
             )
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
-        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
         return Tokenizer(rust)  # adds the mask token as the last one
 
@@ -75,7 +75,7 @@ class StreamByteBPE:
             )
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
-        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
         return Tokenizer(rust, needed=("end",))  # added as the last token
 

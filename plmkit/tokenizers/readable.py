@@ -80,7 +80,7 @@ def join_characters(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> s
 
 
 def settled_bytes(tokens: Sequence[str]) -> int:
-    """The number of leading tokens that end with a whole character; a Chinese one has three bytes, in up to three tokens."""
+    """The number of leading tokens that end with a whole character; a Chinese one may take three tokens."""
     return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)
 
 

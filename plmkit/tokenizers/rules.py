@@ -168,7 +168,7 @@ def unigram_rules(
 
 
 def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | None = None) -> normalizers.Sequence:
-    """ALBERT's normalisation: quotes, accents, case; then SentencePiece's character map, or its rules (Nmt and NFKC)."""
+    """ALBERT's normalisation: quotes, accents, case; then SentencePiece's map, or its rules (Nmt and NFKC)."""
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not keep_accents:
         steps += [normalizers.NFKD(), normalizers.Replace(Regex(combining()), "")]

@@ -58,7 +58,7 @@ class Unigram:
             )
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
-        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = self.count_words(texts, on_progress)
         alphabet = self.alphabet(words)
         if not alphabet - {META_SPACE}:
@@ -149,7 +149,7 @@ def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
 
 
 def in_order(scores: dict[str, float], room: int) -> list[tuple[str, float]]:
-    """The most probable first, all characters kept; scores that depend on the trainer's random hashing are made equal."""
+    """The most probable first, all characters kept; scores that depend on the trainer's random hashes are equalised."""
     lowest = min(scores.values())
     pruned = lowest + STEP * (1 + sum(len(piece) == 1 for piece in scores))
     level = {

@@ -45,7 +45,7 @@ class WordEndBPE:
             )
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
-        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = words_of(count_pieces(texts, on_progress), lowercase=True)
         alphabet = self.alphabet(words)
         if not alphabet:

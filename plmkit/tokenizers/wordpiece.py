@@ -46,7 +46,7 @@ class WordPiece:
             )
 
     def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
-        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = words_of(count_pieces(texts, on_progress), lowercase=self.lowercase)
         alphabet = self.alphabet(words)
         if not alphabet:
