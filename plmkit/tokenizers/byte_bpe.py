@@ -1,6 +1,6 @@
 """Byte-level BPE: merges frequent byte sequences; no text is unknown."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer as RustTokenizer
@@ -9,6 +9,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import ROBERTA_NAMES
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -17,7 +18,7 @@ PAD, UNKNOWN, BEGIN, END, MASK = ROBERTA_NAMES
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteBPE:
+class ByteBPE(TokenizerSettings):
     """Byte-level BPE, trained on the user's text (Radford et al., 2019; Liu et al., 2019, 4.4)."""
 
     size: int = 50265
@@ -42,14 +43,14 @@ class ByteBPE:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
         return Tokenizer(rust)  # adds the mask token as the last one
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamByteBPE:
+class StreamByteBPE(TokenizerSettings):
     """Byte-level BPE with one special token, the end of text, trained on the user's text (Radford et al., 2019)."""
 
     size: int = 50257
@@ -74,7 +75,7 @@ class StreamByteBPE:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
         return Tokenizer(rust, needed=("end",))  # added as the last token
@@ -85,7 +86,7 @@ def merged(
     size: int,
     min_frequency: int,
     special: list[str],
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> RustTokenizer:
     # The trainer breaks ties by token ID. With the whole alphabet given, IDs are the same in every process; the text
     # adds no characters, as all bytes are in it.
@@ -108,7 +109,7 @@ def merged(
 class Reader:
     """Texts in groups for the trainer; records whether any of them had text."""
 
-    def __init__(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> None:
+    def __init__(self, texts: Iterable[str], on_progress: OnProgress | None) -> None:
         self.texts, self.on_progress = texts, on_progress
         self.has_text = False
 

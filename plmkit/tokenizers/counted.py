@@ -1,7 +1,7 @@
 """Vocabularies of the most frequent characters or words, without subwords."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,16 @@ from tokenizers import Tokenizer as RustTokenizer
 from plmkit.data.vocabulary import END_OF_TEXT
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import UNKNOWN_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 SPECIAL = (UNKNOWN_WORD, END_OF_TEXT)
-OnProgress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Characters:
+class Characters(TokenizerSettings):
     """One token per character, spaces included; rare characters are unknown."""
 
     size: int = 10_000
@@ -39,7 +39,7 @@ class Characters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class Words(TokenizerSettings):
     """One token per word; rare words are unknown."""
 
     size: int = 267_735

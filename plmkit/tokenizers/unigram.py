@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from plmkit.data.characters import HAN
 from plmkit.data.vocabulary import ALBERT_NAMES, META_SPACE
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import albert_normalizer, unigram_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ PARTS = re.compile(rf"{META_SPACE}?(?:[{HAN}]+|(?:(?![{HAN}])[^\W\d_])+|\d+|[^\w
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unigram:
+class Unigram(TokenizerSettings):
     """SentencePiece unigram, trained on the user's text (Kudo, 2018; Lan et al., 2019, 4.1)."""
 
     size: int = 30000
@@ -57,7 +58,7 @@ class Unigram:
                 tr("tokenizer.coverage is {coverage}; it must be above 0 and at most 1.", coverage=self.coverage)
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = self.count_words(texts, on_progress)
         alphabet = self.alphabet(words)
@@ -74,7 +75,7 @@ class Unigram:
             lowercase=self.lowercase, keep_accents=self.keeps_accents_with_case and not self.lowercase
         )
 
-    def count_words(self, texts: Iterable[str], on_progress: Callable[[int], None] | None) -> Counter[str]:
+    def count_words(self, texts: Iterable[str], on_progress: OnProgress | None) -> Counter[str]:
         """How often each part of a word occurs, in one pass and bounded memory."""
         normalizer = self.normalizer()
         words: Counter[str] = Counter()

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer as RustTokenizer
@@ -11,6 +11,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import END_OF_TEXT, WORD_END
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.tokenizers.wordpiece import count_pieces, repeated, words_of
@@ -20,7 +21,7 @@ SPECIAL = (UNKNOWN, END_OF_TEXT)  # the released vocabulary separates texts by a
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordEndBPE:
+class WordEndBPE(TokenizerSettings):
     """BPE with GPT-1's rules, trained on the user's text (Sennrich et al., 2016; Radford et al., 2018, 4.1)."""
 
     size: int = 40478
@@ -44,7 +45,7 @@ class WordEndBPE:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = words_of(count_pieces(texts, on_progress), lowercase=True)
         alphabet = self.alphabet(words)

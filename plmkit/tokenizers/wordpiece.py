@@ -11,6 +11,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
 from plmkit.tokenizers.pieces import cut, groups
 from plmkit.tokenizers.rules import LONGEST_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
@@ -20,7 +21,7 @@ REPEATS = 1_000  # of one word passed to the trainer at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordPiece:
+class WordPiece(TokenizerSettings):
     """WordPiece with BERT's rules, trained on the user's text (Devlin et al., 2018)."""
 
     size: int = 30522
@@ -45,7 +46,7 @@ class WordPiece:
                 )
             )
 
-    def train(self, texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Tokenizer:
+    def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = words_of(count_pieces(texts, on_progress), lowercase=self.lowercase)
         alphabet = self.alphabet(words)
@@ -98,7 +99,7 @@ class WordPiece:
         return sorted(numbers, key=numbers.__getitem__)
 
 
-def count_pieces(texts: Iterable[str], on_progress: Callable[[int], None] | None = None) -> Counter[str]:
+def count_pieces(texts: Iterable[str], on_progress: OnProgress | None = None) -> Counter[str]:
     """Count the pieces of the text, in one pass and bounded memory."""
     pieces: Counter[str] = Counter()
     read = 0

@@ -13,6 +13,7 @@ from torch import nn
 
 from plmkit.data.batch import Batch, Memory
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
+from plmkit.language import tr
 from plmkit.training.device import choose_device
 
 PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that died
@@ -125,8 +126,13 @@ class World:
             if self.alone or is_out_of_memory(error):
                 raise
             raise LostProcess(
-                f"Process {self.rank} of {self.size} cannot reach another one, which has ended ({first_line(error)}).\n"
-                "Start the same command again: it continues from the last checkpoint."
+                tr(
+                    "Process {rank} of {size} cannot reach another one, which has ended ({first_line}).\n"
+                    "Start the same command again: it continues from the last checkpoint.",
+                    rank=self.rank,
+                    size=self.size,
+                    first_line=first_line(error),
+                )
             ) from error
 
 
@@ -160,8 +166,14 @@ def own_device(name: str, local_rank: int) -> torch.device:
         return device
     if device.index is not None or local_rank >= torch.cuda.device_count():
         raise SettingError(
-            f"Process {local_rank} of this machine needs a GPU of its own; found {torch.cuda.device_count()}, and "
-            f"run.device={name}.\nStart as many processes as there are GPUs, with run.device=auto, cuda or cpu."
+            tr(
+                "Process {local_rank} of this machine needs a GPU of its own; found {device_count}, and "
+                "run.device={name}.\n"
+                "Start as many processes as there are GPUs, with run.device=auto, cuda or cpu.",
+                local_rank=local_rank,
+                device_count=torch.cuda.device_count(),
+                name=name,
+            )
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
@@ -181,4 +193,10 @@ def is_first() -> bool:
 def check_alone(verb: str) -> None:
     """Refuse to run in several processes what would do all of its work in each."""
     if processes() > 1:
-        raise SettingError(f"{verb} runs in one process; found {processes()}. Start it without torchrun.")
+        raise SettingError(
+            tr(
+                "{verb} runs in one process; found {processes}. Start it without torchrun.",
+                verb=verb,
+                processes=processes(),
+            )
+        )
