@@ -14,14 +14,14 @@ from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.initialisation.corpus import Initialisation
+from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
-
-Tokenizer = Any  # one of TOKENIZERS
+from plmkit.tokenizers.contract import TokenizerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Recipe:
     notes: str = ""  # where the settings leave the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
-    tokenizer: Tokenizer
+    tokenizer: TokenizerSettings
     streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
@@ -121,15 +121,26 @@ def check_steps(name: str, steps: Sequence[Step]) -> None:
     names = ", ".join(map(kind_of, steps)) or "nothing"
     if [isinstance(step, Arrangement) for step in steps] != [True, *(False for _ in steps[1:])]:
         raise RecipeError(
-            f"{name}: corruption begins with one arrangement of documents into rows, and maskings "
-            f"follow; found {names}.\nArrangements: {', '.join(kind.__name__ for kind in ARRANGEMENTS)}."
+            tr(
+                "{name}: corruption begins with one arrangement of documents into rows, and maskings follow; "
+                "found {names}.\n"
+                "Arrangements: {kind}.",
+                name=name,
+                names=names,
+                kind=", ".join(kind.__name__ for kind in ARRANGEMENTS),
+            )
         )
     for number, step in enumerate(steps):
         for earlier in steps[:number]:
             if both := step.writes & earlier.writes:
                 raise RecipeError(
-                    f"{name}: {kind_of(earlier)} and {kind_of(step)} both write {', '.join(sorted(both))}. "
-                    "Choose one of them."
+                    tr(
+                        "{name}: {kind_of} and {kind_of_2} both write {both}. Choose one of them.",
+                        name=name,
+                        kind_of=kind_of(earlier),
+                        kind_of_2=kind_of(step),
+                        both=", ".join(sorted(both)),
+                    )
                 )
 
 
@@ -138,31 +149,69 @@ def check_streams(recipe: Recipe) -> None:
     names = [stream.name for stream in recipe.streams]
     known = [objective.name for objective in recipe.objectives]
     if len(set(names)) < len(names) or not names:
-        raise RecipeError(f"{recipe.name}: streams need names that differ; found {', '.join(names) or 'no stream'}.")
+        raise RecipeError(
+            tr(
+                "{name}: streams need names that differ; found {names}.",
+                name=recipe.name,
+                names=", ".join(names) or tr("no stream"),
+            )
+        )
     if unknown := [name for stage in recipe.stages for name in stage.streams if name not in names]:
-        raise RecipeError(f"{recipe.name}: stages name the stream '{unknown[0]}'; the streams are {', '.join(names)}.")
+        raise RecipeError(
+            tr(
+                "{name}: stages name the stream '{unknown}'; the streams are {names}.",
+                name=recipe.name,
+                unknown=unknown[0],
+                names=", ".join(names),
+            )
+        )
     run = {stream.name for stage in recipe.stages for stream in recipe.running(stage)}
     if idle := [name for name in names if name not in run]:
-        raise RecipeError(f"{recipe.name}: no stage runs the stream '{idle[0]}'. Name it in one, or drop it.")
+        raise RecipeError(
+            tr("{name}: no stage runs the stream '{idle}'. Name it in one, or drop it.", name=recipe.name, idle=idle[0])
+        )
     for stream in recipe.streams:
         if stream.weight <= 0:
-            raise RecipeError(f"{recipe.name}: streams.{stream.name}.weight must be above 0; found {stream.weight}.")
+            raise RecipeError(
+                tr(
+                    "{name}: streams.{name_2}.weight must be above 0; found {weight}.",
+                    name=recipe.name,
+                    name_2=stream.name,
+                    weight=stream.weight,
+                )
+            )
         if absent := [head for head in stream.heads or () if head not in known]:
             raise RecipeError(
-                f"{recipe.name}: the stream '{stream.name}' is for {absent[0]}; the objectives are {', '.join(known)}."
+                tr(
+                    "{name}: the stream '{name_2}' is for {absent}; the objectives are {known}.",
+                    name=recipe.name,
+                    name_2=stream.name,
+                    absent=absent[0],
+                    known=", ".join(known),
+                )
             )
         for other in recipe.streams:
             if other.reads_from == stream.reads_from and other.arrangement != stream.arrangement:
                 raise RecipeError(
-                    f"{recipe.name}: the streams '{other.name}' and '{stream.name}' read from the place "
-                    f"'{stream.reads_from}', but arrange rows differently. Give each its own place."
+                    tr(
+                        "{name}: the streams '{name_2}' and '{name_3}' read from the place '{reads_from}', but "
+                        "arrange rows differently. Give each its own place.",
+                        name=recipe.name,
+                        name_2=other.name,
+                        name_3=stream.name,
+                        reads_from=stream.reads_from,
+                    )
                 )
     for stage in recipe.stages:
         running = recipe.running(stage)
         if len(running) > 1 and any(stream.arrangement.continues for stream in running):
             raise RecipeError(
-                f"{recipe.name}: a stream whose rows continue from batch to batch must run alone in its stage; "
-                f"found {', '.join(stream.name for stream in running)}."
+                tr(
+                    "{name}: a stream whose rows continue from batch to batch must run alone in its stage; found "
+                    "{name_2}.",
+                    name=recipe.name,
+                    name_2=", ".join(stream.name for stream in running),
+                )
             )
 
 
@@ -173,46 +222,89 @@ def check_architecture(recipe: Recipe) -> None:
     found = architecture.segment_count
     if found is not None and found < widest.segments:
         raise RecipeError(
-            f"{recipe.name}: {kind_of(widest)} tells {widest.segments} segments apart, "
-            f"but architecture.segments is {found}. Set architecture.segments={widest.segments}."
+            tr(
+                "{name}: {kind_of} tells {segments} segments apart, but architecture.segments is {found}. Set "
+                "architecture.segments={segments}.",
+                name=recipe.name,
+                kind_of=kind_of(widest),
+                segments=widest.segments,
+                found=found,
+            )
         )
     if recipe.max_length > architecture.longest:
         raise RecipeError(
-            f"{recipe.name}: stages ask for rows of {recipe.max_length} tokens, "
-            f"but architecture.longest is {architecture.longest}. Change one of them."
+            tr(
+                "{name}: stages ask for rows of {max_length} tokens, but architecture.longest is {longest}. "
+                "Change one of them.",
+                name=recipe.name,
+                max_length=recipe.max_length,
+                longest=architecture.longest,
+            )
         )
     shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}
     if architecture.reused_share is not None:
         shares[kind_of(architecture)] = architecture.reused_share
     if len(set(shares.values())) > 1:
-        told = ", ".join(f"{name} has {share}" for name, share in shares.items())
-        raise RecipeError(f"{recipe.name}: the part of a row that is read again must be one: {told}. Set all alike.")
+        told = ", ".join(tr("{name} has {share}", name=name, share=share) for name, share in shares.items())
+        raise RecipeError(
+            tr(
+                "{name}: the part of a row that is read again must be one: {told}. Set all alike.",
+                name=recipe.name,
+                told=told,
+            )
+        )
 
 
 def check_objectives(recipe: Recipe) -> None:
     """Each once, with a weight, and with what it reads in every stream that it is for."""
     if not recipe.objectives:
-        raise RecipeError(f"{recipe.name}: there is no objective, so nothing to learn. Choose one or more.")
+        raise RecipeError(
+            tr("{name}: there is no objective, so nothing to learn. Choose one or more.", name=recipe.name)
+        )
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
-            raise RecipeError(f"{recipe.name}: {kind_of(objective)} is there twice. Name each objective once.")
+            raise RecipeError(
+                tr(
+                    "{name}: {kind_of} is there twice. Name each objective once.",
+                    name=recipe.name,
+                    kind_of=kind_of(objective),
+                )
+            )
         if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
             needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
             raise RecipeError(
-                f"{recipe.name}: {kind_of(objective)} uses the head of {needed}, which is not among the objectives. "
-                "Add it, or drop the objective."
+                tr(
+                    "{name}: {kind_of} uses the head of {needed}, which is not among the objectives. Add it, or "
+                    "drop the objective.",
+                    name=recipe.name,
+                    kind_of=kind_of(objective),
+                    needed=needed,
+                )
             )
         if objective.weight < 0:
             raise RecipeError(
-                f"{recipe.name}: objectives.{objective.name}.weight is {objective.weight}; it cannot be below 0."
+                tr(
+                    "{name}: objectives.{name_2}.weight is {weight}; it cannot be below 0.",
+                    name=recipe.name,
+                    name_2=objective.name,
+                    weight=objective.weight,
+                )
             )
         serving = [stream for stream in recipe.streams if stream.heads is None or objective.name in stream.heads]
         if not serving:
-            raise RecipeError(f"{recipe.name}: no stream is for {objective.name}. Name it in the heads of one.")
+            raise RecipeError(
+                tr(
+                    "{name}: no stream is for {name_2}. Name it in the heads of one.",
+                    name=recipe.name,
+                    name_2=objective.name,
+                )
+            )
         for stream in serving:
             check_reads(recipe, objective, stream)
     if not any(objective.weight > 0 for objective in recipe.objectives):
-        raise RecipeError(f"{recipe.name}: every objective has the weight 0, so nothing is learnt. Give one a weight.")
+        raise RecipeError(
+            tr("{name}: every objective has the weight 0, so nothing is learnt. Give one a weight.", name=recipe.name)
+        )
 
 
 def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> None:
@@ -221,9 +313,15 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
     written = recipe.architecture.writes.union(*(step.writes for step in stream.steps))
     if missing := objective.reads - written:
         raise RecipeError(
-            f"{recipe.name}: {kind_of(objective)} reads {', '.join(sorted(missing))}, "
-            f"but none of {', '.join(map(kind_of, makers))} writes it.\n"
-            f"Choose a corruption or architecture that does{writers_of(missing)}, or drop the objective."
+            tr(
+                "{name}: {kind_of} reads {missing}, but none of {makers} writes it.\n"
+                "Choose a corruption or architecture that does{writers_of}, or drop the objective.",
+                name=recipe.name,
+                kind_of=kind_of(objective),
+                missing=", ".join(sorted(missing)),
+                makers=", ".join(map(kind_of, makers)),
+                writers_of=writers_of(missing, recipe.architecture),
+            )
         )
 
 
@@ -231,16 +329,26 @@ def kind_of(choice: Any) -> str:
     return type(choice).__name__
 
 
-def writers_of(wanted: frozenset[str]) -> str:
-    """` (A or B)`, the steps that write something of it."""
+def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
+    """` (A or B)`, the steps that write something of it, and the setting of the architecture that does."""
     known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
-    known += ["architecture.pooler=true"] if "pooled" in wanted else []
+    known += ["architecture.pooler=true"] if "pooled" in wanted and architecture.optional_pooler else []
     return f" ({' or '.join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    kinds: tuple[type, ...] = (
+        *axes,
+        *SEGMENTERS,
+        *OPTIMIZERS,
+        DataStream,
+        Stage,
+        Schedule,
+        Tuning,
+        Initialisation,
+        Recipe,
+    )
     recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
     return recipe

@@ -9,6 +9,7 @@ from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
 from plmkit.config.settings import snake
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
+from plmkit.language import tr
 from plmkit.recipe import DataStream, Recipe, check_steps
 
 SENTENCE_TASK = "sentence_task"
@@ -74,17 +75,30 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     """The recipe's rows and objectives with another sentence task; what both tasks have stays as it was."""
     if task not in SENTENCE_TASKS:
         known = ", ".join(SENTENCE_TASKS)
-        raise SettingError(f"There is no sentence_task '{task}'.{nearest(task, SENTENCE_TASKS)} There are {known}.")
+        raise SettingError(
+            tr(
+                "There is no sentence_task '{task}'.{hint} There are {known}.",
+                task=task,
+                hint=nearest(task, SENTENCE_TASKS),
+                known=known,
+            )
+        )
     rows = next(kind for kind in ARRANGEMENTS if kind.sentence_task == task)
     judge = next((kind for kind in OBJECTIVES if kind.sentence_task == task), None)
     if any("targets" in stream.arrangement.writes for stream in recipe.streams):
         raise SettingError(
-            f"{recipe.name} reads one stream of text from left to right, so there is no sentence_task to set."
+            tr(
+                "{name} reads one stream of text from left to right, so there is no sentence_task to set.",
+                name=recipe.name,
+            )
         )
     if judge and not has_pooler(recipe):
         raise SettingError(
-            f"{recipe.name}: a {type(recipe.architecture).__name__} makes no vector of a row as a whole, so there is "
-            "no sentence_task to set."
+            tr(
+                "{name}: a {type} makes no vector of a row as a whole, so there is no sentence_task to set.",
+                name=recipe.name,
+                type=type(recipe.architecture).__name__,
+            )
         )
     streams = tuple(arranged(stream, rows, bool(judge)) for stream in recipe.streams)
     judges = [objective for objective in recipe.objectives if objective.sentence_task]
@@ -121,7 +135,7 @@ def chosen_by_names(old: Any, axis: str, text: str) -> Any:
     kinds = [kind_called(name, axis) for name in re.findall(r"\w+", text)]
     if not isinstance(old, tuple):
         if len(kinds) > 1:
-            raise SettingError(f"'{axis}' takes one choice; found {text}.")
+            raise SettingError(tr("'{axis}' takes one choice; found {text}.", axis=axis, text=text))
         return take_over(kinds[0], old)
     kept = {type(member): member for member in old}
     gone = [member for member in old if type(member) not in kinds]
@@ -139,7 +153,13 @@ def kind_called(name: str, axis: str) -> type:
     kinds = {kind.__name__: kind for kind in CHOICES[axis]}
     if name not in kinds:
         raise SettingError(
-            f"There is no '{name}' to choose as {axis}.{nearest(name, kinds)} There are {', '.join(kinds)}."
+            tr(
+                "There is no '{name}' to choose as {axis}.{hint} There are {kinds}.",
+                name=name,
+                axis=axis,
+                hint=nearest(name, kinds),
+                kinds=", ".join(kinds),
+            )
         )
     return kinds[name]
 
@@ -151,8 +171,12 @@ def take_over(kind: type, old: Any = None) -> Any:
     wanted = [f.name for f in own if f.default is MISSING and f.default_factory is MISSING and f.name not in known]
     if wanted:
         raise SettingError(
-            f"{kind.__name__} needs {', '.join(wanted)}, which {type(old).__name__} has not. "
-            "Choose another, or write a recipe with it."
+            tr(
+                "{kind} needs {wanted}, which {type} has not. Choose another, or write a recipe with it.",
+                kind=kind.__name__,
+                wanted=", ".join(wanted),
+                type=type(old).__name__,
+            )
         )
     return kind(**{field.name: known[field.name] for field in own if field.name in known})
 

@@ -8,6 +8,7 @@ from plmkit.config.composing import SENTENCE_TASK, compose
 from plmkit.config.settings import assign, checked, cut, from_json, names_in, not_a_value, to_json
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
+from plmkit.language import tr
 from plmkit.recipe import Recipe, recipe_from_json
 
 MOST_CORES = 1024  # of one machine
@@ -38,17 +39,34 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("checkpoint_steps", "log_steps", "validations"):
             if getattr(self, name) < 1:
-                raise SettingError(f"run.{name} must be 1 or more; found {getattr(self, name)}.")
+                raise SettingError(
+                    tr("run.{name} must be 1 or more; found {getattr}.", name=name, getattr=getattr(self, name))
+                )
         for name in ("threads", "reader_workers", "micro_batch"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SettingError(f"run.{name} must be 1 or more, or none; found {getattr(self, name)}.")
+                raise SettingError(
+                    tr(
+                        "run.{name} must be 1 or more, or none; found {getattr}.",
+                        name=name,
+                        getattr=getattr(self, name),
+                    )
+                )
         for name in ("threads", "reader_workers"):
             if (getattr(self, name) or 0) > MOST_CORES:
-                raise SettingError(f"run.{name} is at most {MOST_CORES:,}; found {getattr(self, name):,}.")
+                raise SettingError(
+                    tr(
+                        "run.{name} is at most {most_cores:,}; found {getattr:,}.",
+                        name=name,
+                        most_cores=MOST_CORES,
+                        getattr=getattr(self, name),
+                    )
+                )
         if not 0 <= self.valid_share <= 0.5:
-            raise SettingError(f"run.valid_share lies between 0 and 0.5; found {self.valid_share}.")
+            raise SettingError(
+                tr("run.valid_share lies between 0 and 0.5; found {valid_share}.", valid_share=self.valid_share)
+            )
         if any(weight <= 0 for weight in self.weights):
-            raise SettingError(f"run.weights must all be above 0; found {list(self.weights)}.")
+            raise SettingError(tr("run.weights must all be above 0; found {weights}.", weights=list(self.weights)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +101,20 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
         else:
             groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
             homes = [f"'{group}.{name}'" for group, member in groups.items() if name in names_in(member)]
-            meant = f" Did you mean {' or '.join(homes)}?" if homes else nearest(root, (*groups, SENTENCE_TASK))
+            meant = (
+                tr(" Did you mean {homes}?", homes=" or ".join(homes))
+                if homes
+                else nearest(root, (*groups, SENTENCE_TASK))
+            )
             raise SettingError(
-                f"There is no setting '{name}'.{meant} "
-                f"Names begin with {', '.join((*AXES, *STREAMS))} or run: `plm recipes {recipe.name}` shows them all."
+                tr(
+                    "There is no setting '{name}'.{meant} Names begin with {axes} or run: `plm recipes {name_2}` "
+                    "shows them all.",
+                    name=name,
+                    meant=meant,
+                    axes=", ".join((*AXES, *STREAMS)),
+                    name_2=recipe.name,
+                )
             )
     choices |= staged(recipe, choices.get("streams", recipe.streams), stages_text)
     choices = {root: checked(choice) for root, choice in choices.items()}
@@ -106,7 +134,14 @@ def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]
 def check_read(name: str, read: Sequence[str], verb: str) -> None:
     """Refuse a setting of `run` that would be ignored."""
     if name.removeprefix("run.") not in read:
-        raise SettingError(f"{name} has no effect on {verb}, which reads run.{', run.'.join(read)}. Leave it out.")
+        raise SettingError(
+            tr(
+                "{name} has no effect on {verb}, which reads run.{read}. Leave it out.",
+                name=name,
+                verb=verb,
+                read=", run.".join(read),
+            )
+        )
 
 
 def settings_of(about: dict[str, Any]) -> Settings:

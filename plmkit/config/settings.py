@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from plmkit.config import habits
 from plmkit.config.renamed import current, set_name
 from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
+from plmkit.language import tr
 
 LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
 
@@ -37,7 +38,9 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
         return data
     kind = kinds.get(str(data.get("kind")))
     if kind is None:
-        raise SettingError(f"These settings name the kind '{data.get('kind')}', which this version does not know.")
+        raise SettingError(
+            tr("These settings name the kind '{data}', which this version does not know.", data=data.get("kind"))
+        )
     stem = f"{path}." if path else ""
     named = {
         current(set_name(stem + key)).rpartition(".")[2]: (key, item) for key, item in data.items() if key != "kind"
@@ -45,7 +48,13 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
     values = {name: from_json(item, kinds, stem + key) for name, (key, item) in named.items()}
     known = {field.name for field in dataclasses.fields(kind)}
     if unknown := sorted(set(values) - known):
-        raise SettingError(f"{kind.__name__} has no setting '{unknown[0]}'; was it written by a newer version?")
+        raise SettingError(
+            tr(
+                "{kind} has no setting '{unknown}'; was it written by a newer version?",
+                kind=kind.__name__,
+                unknown=unknown[0],
+            )
+        )
     return kind(**values)
 
 
@@ -53,7 +62,9 @@ def cut(assignment: str) -> tuple[str, str]:
     """`a.b=v` as its name and its value."""
     name, equals, text = assignment.partition("=")
     if not equals or not name.strip():
-        raise SettingError(f"--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.")
+        raise SettingError(
+            tr("--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.", assignment=assignment)
+        )
     return current(name.strip()), text.strip()
 
 
@@ -67,14 +78,26 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         return assign_member(settings, path, text, full)
     known = {f.name for f in dataclasses.fields(settings)}
     if name not in known:
-        raise SettingError(f"There is no setting '{full}'.{suggest(settings, full, name)}")
+        raise SettingError(
+            tr("There is no setting '{full}'.{suggest}", full=full, suggest=suggest(settings, full, name))
+        )
     old = getattr(settings, name)
     if rest:
         if old is None and (kinds := kinds_of(settings, name)):
             stem = full.removesuffix("." + ".".join(rest))
-            raise SettingError(f"'{full}': {name} is none. Choose one first: --set {stem}={next(iter(kinds))}.")
+            raise SettingError(
+                tr(
+                    "'{full}': {name} is none. Choose one first: --set {stem}={next}.",
+                    full=full,
+                    name=name,
+                    stem=stem,
+                    next=next(iter(kinds)),
+                )
+            )
         if not is_group(old):
-            raise SettingError(f"'{full}': {name} is a value, it has no '{rest[0]}'.")
+            raise SettingError(
+                tr("'{full}': {name} is a value, it has no '{rest}'.", full=full, name=name, rest=rest[0])
+            )
         return changed(settings, name, assign(old, rest, text, full))
     hint = get_type_hints(type(settings))[name]
     kinds = kinds_of(settings, name)
@@ -83,7 +106,15 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
     if kinds and type(None) in get_args(hint) and text.lower() in ("none", "null"):
         return changed(settings, name, None)
     if kinds and old is None:
-        raise SettingError(f"'{full}' takes one of {', '.join(kinds)}, or none; found '{text}'.{nearest(text, kinds)}")
+        raise SettingError(
+            tr(
+                "'{full}' takes one of {kinds}, or none; found '{text}'.{hint}",
+                full=full,
+                kinds=", ".join(kinds),
+                text=text,
+                hint=nearest(text, kinds),
+            )
+        )
     if is_group(old):
         raise not_a_value(full, old, kinds)
     return changed(settings, name, parse(text, hint, full))
@@ -92,8 +123,15 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
 def not_a_value(full: str, group: Any, kinds: Iterable[str] = ()) -> SettingError:
     """The error where a value is given to a group of settings."""
     options = ", ".join(sorted(names_in(group)))
-    others = f" Or choose one of {', '.join(kinds)}." if kinds else ""
-    return SettingError(f"'{full}' is a group of settings, not a value; it has {options}.{others}")
+    others = tr(" Or choose one of {kinds}.", kinds=", ".join(kinds)) if kinds else ""
+    return SettingError(
+        tr(
+            "'{full}' is a group of settings, not a value; it has {options}.{others}",
+            full=full,
+            options=options,
+            others=others,
+        )
+    )
 
 
 def changed(settings: Any, name: str, value: Any) -> Any:
@@ -129,11 +167,13 @@ def assign_member(members: tuple, path: list[str], text: str, full: str) -> tupl
         having = [m for m in members if name in {f.name for f in dataclasses.fields(m)}]
         if len(having) > 1:
             options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
-            raise SettingError(f"'{full}' could be one of {options}: say which.")
+            raise SettingError(tr("'{full}' could be one of {options}: say which.", full=full, options=options))
         if named:
             raise not_a_value(full, named[0])
         if not having:
-            raise SettingError(f"There is no setting '{full}'.{suggest(members, full, name)}")
+            raise SettingError(
+                tr("There is no setting '{full}'.{suggest}", full=full, suggest=suggest(members, full, name))
+            )
         chosen, inner = having[0], path
     return tuple(assign(m, inner, text, full) if m is chosen else m for m in members)
 
@@ -159,7 +199,7 @@ def suggest(settings: Any, full: str, name: str) -> str:
     usual = habits.meant(name)
     if close := usual if usual in known else nearest_name(name, known | kinds):
         return did_you_mean(stem + close)
-    return f" There are {', '.join(stem + option for option in sorted(known))}."
+    return tr(" There are {stem}.", stem=", ".join(stem + option for option in sorted(known)))
 
 
 def snake(name: str) -> str:
@@ -177,10 +217,17 @@ def parse(text: str, hint: Any, name: str) -> Any:
         except (ValueError, TypeError, KeyError, OverflowError):
             continue
         if isinstance(value, int) and abs(value) >= LARGEST:
-            raise SettingError(f"'{name}' takes a whole number below {LARGEST:.0e}; found '{text}'.")
+            raise SettingError(
+                tr(
+                    "'{name}' takes a whole number below {largest:.0e}; found '{text}'.",
+                    name=name,
+                    largest=LARGEST,
+                    text=text,
+                )
+            )
         return value
     wanted = " or ".join(describe(option) for option in options)
-    raise SettingError(f"'{name}' takes {wanted}; found '{text}'.")
+    raise SettingError(tr("'{name}' takes {wanted}; found '{text}'.", name=name, wanted=wanted, text=text))
 
 
 def parse_one(text: str, hint: Any) -> Any:
@@ -222,6 +269,14 @@ def finite(number: float) -> float:
 
 
 def describe(hint: Any) -> str:
-    plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    plain = {
+        int: tr("a whole number"),
+        float: tr("a number"),
+        bool: tr("true or false"),
+        str: "text",
+        type(None): "none",
+    }
     nested = get_origin((*get_args(hint), None)[0]) is tuple
-    return plain.get(hint, f"a JSON list such as {'[[0.9, 128], [1.0, 512]]' if nested else '[0.7, 0.3]'}")
+    return plain.get(
+        hint, tr("a JSON list such as {word}", word="[[0.9, 128], [1.0, 512]]" if nested else "[0.7, 0.3]")
+    )

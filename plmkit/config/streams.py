@@ -7,7 +7,8 @@ from typing import Any
 
 from plmkit.config.settings import assign, changed, parse
 from plmkit.config.upgrading import ONLY, stage_names
-from plmkit.errors import SettingError, nearest, several
+from plmkit.errors import SettingError, nearest
+from plmkit.language import several, tr
 from plmkit.recipe import DataStream
 from plmkit.schedules.stage import Stage
 
@@ -62,8 +63,15 @@ def assign_shares(streams: Streams, path: list[str], shares: list[list[float]], 
         streams = tuple(replace(streams[0], name=name, place=ONLY) for name in stage_names(len(shares)))
     if len(shares) not in (1, len(streams)):
         raise SettingError(
-            f"'{full}' has {len(shares)} lists of shares, but the recipe has {len(streams)} streams: "
-            f"{', '.join(stream.name for stream in streams)}.\nGive one list for each of them, or one for all."
+            tr(
+                "'{full}' has {shares_count} lists of shares, but the recipe has {streams_count} streams: "
+                "{name}.\n"
+                "Give one list for each of them, or one for all.",
+                full=full,
+                shares_count=len(shares),
+                streams_count=len(streams),
+                name=", ".join(stream.name for stream in streams),
+            )
         )
     texts = [json.dumps(one) for one in shares] * (len(streams) // len(shares))
     return tuple(with_setting(stream, path, text, full) for stream, text in zip(streams, texts, strict=True))
@@ -81,8 +89,13 @@ def one_per_stage(streams: Streams, stages: Stages) -> Stages:
     """The stages of a recipe whose one stream became several, each with its own."""
     if len(streams) != len(stages):
         raise SettingError(
-            f"corruption.shares has {len(streams)} lists, one for each stage, but the number of stages is "
-            f"{len(stages)}.\nGive as many stages (--set stages='[[0.5, 128], [1.0, 128]]'), or one list of shares."
+            tr(
+                "corruption.shares has {streams_count} lists, one for each stage, but the number of stages is "
+                "{stages_count}.\n"
+                "Give as many stages (--set stages='[[0.5, 128], [1.0, 128]]'), or one list of shares.",
+                streams_count=len(streams),
+                stages_count=len(stages),
+            )
         )
     return tuple(replace(stage, streams=(stream.name,)) for stream, stage in zip(streams, stages, strict=True))
 
@@ -93,8 +106,13 @@ def assign_stream(streams: Streams, path: list[str], text: str, full: str) -> St
     if len(path) < 2 or path[0] not in names:
         found = path[0] if path else ""
         raise SettingError(
-            f"There is no setting '{full}'.{nearest(found, names)} "
-            f"Settings of a stream are streams.NAME.SETTING; the streams are {', '.join(names)}."
+            tr(
+                "There is no setting '{full}'.{hint} Settings of a stream are streams.NAME.SETTING; the streams "
+                "are {names}.",
+                full=full,
+                hint=nearest(found, names),
+                names=", ".join(names),
+            )
         )
     name, *rest = path
     return tuple(
@@ -110,10 +128,16 @@ def assign_stages(stages: Stages, text: str, full: str) -> Stages:
     given = parse(text, STAGES, full)
     named = any(stage.streams for stage in stages)
     if named and len(given) != len(stages):
-        told = ", ".join(" and ".join(stage.streams) or "all streams" for stage in stages)
+        told = ", ".join(" and ".join(stage.streams) or tr("all streams") for stage in stages)
         raise SettingError(
-            f"'{full}' has {several(len(given), 'stage')}, but the recipe has {len(stages)}, each with its streams: "
-            f"{told}.\nGive as many stages as there are."
+            tr(
+                "'{full}' has {stages}, but the recipe has {stages_count}, each with its streams: {told}.\n"
+                "Give as many stages as there are.",
+                full=full,
+                stages=several(len(given), "stage"),
+                stages_count=len(stages),
+                told=told,
+            )
         )
     if not named:
         return tuple(unchecked_stage(Stage(length=512), until, length) for until, length in given)

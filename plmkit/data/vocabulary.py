@@ -144,7 +144,8 @@ class Vocabulary:
 
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
         """True where a token is text, False where it is special; the shape of `tokens`."""
-        return self._ordinary[tokens]
+        found: np.ndarray = self._ordinary[tokens]
+        return found
 
     def names(self, ids: Iterable[int]) -> list[str]:
         """The tokens as they are written: `##`, `\u0120`, `\u2581` and all."""
@@ -163,7 +164,8 @@ class Vocabulary:
             raise InputError(
                 tr("Tokens that bear the end of a word do not show where one begins. Choose another tokenizer.")
             )
-        return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        starts: np.ndarray = np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        return starts
 
     @cached_property
     def ordinary(self) -> np.ndarray:

@@ -63,7 +63,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     task = learnt(request, files)
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
-    dtype = keep_dtype(device, request.machine.dtype, (read_run(request.out) or {}).get("dtype"), screen.say)
+    width, before = parts.architecture.width, (read_run(request.out) or {}).get("dtype")
+    dtype = keep_dtype(device, request.machine.dtype, before, screen.say, width)
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.longest))
     task = replace(task, length=settled_length(request, train, parts.architecture.longest))
     about = {**describe(request, settings, parts, task), "dtype": name_of(dtype)}
@@ -79,7 +80,7 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
                 weights=WEIGHTS,
             )
         )
-    screen.say(computing(device, dtype))
+    screen.say(computing(device, dtype, width))
     remark_files(list(files.values()), task, screen.say)
     check_tokens(train, files["train"], parts.tokenizer.vocabulary, screen.say)
     tell_examples(train, task, parts.tokenizer.vocabulary, screen)

@@ -16,7 +16,7 @@ from plmkit.data.shards import TokenStore, open_store
 from plmkit.data.survey import LONG_LINE, Survey, count_scripts
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.errors import InputError
-from plmkit.preparation.prepare import count_tokens
+from plmkit.preparation.counts import count_tokens
 from plmkit.storage.manifest import MANIFEST
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer

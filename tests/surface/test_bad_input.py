@@ -285,7 +285,7 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
         ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
         ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5."),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
-        ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone are 5. Choose more: 8000 suits a "),
+        ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone take 5. Choose a larger size: 8000"),
         ("schedule.warmup=2", "schedule.warmup must be a share of the run, below 1; found 2.0."),
         ("schedule.shape=square", "Unknown schedule shape 'square'; choose from linear_over_all, linear_product, "),
         ("run.device=cud", "run.device=cud is not on this machine; take auto, or cpu"),

@@ -22,7 +22,7 @@ from plmkit.cli.options import recipe_names
 from plmkit.config.machine import Machine
 from plmkit.data.reading.whole import read_table
 from plmkit.tasks.registry import KINDS
-from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.settings import READ, TaskSettings
 
 # verb: arguments and options that later work keeps
 CONTRACT = {
@@ -65,8 +65,8 @@ def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeyp
     shown = plm("finetune", "--help").out
     for name, kind in KINDS.items():
         assert f"{name}: {kind.summary}" in shown
-    for field in fields(TaskSettings):
-        assert field.name in shown
+    for name in (*(field.name for field in fields(TaskSettings)), *READ):
+        assert name in shown
 
 
 def test_without_arguments_plm_shows_every_verb_and_where_to_start(plm):

@@ -284,7 +284,7 @@ def test_choosing_runs_from_training_to_prediction(gpt1, plm, tmp_path):
         assert told["label"] in row["choices"]
         assert sum(told["probabilities"].values()) == pytest.approx(1)
     ran = plm("export", tmp_path / "task", tmp_path / "hub")
-    assert (ran.code, "reads each row several times" in ran.err) == (2, True)
+    assert (ran.code, "runs the model several times per row" in ran.err) == (2, True)
 
 
 def test_similarity_runs_from_training_to_prediction_the_same_both_ways(gpt1, plm, tmp_path):
