@@ -622,7 +622,10 @@ def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
     rows = ["text\tlabel", *(f"the cat sees house {number}.\tgood" for number in range(9))]
     (here / "rows.tsv").write_text("\n".join(rows) + "\n")
     said = refused("pretrain", "bert-tiny", here / "rows.tsv", "--out", here / "out", "--steps", 1)
-    assert f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so none follows another." in said
+    assert (
+        f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so no sentence follows another."
+        in said
+    )
 
 
 def test_a_folder_as_train_file(refused, here, pretrained):
