@@ -1,7 +1,10 @@
 """The one registry: what may be named on each axis."""
 
+from typing import Any
+
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -14,6 +17,7 @@ from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, 
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
+from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
@@ -28,20 +32,23 @@ from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, Sentence
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
+from plmkit.tokenizers.contract import TokenizerSettings
 from plmkit.tokenizers.counted import Characters, Words
 from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
-TOKENIZERS = (WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words)
-ARRANGEMENTS = (
+TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
+    WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words,
+)  # fmt: skip
+ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText,
 )  # fmt: skip
-MASKINGS = (
+MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
-ARCHITECTURES = (
+ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
 )  # fmt: skip

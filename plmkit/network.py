@@ -61,7 +61,7 @@ class Network(nn.Module):
         places = [some for some in needed if some is not None]
         joint = torch.stack(places).any(0) if places and len(places) == len(needed) else None
         all_layers = batch.all_layers or (self.training and any(head.uses_layers for head in heads))
-        return self.model(replace(batch, needed=joint, all_layers=all_layers))
+        return cast(States, self.model(replace(batch, needed=joint, all_layers=all_layers)))
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """The number of predictions that each loss is the mean of."""

@@ -21,8 +21,7 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage, check_stages
 from plmkit.schedules.tuning import Tuning
 from plmkit.segmentation.choosing import SEGMENTERS
-
-Tokenizer = Any  # one of TOKENIZERS
+from plmkit.tokenizers.contract import TokenizerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ class Recipe:
     notes: str = ""  # where the settings leave the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
-    tokenizer: Tokenizer
+    tokenizer: TokenizerSettings
     streams: tuple[DataStream, ...]
     architecture: Architecture
     objectives: tuple[Objective, ...]
@@ -321,7 +320,7 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
                 kind_of=kind_of(objective),
                 missing=", ".join(sorted(missing)),
                 makers=", ".join(map(kind_of, makers)),
-                writers_of=writers_of(missing),
+                writers_of=writers_of(missing, recipe.architecture),
             )
         )
 
@@ -330,16 +329,26 @@ def kind_of(choice: Any) -> str:
     return type(choice).__name__
 
 
-def writers_of(wanted: frozenset[str]) -> str:
-    """` (A or B)`, the steps that write something of it."""
+def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
+    """` (A or B)`, the steps that write something of it, and the setting of the architecture that does."""
     known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
-    known += ["architecture.pooler=true"] if "pooled" in wanted else []
+    known += ["architecture.pooler=true"] if "pooled" in wanted and architecture.optional_pooler else []
     return f" ({' or '.join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
     axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
-    kinds = (*axes, *SEGMENTERS, *OPTIMIZERS, DataStream, Stage, Schedule, Tuning, Initialisation, Recipe)
+    kinds: tuple[type, ...] = (
+        *axes,
+        *SEGMENTERS,
+        *OPTIMIZERS,
+        DataStream,
+        Stage,
+        Schedule,
+        Tuning,
+        Initialisation,
+        Recipe,
+    )
     recipe: Recipe = from_json(upgraded_recipe(current_recipe(data)), {kind.__name__: kind for kind in kinds})
     return recipe

@@ -16,7 +16,8 @@ def scramble(words: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser (Steele et al., 2014): neighbouring counters give unrelated words."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    mixed: np.ndarray = words ^ (words >> np.uint64(31))
+    return mixed
 
 
 class Draws:

@@ -143,7 +143,8 @@ class Vocabulary:
 
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
         """True where a token is text, False where it is special; the shape of `tokens`."""
-        return self._ordinary[tokens]
+        found: np.ndarray = self._ordinary[tokens]
+        return found
 
     def names(self, ids: Iterable[int]) -> list[str]:
         """The tokens as strings, with their marks: `##`, `\u0120`, `\u2581` and all."""
@@ -162,7 +163,8 @@ class Vocabulary:
             raise InputError(
                 tr("This tokenizer marks where words end (</w>), not where they begin. Choose another tokenizer.")
             )
-        return np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        starts: np.ndarray = np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
+        return starts
 
     @cached_property
     def ordinary(self) -> np.ndarray:

@@ -18,6 +18,7 @@ from plmkit.data.batch import Memory
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, InputError
+from plmkit.language import tr
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
 from plmkit.training.loop import State
@@ -99,12 +100,16 @@ def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | Non
             damaged.append(str(error))
             continue
         for what in damaged:
-            say(f"{what} Going back to the one before.")
+            say(tr("{what} Going back to the one before.", what=what))
         return content
     if found:
         raise CheckpointError(
-            f"None of the {len(found)} checkpoints in {folder} can be read; each is damaged.\n"
-            "Remove the folder and start the run again."
+            tr(
+                "None of the {found_count} checkpoints in {folder} can be read; each is damaged.\n"
+                "Remove the folder and start the run again.",
+                found_count=len(found),
+                folder=folder,
+            )
         )
     return None
 
@@ -117,14 +122,16 @@ def read_checkpoint(folder: Path, *, hashed: bool = True) -> Content:
         names = {WEIGHTS, OPTIMIZER} | ({MEMORY} & content["checksums"].keys())
         sums = {name: checksum(folder / name) for name in names} if hashed else content["checksums"]
         if digest(content) != claimed or sums != content["checksums"]:
-            raise CheckpointError(f"Checkpoint {folder} is damaged: its checksum does not match.")
+            raise CheckpointError(tr("Checkpoint {folder} is damaged: its checksum does not match.", folder=folder))
         state = content["state"]
         weights, moments = load_tensors(folder / WEIGHTS), load_tensors(folder / OPTIMIZER)
         memory = read_memory(folder / MEMORY) if MEMORY in content["checksums"] else None
         state |= {"position": read_position(state["position"]), "memory": memory}
         return State(**state), weights, moments
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"Checkpoint {folder} is damaged: {str(error).removesuffix('.')}.") from error
+        raise CheckpointError(
+            tr("Checkpoint {folder} is damaged: {error}.", folder=folder, error=str(error).removesuffix("."))
+        ) from error
 
 
 def read_memory(file: Path) -> Memory:
@@ -148,22 +155,48 @@ def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) ->
     """Every weight must be there, of the right shape, a finite number, and none too many."""
     own = network.state_dict()
     if missing := sorted(own.keys() - weights.keys()):
-        raise CheckpointError(f"{source} has no weight '{missing[0]}' ({len(missing)} are missing).")
+        raise CheckpointError(
+            tr(
+                "{source} has no weight '{missing}' ({missing_count} are missing).",
+                source=source,
+                missing=missing[0],
+                missing_count=len(missing),
+            )
+        )
     if extra := sorted(weights.keys() - own.keys()):
-        raise CheckpointError(f"{source} has a weight '{extra[0]}' that this network has not.")
+        raise CheckpointError(
+            tr("{source} has a weight '{extra}' that this network has not.", source=source, extra=extra[0])
+        )
     for name, tensor in own.items():
         if tensor.shape != weights[name].shape:
             raise CheckpointError(
-                f"{source}: '{name}' has shape {tuple(weights[name].shape)}, "
-                f"but this network needs {tuple(tensor.shape)}."
+                tr(
+                    "{source}: '{name}' has shape {shape}, but this network needs {shape_2}.",
+                    source=source,
+                    name=name,
+                    shape=tuple(weights[name].shape),
+                    shape_2=tuple(tensor.shape),
+                )
             )
         if not weights[name].is_floating_point():
             kind = str(weights[name].dtype).removeprefix("torch.")
-            raise CheckpointError(f"{source}: '{name}' is of the type {kind}, but a weight is a floating-point number.")
+            raise CheckpointError(
+                tr(
+                    "{source}: '{name}' is of the type {kind}, but a weight is a floating-point number.",
+                    source=source,
+                    name=name,
+                    kind=kind,
+                )
+            )
         if not is_finite(weights[name]):
             raise CheckpointError(
-                f"{source}: '{name}' holds numbers that are not finite (NaN or infinity), so the model is of no use.\n"
-                "Copy the file again from where it came, or train the model again."
+                tr(
+                    "{source}: '{name}' holds numbers that are not finite (NaN or infinity), so the model is of "
+                    "no use.\n"
+                    "Copy the file again from where it came, or train the model again.",
+                    source=source,
+                    name=name,
+                )
             )
     network.load_state_dict(weights)
 
@@ -184,12 +217,14 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
     for full, tensor in tensors.items():
         name, _, key = full.rpartition("|")
         if name not in parameters:
-            raise CheckpointError(f"The optimizer of this checkpoint knows a weight '{name}'; this network does not.")
+            raise CheckpointError(
+                tr("The optimizer of this checkpoint knows a weight '{name}'; this network does not.", name=name)
+            )
         parameter = parameters[name]
         # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused
         device = parameter.device if tensor.dim() or parameter in fused else torch.device("cpu")
         optimizer.state[parameter][key] = tensor.to(device)
 
 
-def digest(content: dict) -> str:
+def digest(content: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -49,7 +49,7 @@ class Log:
         self.close()
 
 
-def keep_until(path: Path, step: int) -> set[tuple]:
+def keep_until(path: Path, step: int) -> set[tuple[Any, ...]]:
     """Drop the lines of later steps, and a last line that a crash cut short; returns what the others are about."""
     kept, told = [], set()
     for line in path.read_text(encoding="utf-8").splitlines():

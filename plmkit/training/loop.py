@@ -12,6 +12,7 @@ from plmkit.data.batch import Batch, Memory
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
 from plmkit.errors import PlmError
+from plmkit.language import tr
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.step import Step
 
@@ -78,8 +79,12 @@ class Diverged(PlmError):
 
     def __init__(self, found: str, lower: str) -> None:
         super().__init__(
-            f"{found}; the run stops here.\n"
-            f"Lower the rate (--set {lower}=...) and run the same command in a new folder."
+            tr(
+                "{found}; the run stops here.\n"
+                "Lower the rate (--set {lower}=...) and run the same command in a new folder.",
+                found=found,
+                lower=lower,
+            )
         )
 
 
@@ -108,7 +113,9 @@ def train(
         made = step.gradients(part.with_memory(state.memory))
         norm = step.clipped()
         if not (math.isfinite(norm) and math.isfinite(made.loss)):
-            raise Diverged(f"The loss or its gradient is not a finite number at step {state.step + 1}", lower)
+            raise Diverged(
+                tr("The loss or its gradient is not a finite number at step {step}", step=state.step + 1), lower
+            )
         rate = step.update(schedule.factor(rate_progress(budget, state, progress)))
         state = replace(
             state,
@@ -143,7 +150,10 @@ def checking(step: Step, batch: Batch, number: int, lower: str) -> Callable[[], 
 
     def check() -> None:
         if not step.is_sound(batch):
-            raise Diverged(f"The update of step {number} gave weights, or a loss, that are not finite numbers", lower)
+            raise Diverged(
+                tr("The update of step {number} gave weights, or a loss, that are not finite numbers", number=number),
+                lower,
+            )
 
     return check
 

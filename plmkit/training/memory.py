@@ -10,6 +10,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from plmkit.config.counting import NUMBERS, least_weights, parameters, sizes_of, training_bytes
 from plmkit.data.batch import Batch
 from plmkit.errors import PlmError, is_out_of_memory
+from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.recipe import Recipe
 
@@ -57,7 +58,7 @@ def _group(files: tuple[Path, Path]) -> tuple[int | None, int]:
 def check_shape(recipe: Recipe, device: torch.device) -> None:
     """Refuse a network that no vocabulary makes fit, by multiplication alone, before any text is read."""
     least = least_weights(recipe.architecture)
-    refuse_weights(recipe, f"at least {least:,}", training_bytes(least), device)
+    refuse_weights(recipe, tr("at least {least:,}", least=least), training_bytes(least), device)
 
 
 def check_weights(recipe: Recipe, vocabulary: int, device: torch.device) -> None:
@@ -71,12 +72,22 @@ def refuse_weights(recipe: Recipe, told: str, weights: int, device: torch.device
     needed = weights + LAYER * recipe.architecture.layers
     if needed > (ANY if free is None else free):
         large = [f"architecture.{name}" for name, size in sizes_of(recipe.architecture).items() if size >= LARGE]
-        there = "no machine has that" if free is None else f"{spelt(free)} are free on this {name_of(device)}"
+        there = (
+            tr("no machine has that")
+            if free is None
+            else tr("{spelt} are free on this {name_of}", spelt=spelt(free), name_of=name_of(device))
+        )
         raise NoRoom(
-            f"{recipe.name} with these settings has {told} weights: they, their gradients and the optimizer need "
-            f"{spelt(needed)}, and {there}.\n"
-            f"Lower {' and '.join(large) or 'architecture.layers or architecture.width'}, or take a smaller recipe: "
-            "`plm recipes` lists them."
+            tr(
+                "{name} with these settings has {told} weights: they, their gradients and the optimizer need "
+                "{spelt}, and {there}.\n"
+                "Lower {large}, or take a smaller recipe: `plm recipes` lists them.",
+                name=recipe.name,
+                told=told,
+                spelt=spelt(needed),
+                there=there,
+                large=" and ".join(large) or tr("architecture.layers or architecture.width"),
+            )
         )
 
 
@@ -85,9 +96,13 @@ def check_vocabulary(size: int) -> None:
     needed, free = size * ENTRY, free_memory(torch.device("cpu"))
     if needed > (ANY if free is None else free):
         raise NoRoom(
-            f"tokenizer.size={size:,}: to learn so many tokens takes {spelt(needed)}"
-            f"{'' if free is None else f', and {spelt(free)} are free on this machine'}.\n"
-            "Lower tokenizer.size: 8,000 to 50,000 are usual."
+            tr(
+                "tokenizer.size={size:,}: to learn so many tokens takes {spelt}{and_spelt}.\n"
+                "Lower tokenizer.size: 8,000 to 50,000 are usual.",
+                size=size,
+                spelt=spelt(needed),
+                and_spelt="" if free is None else tr(", and {spelt} are free on this machine", spelt=spelt(free)),
+            )
         )
 
 
@@ -96,8 +111,15 @@ def check_batch(rows: int, length: int, lower: str) -> None:
     needed, free = rows * length * TOKEN, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
         raise NoRoom(
-            f"A batch of {rows:,} rows of {length} tokens takes {spelt(needed)} to make, and {spelt(free)} are free.\n"
-            f"Lower {lower}."
+            tr(
+                "A batch of {rows:,} rows of {length} tokens takes {spelt} to make, and {spelt_2} are free.\n"
+                "Lower {lower}.",
+                rows=rows,
+                length=length,
+                spelt=spelt(needed),
+                spelt_2=spelt(free),
+                lower=lower,
+            )
         )
 
 
@@ -114,14 +136,27 @@ def check_step(
         return
     fitting = (free - count) // max(1, row)
     advice = (
-        f"Set run.micro_batch={fitting}: each batch is then worked on in parts and the result is the same. Or lower"
+        tr(
+            "Set run.micro_batch={fitting}: each batch is then worked on in parts and the result is the same. Or lower",
+            fitting=fitting,
+        )
         if fitting > 0
         else "Lower"
     )
     raise NoRoom(
-        f"A step needs {spelt(count + rows * row)} more: {spelt(count)} for gradients and the optimizer, "
-        f"{spelt(rows * row)} for {rows:,} rows at once; {spelt(free)} are free on this {name_of(device)}.\n"
-        f"{advice} {lower}."
+        tr(
+            "A step needs {spelt} more: {spelt_2} for gradients and the optimizer, {spelt_3} for {rows:,} rows at "
+            "once; {spelt_4} are free on this {name_of}.\n"
+            "{advice} {lower}.",
+            spelt=spelt(count + rows * row),
+            spelt_2=spelt(count),
+            spelt_3=spelt(rows * row),
+            rows=rows,
+            spelt_4=spelt(free),
+            name_of=name_of(device),
+            advice=advice,
+            lower=lower,
+        )
     )
 
 
@@ -152,7 +187,11 @@ def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise NoRoom(
-            f"The memory of this machine is used up. {kept()}\nSet run.micro_batch to fewer rows, or lower {lower}."
+            tr(
+                "The memory of this machine is used up. {kept}\nSet run.micro_batch to fewer rows, or lower {lower}.",
+                kept=kept(),
+                lower=lower,
+            )
         ) from error
 
 

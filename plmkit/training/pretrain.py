@@ -19,9 +19,10 @@ from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
-from plmkit.errors import CheckpointError, FolderError, SettingError, several
+from plmkit.errors import CheckpointError, FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.initialisation.corpus import Initialisation, Statistics
+from plmkit.language import several, tr
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
@@ -44,7 +45,7 @@ from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
 from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose need of memory is measured before training
-LOWER = "schedule.batch, the lengths of stages or architecture.layers"  # what makes a step smaller
+LOWER = tr("schedule.batch, the lengths of stages or architecture.layers")  # what makes a step smaller
 PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: a newer version may have other words
 DECIDING = ("layout", "column", "header", "weights", "valid_share")  # the machine's settings that decide what is learnt
 
@@ -115,8 +116,12 @@ def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
             about = found_run(order, screen)
             if about and about["state"] == "finished" and not order.extend:
                 screen.say(
-                    f"{order.out} holds a finished run: {summary_line(about)}. "
-                    "Add --extend with a budget to go on with it, or name another --out."
+                    tr(
+                        "{out} holds a finished run: {summary_line}. Add --extend with a budget to go on with it, "
+                        "or name another --out.",
+                        out=order.out,
+                        summary_line=summary_line(about),
+                    )
                 )
                 return about
             job = setup(order, about, world, screen)
@@ -145,15 +150,19 @@ def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Scre
     start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
-    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say)
-    screen.say(computing(world.device, dtype, world.size))
+    width = order.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say, width)
+    screen.say(computing(world.device, dtype, width, world.size))
     material = prepare(
         order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
     )
     if about and about["tokens_key"] != material.key:
         raise FolderError(
-            f"{order.out} holds a run on other text: the corpus has changed since it began.\n"
-            "Give the same corpus to go on, or name another --out."
+            tr(
+                "{out} holds a run on other text: the corpus has changed since it began.\n"
+                "Give the same corpus to go on, or name another --out.",
+                out=order.out,
+            )
         )
     found = diagnose(material, order.settings.recipe)
     tell(found, screen)
@@ -185,7 +194,13 @@ def initial_network(order: Order, material: Material, start: Parts | None, scree
         initialisation = replace(order.settings.recipe.initialisation, cooccurrence_embeddings=False)
         initialisation.apply(network, Counting(material=material, seed=order.seed, screen=screen))
         if fresh := start_from(network, start):
-            screen.say(f"{order.start} has no weights for {', '.join(fresh)}; initialised randomly.")
+            screen.say(
+                tr(
+                    "{start} has no weights for {fresh}; initialised randomly.",
+                    start=order.start,
+                    fresh=", ".join(fresh),
+                )
+            )
     else:
         network.restrict_vocabulary(lambda: material.frequencies)
     return network
@@ -228,8 +243,11 @@ def check_still(order: Order, about: dict[str, Any] | None) -> None:
     """Look again once nobody else can write: another process may have trained here while the text was read."""
     if earlier(order) != about:
         raise FolderError(
-            f"Another process has trained into {order.out} since this one began.\n"
-            "Run the same command again: it continues from what is there now."
+            tr(
+                "Another process has trained into {out} since this one began.\n"
+                "Run the same command again: it continues from what is there now.",
+                out=order.out,
+            )
         )
     if about is None:
         claim(order.out)
@@ -243,8 +261,12 @@ def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
         content = None
     if content is None:
         raise FolderError(
-            f"{out} holds a finished run, but {WEIGHTS} is missing, and no whole checkpoint has its weights.\n"
-            "Copy the folder again from where it came, or remove it and train the model again."
+            tr(
+                "{out} holds a finished run, but {weights} is missing, and no whole checkpoint has its weights.\n"
+                "Copy the folder again from where it came, or remove it and train the model again.",
+                out=out,
+                weights=WEIGHTS,
+            )
         )
     state, weights, _ = content
     whole = state.step >= about["result"]["steps"]
@@ -258,9 +280,21 @@ def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
         write_run(out, PRETRAIN, about)
         seal_run(out, about)
     if whole:
-        screen.say(f"{out / WEIGHTS} was missing, and is restored from the checkpoint at step {state.step:,}.")
+        screen.say(
+            tr(
+                "{out} was missing, and is restored from the checkpoint at step {step:,}.",
+                out=out / WEIGHTS,
+                step=state.step,
+            )
+        )
     else:
-        screen.say(f"{out / WEIGHTS} is missing, and is trained again from the checkpoint at step {state.step:,}.")
+        screen.say(
+            tr(
+                "{out} is missing, and is trained again from the checkpoint at step {step:,}.",
+                out=out / WEIGHTS,
+                step=state.step,
+            )
+        )
 
 
 def check_going_on(out: Path, about: dict[str, Any]) -> int | None:
@@ -274,8 +308,11 @@ def check_going_on(out: Path, about: dict[str, Any]) -> int | None:
         whole = None
     if whole is None and has_model:  # it would begin from random weights, in silence
         raise FolderError(
-            f"{out} holds a finished model, but no whole checkpoint to continue from.\n"
-            f"Train it further in another folder: --from {out} --out DIR."
+            tr(
+                "{out} holds a finished model, but no whole checkpoint to continue from.\n"
+                "Train it further in another folder: --from {out} --out DIR.",
+                out=out,
+            )
         )
     return None if whole is None else whole[0].step
 
@@ -287,7 +324,7 @@ def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     folder = job.order.out / CHECKPOINTS
     state = load_checkpoint(folder, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
-        job.screen.say(f"Going on from step {state.step:,}.")
+        job.screen.say(tr("Going on from step {step:,}.", step=state.step))
     return optimizer, replace(state, memory=job.world.split(state.memory))
 
 
@@ -305,17 +342,25 @@ class Counting:
 
     def cooccurrence_embeddings(self, width: int) -> np.ndarray:
         begun = time.perf_counter()
-        self.screen.say("Counting co-occurrences to initialise the token embeddings.")
+        self.screen.say(tr("Counting co-occurrences to initialise the token embeddings."))
         try:
             made = self.material.cooccurrence_embeddings(width, self.seed)
         except MemoryError as error:
             raise NoRoom(
-                "Counting co-occurrences of tokens ran out of memory.\n"
-                "Leave it out (--set initialisation.cooccurrence_embeddings=false), or use a smaller vocabulary."
+                tr(
+                    "Counting co-occurrences of tokens ran out of memory.\n"
+                    "Leave it out (--set initialisation.cooccurrence_embeddings=false), or use a smaller "
+                    "vocabulary."
+                )
             ) from error
         known = int(made.any(1).sum())
         self.screen.say(
-            f"Counted in {time.perf_counter() - begun:.1f} s: {known:,} of {len(made):,} tokens have neighbours."
+            tr(
+                "Counted in {perf_counter:.1f} s: {known:,} of {made_count:,} tokens have neighbours.",
+                perf_counter=time.perf_counter() - begun,
+                known=known,
+                made_count=len(made),
+            )
         )
         return made
 
@@ -343,9 +388,15 @@ def check_fits(job: Job, network: Network) -> None:
 def tell(found: Diagnosis, screen: Screen) -> None:
     """What `plm doctor` would say, in short."""
     screen.say(
-        f"{several(found.documents, 'document')}, {several(found.sentences, 'sentence')}, "
-        f"{several(found.tokens, 'token')}; {several(found.examples, 'training example')} an epoch; "
-        f"{several(found.held_out, 'document')} ({several(found.held_out_tokens, 'token')}) held out."
+        tr(
+            "{documents}, {sentences}, {tokens}; {training_examples} an epoch; {documents_2} ({tokens_2}) held out.",
+            documents=several(found.documents, "document"),
+            sentences=several(found.sentences, "sentence"),
+            tokens=several(found.tokens, "token"),
+            training_examples=several(found.examples, "training example"),
+            documents_2=several(found.held_out, "document"),
+            tokens_2=several(found.held_out_tokens, "token"),
+        )
     )
     for warning in found.warnings:
         screen.say(f"! {warning}")
@@ -357,7 +408,7 @@ def earlier(order: Order) -> dict[str, Any] | None:
     if about is None:
         return None
     if about["kind"] != PRETRAIN:
-        raise FolderError(f"--out {order.out} holds a fine-tuned model. Name another folder.")
+        raise FolderError(tr("--out {out} holds a fine-tuned model. Name another folder.", out=order.out))
     about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
     wanted = order.as_json(order.budget)
     old, new = ({k: v for k, v in run["recipe"].items() if k not in PROSE} for run in (about, wanted))
@@ -370,8 +421,12 @@ def earlier(order: Order) -> dict[str, Any] | None:
     changed += differences({k: machine[k] for k in DECIDING}, {k: wanted["run"][k] for k in DECIDING}, "run")
     if changed:
         raise FolderError(
-            f"--out {order.out} holds a run with other settings: {'; '.join(map(str, changed[:3]))}.\n"
-            "Run the same command to continue it, or name another --out."
+            tr(
+                "--out {out} holds a run with other settings: {changed}.\n"
+                "Run the same command to continue it, or name another --out.",
+                out=order.out,
+                changed="; ".join(map(str, changed[:3])),
+            )
         )
     return about
 
@@ -405,7 +460,7 @@ def parts_to_start_from(order: Order, say: Say) -> Parts | None:
     if order.start is None:
         return None
     if order.tokenizer:
-        raise SettingError("--from brings its own tokenizer; leave --tokenizer out.")
+        raise SettingError(tr("--from brings its own tokenizer; leave --tokenizer out."))
     parts = read_parts(order.start, say)
     check_same_network(parts.architecture, order.settings.recipe, order.start)
     return parts
@@ -424,10 +479,15 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     if not changed:
         return
     if type(theirs) is type(recipe.architecture):
-        unlike_here = ("{} is {}, there {}".format(one.name, *one.values) for one in changed[:4])
+        unlike_here = (tr("{{}} is {{}}, there {{}}").format(one.name, *one.values) for one in changed[:4])
         raise SettingError(
-            f"--from {where} is another network than the recipe's: {'; '.join(unlike_here)}.\n"
-            f"Choose the recipe that it was trained by, or add {as_settings(changed)}."
+            tr(
+                "--from {where} is another network than the recipe's: {unlike_here}.\n"
+                "Choose the recipe that it was trained by, or add {as_settings}.",
+                where=where,
+                unlike_here="; ".join(unlike_here),
+                as_settings=as_settings(changed),
+            )
         )
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
     other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
@@ -435,9 +495,16 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     if other.max_length > theirs.longest:
         settings += f" --set 'stages=[[1.0, {theirs.longest}]]'"
     raise SettingError(
-        f"--from {where} has the architecture {type(theirs).__name__}, but {recipe.name} trains "
-        f"{type(recipe.architecture).__name__}.\nTo continue from it, take the recipe {other.name}"
-        + (f" with {settings}." if settings else ".")
+        tr(
+            "--from {where} has the architecture {type}, but {name} trains {type_2}.\n"
+            "To continue from it, take the recipe {name_2}",
+            where=where,
+            type=type(theirs).__name__,
+            name=recipe.name,
+            type_2=type(recipe.architecture).__name__,
+            name_2=other.name,
+        )
+        + (tr(" with {settings}.", settings=settings) if settings else ".")
     )
 
 
@@ -462,7 +529,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     checkpoints = Checkpoints(order.out / CHECKPOINTS, step, every=machine.checkpoint_steps, saved=state.step)
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
-        with memory_explained(LOWER, lambda: f"The run is saved up to step {checkpoints.saved:,}."):
+        with memory_explained(LOWER, lambda: tr("The run is saved up to step {saved:,}.", saved=checkpoints.saved)):
             state = train(
                 step,
                 job.material.source(recipe, order.seed),
@@ -474,11 +541,16 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
             )
         checkpoints.save(state)
         if world.any(interrupted()):
-            job.screen.say(f"Stopped at step {state.step:,} and saved. The same command goes on from here.")
+            job.screen.say(
+                tr("Stopped at step {step:,} and saved. The same command goes on from here.", step=state.step)
+            )
             return None
         scores = validation.measure(state) if validation else {}
         if not all(map(math.isfinite, scores.values())):
-            raise Diverged(f"The loss on held-out text is not a finite number after step {state.step}", "schedule.rate")
+            raise Diverged(
+                tr("The loss on held-out text is not a finite number after step {step}", step=state.step),
+                "schedule.rate",
+            )
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
 
 
@@ -507,4 +579,6 @@ def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
 def summary_line(about: dict[str, Any]) -> str:
     result = about["result"]
     scores = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/"))
-    return f"{result['steps']:,} steps, {result['tokens']:,} tokens" + (f", {scores}" if scores else "")
+    return tr("{steps:,} steps, {tokens:,} tokens", steps=result["steps"], tokens=result["tokens"]) + (
+        f", {scores}" if scores else ""
+    )

@@ -8,6 +8,7 @@ from typing import Any
 from plmkit import __version__
 from plmkit.config.renamed import set_name
 from plmkit.errors import FolderError, InputError
+from plmkit.language import tr
 from plmkit.storage.files import check_name, leftovers, read_json, unfinished, write_json
 from plmkit.storage.manifest import LOGS, seal, unseal
 from plmkit.tokenizers.files import TOKENIZER_FILES
@@ -41,7 +42,7 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         or about.get("kind") not in (PRETRAIN, FINETUNE)
         or "state" not in about
     ):
-        raise FolderError(f"{path} was not written by this version of plmkit, or is not a run's.")
+        raise FolderError(tr("{path} was not written by this version of plmkit, or is not a run's.", path=path))
     return about
 
 
@@ -49,20 +50,28 @@ def claim(folder: Path) -> None:
     """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
     check_name(folder)
     if folder.exists() and not folder.is_dir():
-        raise FolderError(f"--out {folder} is a file. Name a folder for the run.")
+        raise FolderError(tr("--out {folder} is a file. Name a folder for the run.", folder=folder))
     try:
         found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
         if not found:
             probe(folder)
     except OSError as error:
         raise FolderError(
-            f"--out {folder} cannot be written: {error.strerror}. Name a folder that you may write to."
+            tr(
+                "--out {folder} cannot be written: {strerror}. Name a folder that you may write to.",
+                folder=folder,
+                strerror=error.strerror,
+            )
         ) from error
     if found:
         names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
         raise FolderError(
-            f"--out {folder} holds something else ({names}) and is left as it is.\n"
-            "Name a new or empty folder, or the folder of an earlier run to go on with it."
+            tr(
+                "--out {folder} holds something else ({names}) and is left as it is.\n"
+                "Name a new or empty folder, or the folder of an earlier run to go on with it.",
+                folder=folder,
+                names=names,
+            )
         )
 
 
@@ -97,7 +106,7 @@ class Difference:
 
     def __str__(self) -> str:
         old, new = self.values
-        return f"{self.name} was {old}, is {new}"
+        return tr("{name} was {old}, is {new}", name=self.name, old=old, new=new)
 
 
 def shown(value: Any) -> Any:

@@ -88,7 +88,7 @@ class Step:
             group["lr"] = group["peak"] * factor
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return max(group["lr"] for group in self.optimizer.param_groups)
+        return float(max(group["lr"] for group in self.optimizer.param_groups))
 
     def is_sound(self, batch: Batch) -> bool:
         """Whether the weights, and the losses they give, are finite numbers after an update."""

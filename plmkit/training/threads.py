@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from plmkit.language import tr
 from plmkit.training import device
 from plmkit.training.usage import BEGUN, others, usage
 
@@ -69,11 +70,18 @@ class Threads:
         if count == self.count:
             return
         self.count = device.set_threads(count)
-        threads = "1 thread" if count == 1 else f"{count} threads"
+        threads = "1 thread" if count == 1 else tr("{count} threads", count=count)
         if count < self.cores:
-            self.say(f"Other programs use {busy:.1f} of {self.cores} cores: computing with {threads}.")
+            self.say(
+                tr(
+                    "Other programs use {busy:.1f} of {cores} cores: computing with {threads}.",
+                    busy=busy,
+                    cores=self.cores,
+                    threads=threads,
+                )
+            )
         else:
-            self.say(f"The cores are free again: computing with {threads}.")
+            self.say(tr("The cores are free again: computing with {threads}.", threads=threads))
 
 
 def look() -> None:

@@ -13,6 +13,7 @@ from torch import nn
 
 from plmkit.data.batch import Batch, Memory
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
+from plmkit.language import tr
 from plmkit.training.device import choose_device
 
 PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that died
@@ -78,6 +79,15 @@ class World:
         """The rows of this process, with the random numbers that a model samples by in all of the batch."""
         if self.alone:
             return batch
+        if batch.continues is not None and batch.examples < self.size:
+            raise SettingError(
+                tr(
+                    "{size} processes share {rows} streams of text (schedule.batch), but each needs one of its own.\n"
+                    "Start fewer processes, or raise schedule.batch.",
+                    size=self.size,
+                    rows=batch.examples,
+                )
+            )
         if batch.targets is not None:
             predicted = batch.predicted
             draws = torch.rand(int(predicted.sum()), generator=torch.Generator().manual_seed(seed))
@@ -90,14 +100,17 @@ class World:
 
     def joined(self, memory: Memory | None) -> Memory | None:
         """The recurrent memory of all rows, which a checkpoint holds."""
-        if self.alone:
+        if self.alone or memory is None:
             return memory
         import torch.distributed as distributed
 
-        found: list[Memory | None] = [None] * self.size
-        distributed.all_gather_object(found, None if memory is None else tuple(part.cpu() for part in memory))
-        parts = [part for part in found if part is not None]
-        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True)) if parts else None
+        count = int(self.sum([len(memory[0])])[0])
+        start, stop = self.rows(count)
+        whole = [torch.zeros(count, *part.shape[1:]) for part in memory]
+        for all_rows, part in zip(whole, memory, strict=True):
+            all_rows[start:stop] = part.cpu()
+            distributed.all_reduce(all_rows)  # a sum in which every row has one part that is not zero
+        return tuple(all_rows.to(part.dtype) for all_rows, part in zip(whole, memory, strict=True))
 
     def parallel(self, module: nn.Module) -> nn.Module:
         """The module, whose gradients are from now on the mean of those of all processes."""
@@ -125,8 +138,13 @@ class World:
             if self.alone or is_out_of_memory(error):
                 raise
             raise LostProcess(
-                f"Process {self.rank} of {self.size} cannot reach another one, which has ended ({first_line(error)}).\n"
-                "Start the same command again: it continues from the last checkpoint."
+                tr(
+                    "Process {rank} of {size} cannot reach another one, which has ended ({first_line}).\n"
+                    "Start the same command again: it continues from the last checkpoint.",
+                    rank=self.rank,
+                    size=self.size,
+                    first_line=first_line(error),
+                )
             ) from error
 
 
@@ -160,8 +178,14 @@ def own_device(name: str, local_rank: int) -> torch.device:
         return device
     if device.index is not None or local_rank >= torch.cuda.device_count():
         raise SettingError(
-            f"Process {local_rank} of this machine needs a GPU of its own; found {torch.cuda.device_count()}, and "
-            f"run.device={name}.\nStart as many processes as there are GPUs, with run.device=auto, cuda or cpu."
+            tr(
+                "Process {local_rank} of this machine needs a GPU of its own; found {device_count}, and "
+                "run.device={name}.\n"
+                "Start as many processes as there are GPUs, with run.device=auto, cuda or cpu.",
+                local_rank=local_rank,
+                device_count=torch.cuda.device_count(),
+                name=name,
+            )
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
@@ -181,4 +205,10 @@ def is_first() -> bool:
 def check_alone(verb: str) -> None:
     """Refuse to run in several processes what would do all of its work in each."""
     if processes() > 1:
-        raise SettingError(f"{verb} runs in one process; found {processes()}. Start it without torchrun.")
+        raise SettingError(
+            tr(
+                "{verb} runs in one process; found {processes}. Start it without torchrun.",
+                verb=verb,
+                processes=processes(),
+            )
+        )
