@@ -360,7 +360,7 @@ def test_a_file_without_texts_is_told_how_to_name_the_column(tmp_path):
 def test_a_wrong_separator_is_suspected(tmp_path):
     message = refusal(put(tmp_path, "a.tsv", "label,text\n1,a\n"))
     assert message.startswith(
-        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? Tabs separate .tsv.\n"
+        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? .tsv needs tabs.\n"
     )
 
 
