@@ -65,7 +65,7 @@ def read_json(path: Path, of: str | None = None) -> dict[str, Any]:
     except InputError:
         raise
     except OSError as error:
-        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
+        raise InputError(tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)) from error
     except RecursionError as error:
         raise InputError(
             tr("{path} cannot be read: its JSON is nested too deeply. Copy it again.", path=path)

@@ -124,5 +124,5 @@ def damage(file: Path, entry: Entry, verify: bool) -> str | None:
         if verify or found.st_size <= SMALL_BYTES or found.st_mtime_ns != entry.modified:
             return None if sha256(file) == entry.sha256 else tr("was changed after it was written: its SHA-256 differs")
     except OSError as error:
-        return tr("cannot be read: {strerror}", strerror=error.strerror)
+        return tr("cannot be read: {reason}", reason=error.strerror)
     return None
