@@ -192,7 +192,7 @@ def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
     assert "\n5,479,746 parameters with a vocabulary of 8,000 (tokenizer.size), 5,404,928 of them in" in out
     assert "\nWith the paper's vocabulary of 30,522: 11,267,900 parameters, 11,170,560 of them in the encoder." in out
     assert "\n88 MB during training" in out  # 16 bytes for each that is trained
-    assert "set for minutes" in out
+    assert "set for runs of minutes" in out
     assert "architecture.layers=4" in out
     assert "corruption.token_masking.rate=" in out
     for field in fields(Machine):
