@@ -13,7 +13,7 @@ from rich.text import Text
 from plmkit.inference.model import Candidate
 from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
-from plmkit.preparation.preview import asks_next
+from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.terminal.chart import curve
 
@@ -70,7 +70,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         )
         print_wrapped(Text(seen))
         print_wrapped(
-            tr("[dim]the next token at each position[/]") if asks_next(recipe) else tr("[dim]original text[/]")
+            tr("[dim]the next token at each position[/]") if predicts_next(recipe) else tr("[dim]original text[/]")
         )
         print_wrapped(highlighted(whole, hidden))
 
