@@ -355,4 +355,4 @@ def test_every_family_states_the_members_of_the_contract(family):
     for name in ("MODEL_TYPE", "TITLE", "RECIPE", "PREFIX", "DECODER"):
         assert isinstance(getattr(family, name), str)
     assert find(family.RECIPE)
-    assert family.refusal(find("bert-tiny").architecture) in (None, bert.REFUSALS[Encoder])
+    assert family.refusal(find("bert-tiny").architecture) in (None, bert.REFUSALS[Encoder]())
