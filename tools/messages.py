@@ -25,7 +25,7 @@ TRANSLATING = {"tr", "several", "translated"}  # their first string is a key of 
 # where words in a row are no message: programmers read them, or they are data
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
 SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown
-SILENT_CONSTANTS = {"FOR_MINUTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
+SILENT_CONSTANTS = {"FOR_MINUTES", "NOTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
 SILENT_NODES = (ast.Assert, ast.Compare)
 
 

@@ -336,11 +336,11 @@ def test_only_a_layout_that_helps_is_advised(text, by_line, plm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text(text + "\n", encoding="utf-8")
     ran = plm("doctor", path, "--set", "run.layout=document-per-file")
-    layout = " take each line as a document (run.layout=document-per-line)," if by_line else ""
+    layout = " treat each line as a document (run.layout=document-per-line)," if by_line else ""
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"plm: {path}, line 1: the corpus has 1 document to train on, and pairs need two or more.\n"
-        f"Put blank lines between three documents or more,{layout} or do without pairs: sentence_task=none.\n"
+        f"plm: {path}, line 1: the corpus has 1 document to train on, but pairs need at least two.\n"
+        f"Put blank lines between at least three documents,{layout} or train without pairs: sentence_task=none.\n"
     )
     assert plm("doctor", path, "--set", "sentence_task=none").code == 0
     assert (plm("doctor", path, "--set", "run.layout=document-per-line").code == 0) == by_line
@@ -351,7 +351,7 @@ def test_of_two_documents_the_one_that_is_held_out_is_named(plm, tmp_path):
     path.write_text(f"{ONE_LINE}\n\n{ONE_LINE}\n", encoding="utf-8")
     ran = plm("doctor", path)
     assert (ran.code, ran.out) == (2, "")
-    assert "has 1 document to train on and 1 that is held out (run.valid_share=0 holds none out), and pairs" in ran.err
+    assert "has 1 document to train on and 1 held out (run.valid_share=0 holds none out), but pairs" in ran.err
     assert plm("doctor", path, "--set", "run.valid_share=0").code == 0
 
 

@@ -81,8 +81,8 @@ def test_the_tokens_of_vectors_are_not_written_over_the_file_that_is_read(refuse
     file.write_text('{"text": "the cat"}\n')
     said = refused("embed", pretrained, file, "--out", here / "keep.npy", "--level", "token")
     assert said == (
-        f"plm: {file}, where the tokens would be written, is the file that is read.\n"
-        "Name another --out, or it would be overwritten.\n"
+        f"plm: {file}, where the index of tokens would be written, is the input file.\n"
+        "Name another --out, so that it is not overwritten.\n"
     )
 
 
@@ -94,8 +94,8 @@ def test_the_tokens_of_vectors_are_not_written_over_another_file(content, refuse
     index.write_text(content, encoding="utf-8")
     said = refused("embed", pretrained, here / "train.tsv", "--out", here / "v.npy", "--level", "token")
     assert said == (
-        f"plm: {index}, where the tokens would be written, is there already and holds something else.\n"
-        "Name another --out, or it would be overwritten.\n"
+        f"plm: {index}, where the index of tokens would be written, exists and holds something else.\n"
+        "Name another --out, so that it is not overwritten.\n"
     )
 
 
@@ -178,12 +178,12 @@ def test_one_class_only(refused, here, pretrained):
 def test_a_label_that_training_never_saw(option, refused, here, pretrained):
     (here / "other.tsv").write_text("text\tlabel\nthe cat\tgood\na dog\tbadd\n")
     said = refused(*tune(pretrained, here, option, here / "other.tsv"))
-    assert "other.tsv, line 3: label 'badd' was never seen in training. Did you mean 'bad'?" in said
+    assert "other.tsv, line 3: label 'badd' does not occur in training. Did you mean 'bad'?" in said
 
 
 def test_a_label_that_training_never_saw_when_evaluating(refused, here, finetuned):
     (here / "other.tsv").write_text("text\tlabel\nthe cat\tneutral\n")
-    assert "label 'neutral' was never seen in training" in refused("evaluate", finetuned, here / "other.tsv")
+    assert "label 'neutral' does not occur in training" in refused("evaluate", finetuned, here / "other.tsv")
 
 
 def test_labels_that_are_no_numbers_for_regression(refused, here, pretrained):
@@ -206,7 +206,7 @@ def test_pairs_for_a_task_of_single_texts(refused, here, pretrained):
 
 def test_rows_without_labels_cannot_be_evaluated(refused, here, finetuned):
     (here / "new.txt").write_text("the cat\n")
-    assert "without a column label" in refused("evaluate", finetuned, here / "new.txt")
+    assert "has no column label" in refused("evaluate", finetuned, here / "new.txt")
 
 
 # Texts that are too long
@@ -216,7 +216,7 @@ def test_a_text_longer_than_the_model_is_cut_and_said(plm, here, pretrained):
     (here / "train.tsv").write_text(GOOD + "the cat sees a house. " * 40 + "\tgood\n")
     ran = plm(*tune(pretrained, here, "--epochs", 1, "--set", "run.threads=1"))
     assert ran.code == 0
-    assert "1 of 3 texts are longer than 64 tokens and lose their tail" in ran.err
+    assert "1 of 3 rows are longer than 64 tokens and are truncated" in ran.err
 
 
 def test_a_blank_in_a_text_that_is_too_long(refused, pretrained):
@@ -261,7 +261,7 @@ def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
     said = refused(*tune(pretrained, here, "--set", "task.class_weights=[1,2]"))
     assert said.startswith("plm: There is no setting 'task.class_weights'. There are task.batch, task.clip, ")
     assert "Did you mean" not in said
-    assert "names begin with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
+    assert "start with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
 
 
 @pytest.mark.parametrize(
@@ -283,11 +283,11 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
     [
         ("schedule.rate=-1", "schedule.rate must be above 0; found -1.0."),
         ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5."),
+        ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5."),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
         ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone take 5. Choose a larger size: 8000"),
-        ("schedule.warmup=2", "schedule.warmup is a share of the run, from 0 to below 1; found 2.0."),
-        ("schedule.shape=square", "There is no schedule shape 'square'; there are linear_over_all, linear_product, "),
+        ("schedule.warmup=2", "schedule.warmup must be a share of the run, below 1; found 2.0."),
+        ("schedule.shape=square", "Unknown schedule shape 'square'; choose from linear_over_all, linear_product, "),
         ("run.device=cud", "run.device=cud is not on this machine; take auto, or cpu"),
         ("run.dtype=float8", "run.dtype takes auto, float32 or bfloat16; found 'float8'."),
         ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
@@ -306,11 +306,11 @@ def test_a_setting_that_cannot_be(setting, says, refused, here):
     [
         (
             "architecture.heads=3",
-            "architecture.width=128 cannot be divided among architecture.heads=3: choose a width that is a multiple",
+            "architecture.width=128 is not a multiple of architecture.heads=3. Choose a width that is.",
         ),
-        ("architecture.activation=swish", "There is no architecture.activation 'swish'; there are gelu, gelu_tanh, "),
-        ("architecture.width=0", "architecture.width must be 1 or more; found 0."),
-        ("architecture.layers=-1", "architecture.layers must be 1 or more; found -1."),
+        ("architecture.activation=swish", "Unknown architecture.activation 'swish'; choose from gelu, gelu_tanh, "),
+        ("architecture.width=0", "architecture.width must be at least 1; found 0."),
+        ("architecture.layers=-1", "architecture.layers must be at least 1; found -1."),
     ],
 )
 def test_a_shape_that_no_network_has(setting, says, refused, here):
@@ -322,7 +322,7 @@ def test_a_shape_that_no_network_has(setting, says, refused, here):
     [
         ("task.pooling=last", "task.pooling takes first, mean, max, concat; found 'last'."),
         ("run.device=cud", "run.device=cud is not on this machine; take auto, or cpu"),
-        ("task.length=4096", "task.length=4096, but {model} reads 64 tokens at most."),
+        ("task.length=4096", "task.length=4096, but the maximum length of {model} is 64 tokens."),
         ("task.batch=0", "task.batch must be a finite number above 0; found 0."),
     ],
 )
@@ -544,16 +544,16 @@ def test_a_start_that_is_another_network(refused, here, pretrained, tiny_setting
 def test_a_corpus_without_sentence_pairs(refused, here):
     (here / "corpus.txt").write_text("\n\nOne.\n\nTwo.\n\nThree.\n")
     for recipe, so, take in (
-        ("bert-tiny", "none follows another", "take each file, if there are several,"),
-        ("albert-mini", "there is no order to learn", "take a whole file"),
+        ("bert-tiny", "no sentence follows another", "treat each file, if there are several,"),
+        ("albert-mini", "there is no order to learn", "treat a whole file"),
     ):
         said = refused(*train(here, "--set", "run.layout=blank-lines", recipe=recipe))
         assert f"{here / 'corpus.txt'}, line 3: none of the " in said
-        assert f" documents has two sentences, so {so}. The first begins there.\n" in said
+        assert f" documents has two sentences, so {so}. The first begins here.\n" in said
         assert said.endswith(
-            "Put one document's sentences on lines of their own, with blank lines only between documents "
+            "Put each sentence on its own line, with blank lines only between documents "
             f"(run.layout=blank-lines), {take} as one document "
-            "(run.layout=document-per-file), or do without pairs: sentence_task=none.\n"
+            "(run.layout=document-per-file), or train without pairs: sentence_task=none.\n"
         )
 
 
@@ -622,7 +622,10 @@ def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
     rows = ["text\tlabel", *(f"the cat sees house {number}.\tgood" for number in range(9))]
     (here / "rows.tsv").write_text("\n".join(rows) + "\n")
     said = refused("pretrain", "bert-tiny", here / "rows.tsv", "--out", here / "out", "--steps", 1)
-    assert f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so none follows another." in said
+    assert (
+        f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so no sentence follows another."
+        in said
+    )
 
 
 def test_a_folder_as_train_file(refused, here, pretrained):

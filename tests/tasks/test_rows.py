@@ -25,7 +25,7 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def refusal(path: str | Path, **how: bool | None) -> str:
-    """What a refused file is told, its folder left out."""
+    """The error message of a refused file, without its folder."""
     how = {"paired": False, **how}
     with pytest.raises(InputError) as caught:
         read_rows(path, **how)
@@ -82,7 +82,7 @@ def test_pairs_have_a_second_text(tmp_path):
     assert read_rows(path, paired=True) == read_rows(path, paired=None) == [row]
 
 
-def test_either_means_single_texts_where_there_is_no_second(tmp_path):
+def test_without_a_second_text_rows_have_single_texts(tmp_path):
     path = put(tmp_path, "a.tsv", "text\tscore\na\t2.5\nb\t-1e1\n")
     assert [row.label for row in read_rows(path, paired=None, numeric=True)] == [2.5, -10.0]
 
@@ -120,7 +120,7 @@ def test_a_csv_cell_may_be_a_whole_book(tmp_path):
     assert len(read_rows(path, paired=False)[0].text) == 200_000
 
 
-def test_blank_lines_between_rows_are_passed_over(tmp_path):
+def test_blank_lines_between_rows_are_skipped(tmp_path):
     path = put(tmp_path, "a.tsv", "\nlabel\ttext\n\n1\ta\n\n")
     assert read_rows(path, paired=False) == [Row(text="a", label="1", line=4)]
 
@@ -150,7 +150,7 @@ def test_labels_are_optional_where_none_are_needed(tmp_path):
     assert read_rows(path, paired=False, labelled=False) == [Row(text="a", line=2)]
 
 
-def test_labels_are_not_looked_at_where_none_are_needed(tmp_path):
+def test_labels_are_not_read_where_none_are_needed(tmp_path):
     path = put(tmp_path, "a.tsv", "text\tlabel\tgold\na\t?\t\nb\t2\t3\n")
     rows = read_rows(path, paired=False, numeric=True, labelled=False)
     assert rows == [Row(text="a", line=2), Row(text="b", line=3)]
@@ -191,7 +191,7 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
     assert refusal(tmp_path / "a.tsv").startswith("a.tsv is not an ordinary file.")
 
 
-def test_a_file_that_may_not_be_read_says_why(tmp_path, monkeypatch):
+def test_a_file_without_read_permission_is_refused_with_the_reason(tmp_path, monkeypatch):
     def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -278,7 +278,7 @@ def test_content_that_cannot_be_read_says_where_and_why(tmp_path, name, content,
 
 
 @pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.zst"])
-def test_a_packed_file_that_is_cut_or_false_is_refused(tmp_path, name):
+def test_a_truncated_or_invalid_compressed_file_is_refused(tmp_path, name):
     pack = gzip.compress if name.endswith(".gz") else zstandard.compress
     cut = put(tmp_path, name, pack(b"text\tlabel\n" + os.urandom(1000).hex().encode())[:-10])
     assert refusal(cut) == f"{name} ends too early: the copy is not complete. Fetch it again."
@@ -287,7 +287,7 @@ def test_a_packed_file_that_is_cut_or_false_is_refused(tmp_path, name):
     assert refusal(false).endswith("). Fetch it again.")
 
 
-def test_parquet_that_is_cut_or_false_is_refused(tmp_path):
+def test_a_truncated_or_invalid_parquet_file_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"text": ["a"], "label": ["1"]}), path)
     whole = path.read_bytes()
@@ -335,22 +335,22 @@ def test_no_row_with_text_and_label_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", "1e999", "1_0", "1,5"])
-def test_a_label_that_is_no_finite_number_is_refused_for_regression(tmp_path, label):
+def test_a_label_that_is_not_a_finite_number_is_refused_for_regression(tmp_path, label):
     path = put(tmp_path, "a.tsv", f"text\tlabel\na\t1\nb\t{label}\n")
     assert refusal(path, paired=None, numeric=True) == (
         f"a.tsv, line 3: label '{label}' is not a number.\n"
-        "Regression needs numbers; for names use `--task classify` or `--task pair`."
+        "Regression needs numbers; for classes use `--task classify` or `--task pair`."
     )
 
 
-def test_a_file_without_labels_is_told_how_to_name_the_column(tmp_path):
+def test_a_file_without_labels_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "id\ttext\nx7\ta\n")) == (
         "a.tsv has no column label. Columns found: id, text.\nName the right one: --label COLUMN. Found by themselves: "
         "label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
     )
 
 
-def test_a_file_without_texts_is_told_how_to_name_the_column(tmp_path):
+def test_a_file_without_texts_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.jsonl", '{"question": "a", "label": 1}')) == (
         "a.jsonl has no column text. Columns found: question, label.\nName the right one: --text COLUMN. Found by "
         "themselves: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
@@ -366,16 +366,16 @@ def test_a_wrong_separator_is_suspected(tmp_path):
 
 def test_plain_text_cannot_be_trained_on(tmp_path):
     assert refusal(put(tmp_path, "a.txt", "a\nb\n")) == (
-        "a.txt is plain text, one text on each line, without a column label.\n"
+        "a.txt is plain text, one text per line, and has no column label.\n"
         "Use .tsv, .csv, .jsonl or .parquet, with named columns."
     )
 
 
-def test_pairs_given_to_a_task_on_single_texts_are_sent_to_pair(tmp_path):
+def test_for_pairs_given_to_a_task_on_single_texts_pair_is_suggested(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n")) == (
         "a.tsv holds pairs of texts (columns label, sentence1, sentence2), but this task reads single "
         "texts.\n"
-        "Use `--task pair`, leave out the column sentence2, or name the one to read: --text COLUMN."
+        "Use `--task pair`, remove the column sentence2, or choose the one to read with --text COLUMN."
     )
 
 
@@ -413,11 +413,11 @@ def test_known_and_absent_labels_pass():
     check_classes([*labelled("a", "b"), Row(text="x", line=9)], ("a", "b", "c"), "dev.tsv")
 
 
-def test_a_label_never_seen_in_training_is_refused():
+def test_a_label_that_does_not_occur_in_training_is_refused():
     with pytest.raises(InputError) as caught:
         check_classes(labelled("negative", "postive"), ("negative", "positive"), "dev.tsv")
     assert str(caught.value) == (
-        "dev.tsv, line 3: label 'postive' was never seen in training. Did you mean 'positive'?\n"
+        "dev.tsv, line 3: label 'postive' does not occur in training. Did you mean 'positive'?\n"
         "Known labels: negative, positive."
     )
 
@@ -426,7 +426,7 @@ def test_at_most_ten_known_labels_are_shown():
     with pytest.raises(InputError) as caught:
         check_classes(labelled("zebra"), [f"c{number}" for number in range(12)], "dev.parquet")
     assert str(caught.value) == (
-        "dev.parquet, row 2: label 'zebra' was never seen in training.\n"
+        "dev.parquet, row 2: label 'zebra' does not occur in training.\n"
         "Known labels: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more."
     )
 
