@@ -151,7 +151,10 @@ def test_the_weight_decay_alone_can_be_set():
     ("settings", "says"),
     [
         (["task.shape=steep"], "task.shape takes linear_over_all, "),
-        (["task.optimizer=AdamW", "task.optimizer.beta1=1"], "task.optimizer.beta1 lies from 0 to below 1; found 1.0."),
+        (
+            ["task.optimizer=AdamW", "task.optimizer.beta1=1"],
+            "task.optimizer.beta1 must be at least 0 and below 1; found 1.0.",
+        ),
         (
             ["task.optimizer=AdamW", "task.decay=0.3"],
             "task.decay=0.3 and task.optimizer.decay=0.01 are the same setting.",
