@@ -81,8 +81,8 @@ def said(pretrained, rows_file, tmp_path_factory):
         out=tmp_path_factory.mktemp("told") / "out", settings=TaskSettings(epochs=2, batch=16),
         machine=Machine(threads=1),
     )  # fmt: skip
-    about = finetune(order, Screen(Console(file=text, width=200)))
-    return text.getvalue().splitlines(), about, order.out
+    record = finetune(order, Screen(Console(file=text, width=200)))
+    return text.getvalue().splitlines(), record, order.out
 
 
 def test_rows_are_told_before_training(said):
@@ -94,16 +94,16 @@ def test_rows_are_told_before_training(said):
 
 
 def test_each_epoch_is_told_with_the_commonest_labels_score_beside_the_models(said):
-    lines, about, _ = said
-    share = about["result"]["baseline"]["dev"]["score"]
+    lines, record, _ = said
+    share = record.result["baseline"]["dev"]["score"]
     beside = re.escape(
-        f"(the commonest label, {about['result']['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
+        f"(the commonest label, {record.result['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
     )
     pattern = rf"Seed (\d), epoch (\d) of 2: train loss \d\.\d{{3}}, dev accuracy (0\.\d{{3}}|1\.000) {beside}\."
     found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
     assert [(seed, epoch) for seed, epoch, _ in found] == [("3", "1"), ("3", "2"), ("4", "1"), ("4", "2")]
     best = {seed: max(float(score) for number, _, score in found if number == seed) for seed in ("3", "4")}
-    assert [round(run["dev"]["accuracy"], 3) for run in about["result"]["seeds"]] == list(best.values())
+    assert [round(run["dev"]["accuracy"], 3) for run in record.result["seeds"]] == list(best.values())
 
 
 def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
@@ -117,10 +117,10 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
 def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
     from plmkit.cli import show
 
-    _, about, out = said
-    show.finetuned(out, about)
+    _, record, out = said
+    show.finetuned(out, record)
     told = capsys.readouterr().out
-    assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in told
+    assert f"Best on dev: epoch {record.result['epoch']:g} of 2. 0." in told
     assert "minutes in total." in told
-    assert about["result"]["step"] == 3 * about["result"]["epoch"]
+    assert record.result["step"] == 3 * record.result["epoch"]
     assert re.search(r"dev accuracy of the commonest label, (good|bad) +0\.\d{4}", told)
