@@ -2,7 +2,7 @@
 
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Case(loops.Case):
 
     inner: int = 1024
     steps: int = 12
+    dtype: str = "float32"  # of ours; theirs computes in float32, as it does by default
 
 
 def run(options: Options) -> list[Line]:
@@ -52,10 +53,21 @@ def cases(options: Options) -> dict[str, Case]:
         "vocabulary": 1_000 if options.quick else 21_128, "dropout": 0.1, "seed": options.seed,
         **(small if options.quick else {}),
     }  # fmt: skip
-    return {
-        f"rows of up to {length} tokens": Case(**shared, length=length)
-        for length in ((48, 16) if options.quick else (512, 128))
-    }
+    lengths = (48, 16) if options.quick else (512, 128)
+    found = {f"rows of up to {length} tokens": Case(**shared, length=length) for length in lengths}
+    if default_precision(shared.get("width", Case.width)) == "bfloat16":
+        for name, case in list(found.items()):
+            found[f"{name}, bfloat16 as by default here"] = replace(case, dtype="bfloat16")
+    return found
+
+
+def default_precision(width: int) -> str:
+    """What run.dtype=auto is on this machine."""
+    import torch
+
+    from plmkit.training.device import choose_dtype, name_of
+
+    return name_of(choose_dtype(torch.device("cpu"), width=width))
 
 
 def row_lengths(case: Case) -> np.ndarray:
@@ -117,6 +129,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
             case.steps,
             case.seed,
             tokens_at_once=TOKENS_AT_ONCE,
+            dtype=getattr(torch, case.dtype),
         )
         return {"tokens_per_second": tokens / seconds, "peak": peak(), "parameters": parameters_of(network)}
 

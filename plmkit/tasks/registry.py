@@ -16,7 +16,7 @@ LABEL = "label"  # the only head of a run folder of format 1
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind of task is; it is imported when it is used, because torch comes with it."""
+    """Where a kind of task is defined; imported on first use, because it imports torch."""
 
     place: str  # module:class
     summary: str
@@ -62,6 +62,6 @@ def stored_tasks(records: Iterable[Mapping[str, Any]]) -> "tuple[Task, ...]":
 
 
 def with_named_head(weights: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    """Weights whose head of one name has another."""
+    """The weights with the head `old` renamed to `new`."""
     stem = f"heads.{old}."
     return {f"heads.{new}.{name[len(stem) :]}" if name.startswith(stem) else name: w for name, w in weights.items()}

@@ -16,8 +16,9 @@ from plmkit.errors import SettingError
 from plmkit.language import tr
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-WORTH = 1.3  # so much faster must a product in bfloat16 be, for all of a step to gain
-SMALL, LARGE = 128, 512  # sides of the products that are measured
+WORTH = 1.3  # speed-up of a product in bfloat16 from which a whole training step gains
+SMALL, LARGE = 128, 512  # widths of the products that are measured
+ROWS, PRODUCTS = 512, 12  # of a measurement: of so many rows and a few more each time
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -34,8 +35,8 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
-def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
-    """bfloat16 where it is really faster, float32 elsewhere; or the one that is named."""
+def choose_dtype(device: torch.device, name: str = "auto", width: int = LARGE) -> torch.dtype:
+    """bfloat16 where a network of this width is really faster in it, float32 elsewhere; or the one that is named."""
     if name not in ("auto", *DTYPES):
         raise SettingError(tr("run.dtype takes auto, float32 or bfloat16; found '{name}'.", name=name))
     if name == "bfloat16" and not has_bfloat16(device):
@@ -46,15 +47,17 @@ def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
             )
         )
     if name == "auto":
-        return torch.bfloat16 if has_bfloat16(device) else torch.float32
+        return torch.bfloat16 if has_bfloat16(device, width) else torch.float32
     return DTYPES[name]
 
 
-def keep_dtype(device: torch.device, name: str, kept: str | None, say: Callable[[str], None]) -> torch.dtype:
+def keep_dtype(
+    device: torch.device, name: str, kept: str | None, say: Callable[[str], None], width: int = LARGE
+) -> torch.dtype:
     """What a run computes in: as it began, where it continues; a change is told."""
     if name == "auto" and kept == "float32":
         return torch.float32
-    dtype = choose_dtype(device, name)
+    dtype = choose_dtype(device, name, width)
     if kept and dtype is not DTYPES.get(kept):
         why = (
             tr("run.dtype={name} asks for it", name=name)
@@ -76,7 +79,7 @@ def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> str:
+def computing(device: torch.device, dtype: torch.dtype, width: int = LARGE, processes: int = 1) -> str:
     """`Computing on cpu with 2 threads in float32.`"""
     threads = torch.get_num_threads()
     crew = (
@@ -86,7 +89,9 @@ def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> s
     )
     measured = device.type == "cpu" and dtype is torch.bfloat16
     gain = (
-        tr(", measured {bfloat16_gain:.1f} times as fast as float32", bfloat16_gain=bfloat16_gain()) if measured else ""
+        tr(", measured {bfloat16_gain:.1f} times as fast as float32", bfloat16_gain=bfloat16_gain(width))
+        if measured
+        else ""
     )
     joint = tr(", {processes} processes together", processes=processes) if processes > 1 else ""
     return tr(
@@ -99,42 +104,46 @@ def computing(device: torch.device, dtype: torch.dtype, processes: int = 1) -> s
     )
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """Is it done by the hardware? torch runs it anywhere, by emulation where need be."""
+def has_bfloat16(device: torch.device, width: int = LARGE) -> bool:
+    """Does the hardware compute it, faster than float32? torch runs it anywhere, by emulation if necessary."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and bfloat16_gain() >= WORTH
+    return device.type == "cpu" and bfloat16_gain(width) >= WORTH
 
 
 @functools.cache
-def bfloat16_gain() -> float:
-    """How many times as fast as in float32 this processor multiplies matrices in bfloat16, measured.
+def bfloat16_gain(width: int = LARGE) -> float:
+    """Measured speed-up of bfloat16 over float32 for matrix products of this width on this processor.
 
     A processor that emulates it takes up to a hundred times as long, so a small product comes first. One thread,
-    timed by its own clock, says the same on a busy machine.
+    timed by its own clock, gives the same result on a busy machine.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         gain = 1.0
-        for side in (SMALL, LARGE):
-            if gain > 0.5:
-                gain = product_seconds(side, torch.float32) / product_seconds(side, torch.bfloat16)
+        for some in sorted({min(SMALL, width), width}):
+            if gain > 0.5 or some <= SMALL:
+                gain = product_seconds(some, torch.float32) / product_seconds(some, torch.bfloat16)
         return gain
     finally:
         torch.set_num_threads(threads)
 
 
-def product_seconds(side: int, dtype: torch.dtype, tries: int = 5) -> float:
-    """Seconds of this thread that a product of two square matrices takes, the shortest of a few."""
-    factor = torch.ones(side, side, dtype=dtype)
-    torch.mm(factor, factor)
-    seconds = math.inf
-    for _ in range(tries):
+def product_seconds(width: int, dtype: torch.dtype) -> float:
+    """Seconds of this thread for a product of rows with a square matrix, the mean over several numbers of rows.
+
+    Every number of rows is prepared for anew in bfloat16, and in training hardly two batches have the same number.
+    """
+    weight = torch.ones(width, width, dtype=dtype)
+    torch.mm(weight, weight)
+    seconds = 0.0
+    for number in range(PRODUCTS):
+        rows = torch.ones(ROWS + 7 * number, width, dtype=dtype)
         begun = time.thread_time()
-        torch.mm(factor, factor)
-        seconds = min(seconds, time.thread_time() - begun)
-    return seconds
+        torch.mm(rows, weight)
+        seconds += time.thread_time() - begun
+    return seconds / PRODUCTS
 
 
 def precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:

@@ -156,8 +156,9 @@ def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Sc
     start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
-    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say)
-    screen.say(computing(world.device, dtype, world.size))
+    width = order.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
+    screen.say(computing(world.device, dtype, width, world.size))
     tokenizer = tokenizer_folder(order, earlier, start)
     material = prepare(order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer)
     if earlier and earlier.tokens_key != material.key:

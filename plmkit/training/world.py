@@ -79,6 +79,15 @@ class World:
         """The rows of this process, with the random numbers that a model samples by in all of the batch."""
         if self.alone:
             return batch
+        if batch.continues is not None and batch.examples < self.size:
+            raise SettingError(
+                tr(
+                    "{size} processes share {rows} streams of text (schedule.batch), but each needs one of its own.\n"
+                    "Start fewer processes, or raise schedule.batch.",
+                    size=self.size,
+                    rows=batch.examples,
+                )
+            )
         if batch.targets is not None:
             predicted = batch.predicted
             draws = torch.rand(int(predicted.sum()), generator=torch.Generator().manual_seed(seed))
@@ -91,14 +100,17 @@ class World:
 
     def joined(self, memory: Memory | None) -> Memory | None:
         """The recurrent memory of all rows, which a checkpoint holds."""
-        if self.alone:
+        if self.alone or memory is None:
             return memory
         import torch.distributed as distributed
 
-        found: list[Memory | None] = [None] * self.size
-        distributed.all_gather_object(found, None if memory is None else tuple(part.cpu() for part in memory))
-        parts = [part for part in found if part is not None]
-        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True)) if parts else None
+        count = int(self.sum([len(memory[0])])[0])
+        start, stop = self.rows(count)
+        whole = [torch.zeros(count, *part.shape[1:]) for part in memory]
+        for all_rows, part in zip(whole, memory, strict=True):
+            all_rows[start:stop] = part.cpu()
+            distributed.all_reduce(all_rows)  # a sum in which every row has one part that is not zero
+        return tuple(all_rows.to(part.dtype) for all_rows, part in zip(whole, memory, strict=True))
 
     def parallel(self, module: nn.Module) -> nn.Module:
         """The module, whose gradients are from now on the mean of those of all processes."""

@@ -7,7 +7,7 @@ import torch
 from transformers import ElectraConfig, ElectraForPreTraining
 
 
-def test_an_electra_discriminator_is_told_from_the_pair_and_the_advice_works(
+def test_an_electra_discriminator_differs_from_the_pair_and_the_advice_works(
     pretrained, mixed_corpus, plm, tmp_path, own_cache
 ):
     torch.manual_seed(0)

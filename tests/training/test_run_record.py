@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.errors import FolderError
+from plmkit.errors import CheckpointError, FolderError
 from plmkit.training.loop import Budget
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
@@ -48,16 +48,16 @@ def test_a_record_of_format_1_is_written_in_format_2(tmp_path):
     ("kind", "field", "value", "said"),
     [
         ("pretrained", "seed", "one", "is damaged ('seed': a str)"),
-        ("pretrained", "corpora", [1], "is damaged ('corpora': an int)"),
+        ("pretrained", "corpora", [1], "is damaged ('corpora': an int (1))"),
         ("pretrained", "budget", {"years": 1}, "is damaged ('budget': "),
         ("pretrained", "state", "asleep", "is damaged ('state': asleep)"),
         ("pretrained", "tokens_key", None, "is damaged ('tokens_key': "),
-        ("pretrained", "result", [], "is damaged ('result': a list)"),
+        ("pretrained", "result", [], "is damaged ('result': "),
         ("pretrained", "recipe", {"kind": "Rezept"}, "run.json, recipe: "),
         ("pretrained", "run", {"kind": "Machine", "devise": "cpu"}, "run.json, run: Machine has no setting 'devise'"),
-        ("finetuned", "tasks", [], "is damaged ('tasks': a list)"),
+        ("finetuned", "tasks", [], "is damaged ('tasks': "),
         ("finetuned", "architecture", "deep", "is damaged ('architecture': a str)"),
-        ("finetuned", "checksum", 5, "is damaged ('checksum': an int)"),
+        ("finetuned", "checksum", 5, "is damaged ('checksum': an int (5))"),
     ],
 )
 def test_damage_is_named_by_its_field(kind, field, value, said, request, tmp_path):
@@ -88,8 +88,7 @@ def test_what_older_versions_did_not_write_has_its_default(pretrained, tmp_path)
 def test_differences_are_data_and_english_is_made_of_them(pretrained):
     folder = RunFolder(pretrained)
     old = folder.record
-    assert folder.differences(replace(old, corpora=tuple(f"./{path}" for path in old.corpora), seed=old.seed)) != []
-    assert folder.differences(old) == []
+    assert folder.differences(replace(old, corpora=tuple(path.replace("/", "/./") for path in old.corpora))) == []
     new = replace(
         old, seed=7, recipe=replace(old.recipe, notes="other words"), run=replace(old.run, log_steps=3, layout="lines")
     )
@@ -147,5 +146,5 @@ def test_weights_are_those_of_the_record(pretrained, tmp_path):
     weights = folder.weights()
     assert folder.save_weights(weights) == folder.record.checksum
     folder.write(replace(folder.record, checksum="0"))
-    with pytest.raises(Exception, match="its checksum is not the one in run.json"):
+    with pytest.raises(CheckpointError, match=r"its checksum is not the one in run\.json"):
         folder.weights()
