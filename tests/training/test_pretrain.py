@@ -182,7 +182,7 @@ def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
 def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
     extend = command(text, finished, "--steps", 4, "--extend")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(module, "save_final", stop)
+        patch.setattr(RunFolder, "save_weights", stop)
         plm(*extend)
     assert about(finished)["state"] == "unfinished"
     assert plm(*extend).code == 0
