@@ -135,7 +135,7 @@ def test_a_folder_is_read_once_and_knows_what_it_wrote(pretrained, tmp_path):
 
 def test_a_locked_folder_is_refused_to_another(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    with folder.lock(), pytest.raises(FolderError, match="Another process is training into"), folder.lock():
+    with folder.lock(), pytest.raises(FolderError, match="Another process is writing to"), folder.lock():
         pass
     with folder.lock():
         pass
