@@ -22,7 +22,8 @@ from typing import Any
 from benchmarks.shared import say, table
 from plmkit.errors import PlmError
 from plmkit.storage.files import write_json, write_text
-from plmkit.tasks.rows import Row, read_rows
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import read_rows
 from plmkit.training.run_folder import RunFolder
 
 PARTS = ("train", "dev", "test")
