@@ -161,7 +161,7 @@ def test_a_file_of_an_unknown_kind(refused, here, pretrained):
 def test_a_label_column_that_is_missing(refused, here, pretrained):
     (here / "train.tsv").write_text("text\tmood\nthe cat\tgood\na dog\tbad\n")
     said = refused(*tune(pretrained, here))
-    assert "has no column label. Columns found: text, mood.\nName the right one: --label COLUMN." in said
+    assert "has no column label. Columns found: text, mood.\nChoose the right one: --label COLUMN." in said
 
 
 def test_a_text_column_that_is_missing(refused, here, pretrained):
@@ -476,7 +476,7 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
     content = bytearray((copy / "model.safetensors").read_bytes())
     content[-100] ^= 1
     (copy / "model.safetensors").write_bytes(content)
-    changed = f"{copy / 'model.safetensors'} is not as it was written: its SHA-256 is another."
+    changed = f"{copy / 'model.safetensors'} was changed after it was written: its SHA-256 differs."
     assert changed in refused("predict", copy, here / "train.tsv")
     unseal(copy)
     assert "is damaged: its checksum is not the one in run.json" in refused("predict", copy, here / "train.tsv")
@@ -485,7 +485,7 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
 def test_weights_of_another_model(refused, here, copy, pretrained):
     shutil.copy(pretrained / "model.safetensors", copy / "model.safetensors")
     weights = copy / "model.safetensors"
-    assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} is not as it was written: ")
+    assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} was changed after it was written: ")
     unseal(copy)
     said = refused("predict", copy, here / "train.tsv")
     assert said.startswith(f"plm: {weights} is damaged: its checksum is not the one in run.json.\n")
@@ -507,7 +507,7 @@ def test_a_tokenizer_that_is_missing(refused, here, copy):
 )
 def test_a_run_file_that_is_damaged(content, refused, here, copy):
     (copy / "run.json").write_text(content)
-    assert "run.json is not as it was written" in refused("predict", copy, here / "train.tsv")
+    assert "run.json was changed after it was written" in refused("predict", copy, here / "train.tsv")
     unseal(copy)
     assert "run.json" in refused("predict", copy, here / "train.tsv")
 

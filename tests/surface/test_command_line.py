@@ -272,7 +272,9 @@ def test_a_parquet_that_cannot_hold_a_column_is_refused(plm, finetuned, tmp_path
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b", "id": "x"}\n')
     ran = plm("predict", finetuned, tmp_path / "rows.jsonl", "--out", tmp_path / "out.parquet")
     assert (ran.code, ran.out) == (2, "")
-    assert "column 'id' holds values of several types.\nParquet does not support that: write .jsonl instead." in ran.err
+    assert (
+        "column 'id' contains values of several types.\nParquet does not support that: write .jsonl instead." in ran.err
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 

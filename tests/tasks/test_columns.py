@@ -28,7 +28,7 @@ class Desk:
         self.messages.append(text.replace(f"{self.folder}/", ""))
 
     def read(self, path: Path, kind: str = "classify", learnt: Columns = Columns(), **named) -> list[Row]:
-        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), learnt=learnt), self.say).rows
+        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), trained=learnt), self.say).rows
 
     def refusal(self, path: Path, kind: str = "classify", **named) -> str:
         with pytest.raises((InputError, SettingError)) as caught:
@@ -67,7 +67,7 @@ def test_a_named_column_that_is_missing(desk):
     path = desk.put("a.csv", "titel,label\na,1\n")
     assert desk.refusal(path, text="title") == (
         "a.csv has no column 'title'. Did you mean 'titel'? Columns found: titel, label.\n"
-        "Name one of them: --text COLUMN."
+        "Choose one of them: --text COLUMN."
     )
 
 
@@ -86,7 +86,7 @@ def test_named_columns_make_a_pair_of_any_two(desk):
     assert desk.read(path, "regress", text_a="left", text_b="right")[0].other == "b"
     assert desk.read(path, "regress", text="left")[0].other is None
     assert desk.refusal(path, "classify", text_a="left") == (
-        "--text-a names a column that would not be read for this task. Use --text and --label."
+        "--text-a names a column that this task does not read. Use --text and --label."
     )
 
 
@@ -100,7 +100,7 @@ def test_a_semicolon_as_separator_is_recognised_and_reported(desk):
     assert [row.text for row in desk.read(path)] == ["gut; sehr", "well, well"]
     assert desk.messages == ["a.csv is separated by semicolons."]
     ragged = desk.put("b.csv", "text;label\na;1\nb;c;0\nd;1\n")
-    assert desk.refusal(ragged).endswith("Put a text that holds a semicolon in double quotes.")
+    assert desk.refusal(ragged).endswith("Put text that contains a semicolon in double quotes.")
 
 
 # Files without a header
@@ -110,7 +110,7 @@ def test_a_header_that_is_data_is_refused_with_the_options_to_add(desk):
     path = desk.put("a.tsv", "1\t这家店很好吃\n0\t不好\n1\t好\n")
     assert desk.refusal(path) == (
         "a.tsv has no column text. Columns found: 1, 这家店很好吃.\n"
-        "Its first row looks like data, not like names of columns. If it is, add to your command:\n"
+        "Its first row looks like data, not like column names. If so, add to your command:\n"
         "--no-header --text 2 --label 1"
     )
     rows = desk.read(path, text="2", label="1", header=False)
@@ -242,7 +242,10 @@ def test_json_is_read_up_to_200_levels(desk):
     assert [row.text for row in desk.read(desk.put("a.jsonl", deep(199)))] == ["a"]
     for levels in (200, 950, 100_000):
         refusal = desk.refusal(desk.put("a.jsonl", deep(levels)))
-        assert refusal == "a.jsonl, line 1: not JSON (too long or too deep). Each line must be one whole object."
+        assert (
+            refusal
+            == "a.jsonl, line 1: not JSON (too long, or nested too deeply). Each line must be one complete object."
+        )
 
 
 def test_two_parquet_columns_of_one_name_are_refused(desk):

@@ -188,7 +188,7 @@ def test_a_folder_is_not_a_file(tmp_path):
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.tsv")
-    assert refusal(tmp_path / "a.tsv").startswith("a.tsv is not an ordinary file.")
+    assert refusal(tmp_path / "a.tsv").startswith("a.tsv is not a regular file.")
 
 
 def test_a_file_without_read_permission_is_refused_with_the_reason(tmp_path, monkeypatch):
@@ -202,7 +202,7 @@ def test_a_file_without_read_permission_is_refused_with_the_reason(tmp_path, mon
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.json", "a", "a.parquet.gz", ".tsv"])
 def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
-    assert refusal(put(tmp_path, name, "x")).startswith(f"{name} is not a kind of file that holds rows.\n")
+    assert refusal(put(tmp_path, name, "x")).startswith(f"{name} is not a supported type of table.\n")
 
 
 @pytest.mark.parametrize(
@@ -227,29 +227,29 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
             "a.tsv",
             "label\ttext\n1\ta\n0\tb\tc\n",
             "a.tsv, line 3: 3 cells, but the first row has 2: label, text.\n"
-            "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.",
+            "Text in .tsv cannot contain tabs or line breaks; use .csv with quotes, or .jsonl.",
         ),
         (
             "a.csv",
             'label,text\n1,"a\nb"\n0,b,c\n',
             "a.csv, line 4: 3 cells, but the first row has 2: label, text.\n"
-            "Put a text that holds a comma in double quotes.",
+            "Put text that contains a comma in double quotes.",
         ),
         (
             "a.csv",
             'label,text\n1,"a\n0,b\n',
-            "a.csv, line 2: the quotes of this row do not match (unexpected end of data).\n"
-            'Inside a quoted text write "" for each quote.',
+            "a.csv, line 2: unbalanced quotes in this row (unexpected end of data).\n"
+            'Inside quoted text, write "" for each quote.',
         ),
         (
             "a.jsonl",
             '{"text": "a", "label": 1}\n{"text": "b"\n',
-            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one whole object.",
+            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one complete object.",
         ),
         (
             "a.jsonl",
             "[" * 100_000,
-            "a.jsonl, line 1: not JSON (too long or too deep). Each line must be one whole object.",
+            "a.jsonl, line 1: not JSON (too long, or nested too deeply). Each line must be one complete object.",
         ),
         (
             "a.jsonl",
@@ -259,7 +259,7 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         (
             "a.jsonl",
             '{"text": "\\ud83d", "label": 1}\n',
-            "a.jsonl, line 1: a \\u escape that is half a character. Write the file as UTF-8.",
+            "a.jsonl, line 1: a \\u escape is half a character. Write the file as UTF-8.",
         ),
         (
             "a.jsonl",
@@ -281,10 +281,10 @@ def test_content_that_cannot_be_read_says_where_and_why(tmp_path, name, content,
 def test_a_truncated_or_invalid_compressed_file_is_refused(tmp_path, name):
     pack = gzip.compress if name.endswith(".gz") else zstandard.compress
     cut = put(tmp_path, name, pack(b"text\tlabel\n" + os.urandom(1000).hex().encode())[:-10])
-    assert refusal(cut) == f"{name} ends too early: the copy is not complete. Fetch it again."
+    assert refusal(cut) == f"{name} is incomplete: it ends too early. Download or copy it again."
     false = put(tmp_path, name, b"text\tlabel\n")
-    assert refusal(false).startswith(f"{name} is not a sound {Path(name).suffix} file (")
-    assert refusal(false).endswith("). Fetch it again.")
+    assert refusal(false).startswith(f"{name} is not a valid {Path(name).suffix} file (")
+    assert refusal(false).endswith("). Download or copy it again.")
 
 
 def test_a_truncated_or_invalid_parquet_file_is_refused(tmp_path):
@@ -292,7 +292,7 @@ def test_a_truncated_or_invalid_parquet_file_is_refused(tmp_path):
     parquet.write_table(pa.table({"text": ["a"], "label": ["1"]}), path)
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], whole.replace(b"label", b"\xffabel"), b"text\tlabel\n"):
-        assert refusal(put(tmp_path, "b.parquet", content)).startswith("b.parquet is not a sound Parquet file (")
+        assert refusal(put(tmp_path, "b.parquet", content)).startswith("b.parquet is not a valid Parquet file (")
 
 
 def test_parquet_text_that_is_not_utf8_is_refused_with_its_row(tmp_path):
@@ -345,22 +345,22 @@ def test_a_label_that_is_not_a_finite_number_is_refused_for_regression(tmp_path,
 
 def test_a_file_without_labels_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "id\ttext\nx7\ta\n")) == (
-        "a.tsv has no column label. Columns found: id, text.\nName the right one: --label COLUMN. Found by themselves: "
-        "label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
+        "a.tsv has no column label. Columns found: id, text.\nChoose the right one: --label COLUMN. "
+        "Recognised names: label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
     )
 
 
 def test_a_file_without_texts_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.jsonl", '{"question": "a", "label": 1}')) == (
-        "a.jsonl has no column text. Columns found: question, label.\nName the right one: --text COLUMN. Found by "
-        "themselves: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
+        "a.jsonl has no column text. Columns found: question, label.\nChoose the right one: --text COLUMN. Recognised "
+        "names: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
     )
 
 
 def test_a_wrong_separator_is_suspected(tmp_path):
     message = refusal(put(tmp_path, "a.tsv", "label,text\n1,a\n"))
     assert message.startswith(
-        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? Tabs separate .tsv.\n"
+        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? .tsv needs tabs.\n"
     )
 
 
@@ -381,8 +381,8 @@ def test_for_pairs_given_to_a_task_on_single_texts_pair_is_suggested(tmp_path):
 
 def test_single_texts_given_to_a_task_on_pairs_lack_the_second(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\ttext_a\n1\ta\n"), paired=True) == (
-        "a.tsv has no column text_b. Columns found: label, text_a.\nName the right one: --text-b COLUMN. "
-        "Found by themselves: text_b, sentence2, hypothesis, question2, text2, 文本2, 句子2, 假设, 问题2."
+        "a.tsv has no column text_b. Columns found: label, text_a.\nChoose the right one: --text-b COLUMN. "
+        "Recognised names: text_b, sentence2, hypothesis, question2, text2, 文本2, 句子2, 假设, 问题2."
     )
 
 
