@@ -91,8 +91,8 @@ def make_pretraining(options: Options, text: Path, number: int) -> Callable[[], 
 
     def one_turn() -> float:
         out = options.folder / f"contention-{number}-{next(turn)}"
-        about = pretrain(order(options, text, out, Budget(seconds=1.0 if options.quick else SECONDS)), Quiet())
-        return about["result"]["tokens"] / about["result"]["seconds"]
+        record = pretrain(order(options, text, out, Budget(seconds=1.0 if options.quick else SECONDS)), Quiet())
+        return record.result["tokens"] / record.result["seconds"]
 
     return one_turn
 
