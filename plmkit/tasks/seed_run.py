@@ -161,7 +161,7 @@ class SeedRun:
             names = dict.fromkeys((self.data.task.best, self.baseline.measure))
             report += [tr("dev {name} {score:.3f}", name=name, score=found[name]) for name in names]
             report[-1] += f" ({self.baseline})"
-        say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=", ".join(report)))
+        say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=tr(", ").join(report)))
         self.of_epoch.clear()
         self.network.train()
 
