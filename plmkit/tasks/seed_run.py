@@ -18,6 +18,7 @@ from plmkit.inference.loading import Parts
 from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
+from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.batches import LabelledExamples, labels_of
 from plmkit.tasks.contract import Example, Row, Task
 from plmkit.tasks.evaluation import evaluate
@@ -30,7 +31,6 @@ from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.memory import memory_explained
-from plmkit.training.run_folder import WEIGHTS
 from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads

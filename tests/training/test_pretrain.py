@@ -28,7 +28,7 @@ from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.run_folder import FINETUNE, read_run, write_run
+from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
 
 TINY = (
@@ -182,7 +182,7 @@ def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
 def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
     extend = command(text, finished, "--steps", 4, "--extend")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(module, "save_final", stop)
+        patch.setattr(RunFolder, "save_weights", stop)
         plm(*extend)
     assert about(finished)["state"] == "unfinished"
     assert plm(*extend).code == 0
@@ -392,11 +392,11 @@ def test_a_run_json_that_is_not_ours_is_refused(plm, text, tmp_path, content):
     assert (tmp_path / "run.json").read_text() == content
 
 
-def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, tmp_path):
-    write_run(tmp_path, FINETUNE, {"state": "finished"})
-    ran = plm(*command(text, tmp_path))
+def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, finetuned, tmp_path):
+    out = Path(shutil.copytree(finetuned, tmp_path / "run"))
+    ran = plm(*command(text, out))
     assert ran.code == 2
-    assert ran.err == f"plm: --out {tmp_path} holds a fine-tuned model. Name another folder.\n"
+    assert ran.err == f"plm: --out {out} holds a fine-tuned model. Name another folder.\n"
 
 
 def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name_is_read(plm, text, tmp_path):
@@ -688,7 +688,7 @@ def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_re
 def test_a_budget_that_counting_spends_still_takes_a_step(plm, text, tmp_path):
     done = plm(*command(text, tmp_path / "run", "--minutes", 0.00001))
     assert done.code == 0, done.err
-    assert read_run(tmp_path / "run")["result"]["steps"] == 1
+    assert RunFolder(tmp_path / "run").record.result["steps"] == 1
 
 
 def test_memory_that_counting_lacks_is_told_with_what_to_do():
