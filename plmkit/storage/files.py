@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,7 @@ def new_file(path: Path) -> Iterator[Path]:
     sweep_beside(path)
     partial = unfinished(path)
     try:
-        partial.touch()
-        with held(partial):
+        with held(partial, Path.touch):
             yield partial
             flush(partial)
             os.replace(partial, path)
@@ -122,8 +121,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     with explained(path.parent):
         sweep_beside(path)
         try:
-            partial.mkdir(parents=True)
-            with held(partial):
+            with held(partial, make_folder):
                 yield partial
                 for file in partial.iterdir():
                     flush(file)
@@ -162,8 +160,8 @@ def sweep_beside(path: Path) -> None:
     """Remove leftovers of this file or folder; what another process is writing is locked, and stays."""
     with suppress(OSError):
         for left in leftovers(path.parent):
-            if target_of(left.name) == target_of(path.name) and is_abandoned(left):
-                discard(left)
+            if target_of(left.name) == target_of(path.name):
+                discard_abandoned(left)
 
 
 def target_of(name: str) -> str:
@@ -173,32 +171,53 @@ def target_of(name: str) -> str:
     return name
 
 
-def is_abandoned(partial: Path) -> bool:
-    """Whether no process holds its lock; False on systems without locks."""
+def discard_abandoned(partial: Path) -> None:
+    """Remove what no process holds, locked meanwhile against one that has just made it; nothing without locks."""
     if fcntl is None:
-        return False
-    handle = os.open(partial, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
-
-
-@contextmanager
-def held(partial: Path) -> Iterator[None]:
-    """Lock what is being written, to tell it from leftovers of a killed process; the lock ends with the process."""
-    if fcntl is None:
-        yield
         return
     handle = os.open(partial, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not every disk has locks
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        discard(partial)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def held(partial: Path, make: Callable[[Path], None] = make_folder) -> Iterator[None]:
+    """Make and lock what is being written, to tell it from leftovers of a killed process.
+
+    The lock ends with the process. Another one may take what is not locked yet for a leftover: then it is made again.
+    """
+    if fcntl is None:
+        make(partial)
+        yield
+        return
+    handle = locked(partial, make)
+    try:
         yield
     finally:
+        os.close(handle)
+
+
+def locked(partial: Path, make: Callable[[Path], None]) -> int:
+    """An open handle that holds the lock."""
+    while True:
+        make(partial)
+        try:
+            handle = os.open(partial, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        with suppress(OSError):  # not every disk has locks
+            fcntl.flock(handle, fcntl.LOCK_SH)  # waits for one that is about to remove it
+        if partial.exists():
+            return handle
         os.close(handle)
 
 

@@ -8,6 +8,7 @@ import pytest
 from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import (
     cache_folder,
+    discard_abandoned,
     explained,
     held,
     leftovers,
@@ -184,6 +185,27 @@ def test_what_another_process_is_writing_at_this_moment_is_no_leftover(write, tm
     draft.mkdir()
     with held(draft), new_folder(tmp_path / "exported"):
         assert draft.is_dir()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_what_was_swept_before_it_was_locked_is_made_again(make, tmp_path):
+    """Another process takes what is not locked yet for a leftover of a killed one."""
+    made: list[Path] = []
+
+    def swept_at_first(path: Path) -> None:
+        make(path)
+        made.append(path)
+        if len(made) == 1:
+            discard_abandoned(path)
+
+    partial = unfinished(tmp_path / "made")
+    with held(partial, swept_at_first):
+        assert partial.exists()
+        discard_abandoned(partial)
+        assert partial.exists()
+    assert len(made) == 2
+    discard_abandoned(partial)
+    assert not partial.exists()
 
 
 def test_a_name_that_is_no_utf8_comes_back_from_json(tmp_path):
