@@ -161,7 +161,7 @@ def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(toke
     assert longer.reading == "recurrent memory of 2000 tokens before the last 512"
     assert longer.loss != pytest.approx(found.loss, abs=1e-5)
     assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is as it was
-    with pytest.raises(SettingError, match="no --stride to set"):
+    with pytest.raises(SettingError, match="--stride has no effect. Leave it out"):
         evaluate_text(model, tmp_path / "text.txt", stride=4)
 
 

@@ -224,7 +224,7 @@ def test_a_blank_in_a_text_that_is_too_long(refused, pretrained):
 
 
 def test_a_text_without_a_blank(refused, pretrained):
-    assert "There is no [MASK]" in refused("fill", pretrained, "the cat sees a house.")
+    assert "The text has no [MASK]" in refused("fill", pretrained, "the cat sees a house.")
 
 
 # Names and values
@@ -293,7 +293,7 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
         ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
         (
             "stages=[[1.0, 4096]]",
-            "bert-tiny: stages ask for rows of 4096 tokens, but architecture.longest is 512. Change one",
+            "bert-tiny: stages use rows of 4096 tokens, but architecture.longest is 512. Change one",
         ),
     ],
 )
@@ -457,8 +457,8 @@ def test_where_a_folder_is_due_no_file_is_suggested(refused, here, monkeypatch):
 
 
 def test_a_file_where_the_model_should_be(refused, here, finetuned):
-    assert "is a file, but a model is a folder" in refused("fill", here / "train.tsv", "a [MASK]")
-    assert "It comes first" in refused("evaluate", here / "train.tsv", finetuned)
+    assert "is a file. The first argument is a model" in refused("fill", here / "train.tsv", "a [MASK]")
+    assert "The first argument is a model: a run folder" in refused("evaluate", here / "train.tsv", finetuned)
 
 
 def test_a_folder_that_is_no_model(refused, here):
@@ -479,7 +479,7 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
     changed = f"{copy / 'model.safetensors'} is not as it was written: its SHA-256 is another."
     assert changed in refused("predict", copy, here / "train.tsv")
     unseal(copy)
-    assert "is damaged: its checksum is not the one in run.json" in refused("predict", copy, here / "train.tsv")
+    assert "is damaged: its checksum differs from the one in run.json" in refused("predict", copy, here / "train.tsv")
 
 
 def test_weights_of_another_model(refused, here, copy, pretrained):
@@ -488,7 +488,7 @@ def test_weights_of_another_model(refused, here, copy, pretrained):
     assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} is not as it was written: ")
     unseal(copy)
     said = refused("predict", copy, here / "train.tsv")
-    assert said.startswith(f"plm: {weights} is damaged: its checksum is not the one in run.json.\n")
+    assert said.startswith(f"plm: {weights} is damaged: its checksum differs from the one in run.json.\n")
 
 
 def test_weights_that_are_missing(refused, here, copy):
@@ -526,7 +526,7 @@ def test_a_pretrained_model_asked_to_predict(refused, here, pretrained):
 
 
 def test_a_fine_tuned_model_asked_to_fill(refused, finetuned):
-    assert "Take a pretrained model" in refused("fill", finetuned, "a [MASK]")
+    assert "Use a pretrained model" in refused("fill", finetuned, "a [MASK]")
 
 
 def test_a_start_that_is_another_network(refused, here, pretrained, tiny_settings):
@@ -614,7 +614,10 @@ def test_corpus_and_recipe_exchanged(refused, here):
 def test_a_recipe_where_a_model_is_due(refused, here, monkeypatch):
     monkeypatch.chdir(here)
     said = refused("finetune", "bert-base", "--task", "classify", "--train", "train.tsv", "--out", "out")
-    assert "There is no folder 'bert-base'. It is a recipe's name: `plm pretrain bert-base --out DIR` makes" in said
+    assert (
+        "There is no folder 'bert-base'. It is the name of a recipe: train a model with `plm pretrain bert-base --out DIR`"
+        in said
+    )
 
 
 def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):

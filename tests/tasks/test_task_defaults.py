@@ -171,7 +171,7 @@ def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
               "--set", f"run.{setting}")  # fmt: skip
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which reads run.device, run.dtype, "
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which uses run.device, run.dtype, "
         "run.threads, run.micro_batch, run.log_steps. Leave it out.\n",
     )  # fmt: skip
     assert not (tmp_path / "task").exists()
@@ -183,7 +183,7 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     ran = plm("doctor", mixed_corpus, "--set", f"run.{setting}")
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.reader_workers, "
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which uses run.reader_workers, "
         "run.valid_share, run.layout, run.column, run.header, run.weights. Leave it out.\n",
     )  # fmt: skip
 

@@ -202,7 +202,7 @@ def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, or
 
 
 def test_an_unfinished_run_can_be_tried_and_goes_on_as_if_nobody_had(plm, text, unfinished, original, tmp_path):
-    said = f"{unfinished} is not finished: its checkpoint at step 3 is used.\n"
+    said = f"{unfinished} is not finished; using its checkpoint at step 3.\n"
     before = picture(unfinished)
     filled = plm("fill", unfinished, "the [MASK]", "--json")
     assert (filled.code, filled.err) == (0, said)
@@ -229,8 +229,8 @@ def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished)
     ran = plm("fill", unfinished, "the [MASK]")
     assert ran.code == 2
     assert ran.err == (
-        f"plm: The run in {unfinished} is not finished, and has no checkpoint that could be used instead.\n"
-        "Run its command again to continue it.\n"
+        f"plm: The run in {unfinished} is not finished and has no usable checkpoint.\n"
+        "Run the same command to continue it.\n"
     )
 
 
