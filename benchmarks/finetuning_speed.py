@@ -55,19 +55,19 @@ def cases(options: Options) -> dict[str, Case]:
     }  # fmt: skip
     lengths = (48, 16) if options.quick else (512, 128)
     found = {f"rows of up to {length} tokens": Case(**shared, length=length) for length in lengths}
-    if default_precision() == "bfloat16":
+    if default_precision(shared.get("width", Case.width)) == "bfloat16":
         for name, case in list(found.items()):
             found[f"{name}, bfloat16 as by default here"] = replace(case, dtype="bfloat16")
     return found
 
 
-def default_precision() -> str:
+def default_precision(width: int) -> str:
     """What run.dtype=auto is on this machine."""
     import torch
 
     from plmkit.training.device import choose_dtype, name_of
 
-    return name_of(choose_dtype(torch.device("cpu")))
+    return name_of(choose_dtype(torch.device("cpu"), width=width))
 
 
 def row_lengths(case: Case) -> np.ndarray:

@@ -84,7 +84,7 @@ def printable(name: str) -> str:
 
 def not_there(path: Path, what: str) -> str:
     """`There is no folder 'runs/brt'. Did you mean 'bert'?`, for the first part of the path that is missing."""
-    folder = what == "folder"
+    folder = what in ("folder", tr("folder"))
     while not os.path.exists(path.parent):
         path, folder = path.parent, True
     try:

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def in_float32() -> Iterator[None]:
     """Every machine computes in float32, also one whose processor is faster in bfloat16."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("plmkit.training.device.bfloat16_gain", lambda: 1.0)
+        patch.setattr("plmkit.training.device.bfloat16_gain", lambda *_: 1.0)
         yield
 
 

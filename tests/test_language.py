@@ -147,7 +147,7 @@ DIALECT = re.compile(
     r"|\blearnt\b|\bbegun\b|\bspread\b|there is none\b"
 )
 # rooms whose messages still wait for a rewrite by the glossary
-WORDY = {"architectures", "inference", "preparation", "recipe.py", "recipes", "tasks", "tokenizers", "training"}
+WORDY = {"architectures", "inference", "preparation", "recipe.py", "recipes", "tokenizers", "training"}
 
 
 def visible_texts() -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.cache import Cache
+from plmkit.layers.vocabulary_head import VocabularyHead
 
 Generates = Literal["no", "causal", "permuted"]
 SomeCache = TypeVar("SomeCache", bound=Cache)
@@ -135,6 +136,11 @@ class Model(nn.Module, ABC):
     @property
     def adaptive_embedding(self) -> AdaptiveEmbedding | None:
         """The same in clusters by frequency, for an adaptive softmax."""
+        return None
+
+    @property
+    def generator_head(self) -> VocabularyHead | None:
+        """The LM head of a generator whose samples another network reads."""
         return None
 
     @property

@@ -163,6 +163,10 @@ class GeneratorDiscriminatorModel(Model):
     def token_embedding(self) -> nn.Embedding:
         return self.embed.tokens
 
+    @property
+    def generator_head(self) -> VocabularyHead:
+        return self.vocabulary
+
     def allowed(self, guesses: Tensor, right: Tensor) -> Tensor:
         """(N, tokens) scores of what may be put in, where (N,) would be right."""
         if not self.settings.disallow_correct:

@@ -225,7 +225,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            sentences.extend(maker.tokenizer.going_on(split_sentences(paragraph), first=is_first))
+            sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
             line_ends.append(len(sentences))
         ends.append(len(sentences))
     tokens, lengths = maker.tokenizer.encode_many(sentences)

@@ -32,11 +32,11 @@ from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import claim, read_run
 
 RECIPE = "bert-tiny"
-SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # so that two minutes go further
+SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # to make the most of two minutes
 RESULTS = "demo.json"
-TOKENS = 1_200_000  # of pretraining, where the time allows: the same work, and much the same model, on every machine
+TOKENS = 1_200_000  # of pretraining, if time allows: about the same model on every machine
 TASK = TaskSettings(epochs=8, length=64, pooling="mean")
-SENTENCES = {  # and the word that was left out of each
+SENTENCES = {  # and the word that is masked in each
     "the client sends a request and the [MASK] sends a response.": "server",
     "axis (int, [MASK]): the axis along which to sum.": "optional",
     "a [MASK] of strings.": "list",
@@ -47,19 +47,19 @@ WORDS = ("maximum", "server", "rows", "month", "left", "encoder")
 
 
 def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]:
-    """Pretrain, fine-tune with and without it, fill blanks, find neighbours, and say where everything is."""
+    """Pretrain, fine-tune with and without it, fill blanks, find neighbours, and list the files."""
     begun = time.perf_counter()
     if (out / RESULTS).is_file():
         screen.say(
-            tr("{out} holds a finished demo; this is what it found. Name another --out to run one again.", out=out)
+            tr("{out} holds a finished demo; these are its results. Name another --out to run it again.", out=out)
         )
         return read_results(out / RESULTS)
-    if not (out / "pretrained").is_dir():  # there is one where an earlier demo was stopped: it continues
+    if not (out / "pretrained").is_dir():  # otherwise an interrupted demo continues
         claim(out)
     screen.say(
         tr(
             "1. Pretraining {recipe} on the documentation of Python, torch and numpy that is on this machine: "
-            "{tokens:,} tokens, {minutes:g} minutes at most.",
+            "{tokens:,} tokens, at most {minutes:g} minutes.",
             recipe=RECIPE,
             tokens=TOKENS,
             minutes=minutes,
@@ -78,7 +78,7 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
     train, test = docstring_task(cache_folder())
     scores = {}
     for number, (name, scratch) in enumerate((("pretrained", False), ("scratch", True)), start=2):
-        kind = tr("the pretrained model") if not scratch else tr("the same network from random weights, as contrast")
+        kind = tr("the pretrained model") if not scratch else tr("the same network from random weights, for comparison")
         screen.say(tr("{number}. Fine-tuning {kind}.", number=number, kind=kind))
         task = FinetuneRequest(
             model=out / "pretrained", task=Classify(), train=train, dev=None, test=test,
@@ -88,7 +88,7 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)
         scores[name] = done["result"]["test"]["accuracy"]
     parts = read_parts(out / "pretrained")
-    told = {
+    results = {
         **scores,
         "margin": scores["pretrained"] - scores["scratch"],
         **baselines(read_rows(train, paired=False), read_rows(test, paired=False)),
@@ -102,12 +102,12 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         "files": {
             "pretrained/": tr("the pretrained model: plm fill, plm embed, plm finetune and plm export take it"),
             "task-pretrained/": tr("the fine-tuned model: plm predict and plm evaluate take it"),
-            "task-scratch/": tr("its contrast, from random weights"),
+            "task-scratch/": tr("the comparison, from random weights"),
             RESULTS: tr("these results"),
         },
     }
-    write_json(out / RESULTS, told)
-    return told
+    write_json(out / RESULTS, results)
+    return results
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
-    """Accuracies without a network: the commonest training label, and a linear model over weighted word counts."""
+    """Accuracies without a network: the most frequent training label, and a linear model over TF-IDF."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import LinearSVC
@@ -138,7 +138,7 @@ def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
 
 
 def losses(run: Path) -> list[tuple[int, float]]:
-    """Tokens read and the masked-word loss there, as the run logged them."""
+    """Number of tokens and masked-LM loss, as the run logged them."""
     with open(run / METRICS, encoding="utf-8") as lines:
         logged = [json.loads(line) for line in lines]
     return [(line["tokens"], line["train/masked_lm"]) for line in logged if "train/masked_lm" in line]
@@ -151,7 +151,7 @@ def untrained(parts: Parts, seed: int) -> Model:
 
 
 def blanks(trained: Model, random: Model) -> list[dict[str, Any]]:
-    """How both models fill each sentence, and the word that was left out."""
+    """How both models fill each sentence, and the masked word."""
     return [
         {
             "text": text,
@@ -164,7 +164,7 @@ def blanks(trained: Model, random: Model) -> list[dict[str, Any]]:
 
 
 def neighbours(parts: Parts, words: Sequence[str], top: int = 5) -> dict[str, list[str]]:
-    """The whole words whose token vectors point most nearly the same way."""
+    """The whole words whose token embeddings have the highest cosine similarity."""
     vocabulary = parts.tokenizer.vocabulary
     whole = [number for number, token in enumerate(vocabulary.tokens) if token.isalpha() and len(token) > 2]
     vectors = functional.normalize(parts.weights[parts.architecture.embedding_name][whole], dim=1)
@@ -172,7 +172,7 @@ def neighbours(parts: Parts, words: Sequence[str], top: int = 5) -> dict[str, li
     found = {}
     for word in words:
         if word in places:
-            likeness = vectors @ vectors[places[word]]
-            best = likeness.topk(min(top + 1, len(whole))).indices.tolist()
+            similarity = vectors @ vectors[places[word]]
+            best = similarity.topk(min(top + 1, len(whole))).indices.tolist()
             found[word] = [vocabulary.tokens[whole[place]] for place in best if place != places[word]][:top]
     return found

@@ -1,7 +1,7 @@
 """Text that every reader already has: the documentation inside the Python sources on this machine.
 
 The corpus is the prose of the standard library, torch and numpy: docstrings, the strings that torch and numpy
-hand to `add_docstr` and `add_newdoc`, and the language reference behind `help()`. Sources are parsed, never
+hand to `add_docstr` and `add_newdoc`, and the language reference that `help()` shows. Sources are parsed, never
 imported. Code, tables and headings are left out, since sentences are what a small model can learn from.
 """
 
@@ -90,7 +90,7 @@ def version(package: str) -> str:
 
 
 def is_kept(file: Path) -> bool:
-    """Is it in the cache, as it was written?"""
+    """Whether it is in the cache, unchanged."""
     try:
         return hash_file(file).read_bytes() == hash_line(file).encode()
     except OSError:
@@ -113,7 +113,7 @@ def write_whole(file: Path, text: str) -> None:
     except OSError as error:
         raise FolderError(
             tr(
-                "{file} could not be written: {strerror}.\nSet PLM_CACHE to a folder with room for it.",
+                "{file} could not be written: {strerror}.\nSet PLM_CACHE to a folder with enough space.",
                 file=file,
                 strerror=error.strerror,
             )
@@ -150,7 +150,7 @@ def python_files(folder: Path) -> list[Path]:
 def read_docstrings(file: Path) -> list[str]:
     """The documentation strings of a file, none if it is not Python of this version."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old escapes in other people's strings are not our reader's concern
+        warnings.simplefilter("ignore")  # such as invalid escapes in the sources that are read
         try:
             return list(docstrings(ast.parse(file.read_bytes())))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -215,7 +215,7 @@ def prose(docstring: str) -> list[str]:
     """The sentences of a docstring, a paragraph per line, without code, tables, headings and markup."""
     lines = inspect.cleandoc(DOCTEST.sub("", docstring)).splitlines()
     paragraphs: list[str] = []
-    above: int | None = None  # the indentation of the line above, if the paragraph may go on
+    above: int | None = None  # the indentation of the line above, if the paragraph may continue
     literal: int | None = None  # text further right than this is a literal block
     for line, below in zip_longest(lines, lines[1:], fillvalue=""):
         text = REMARK.sub("", line.strip()).strip()
@@ -280,8 +280,8 @@ LABELS = {
     "files and archives": "os _pyio pathlib posixpath ntpath genericpath glob shutil tempfile fileinput "
     "filecmp mimetypes dbm shelve zipfile tarfile gzip bz2 lzma",
 }
-ROWS_PER_LABEL = {"train": 20, "test": 100}  # few to learn from: that is what pretraining is for
-ROWS_PER_MODULE = 40  # so that the manner of one author does not stand for a label
+ROWS_PER_LABEL = {"train": 20, "test": 100}  # few training rows, which is where pretraining helps
+ROWS_PER_MODULE = 40  # so that one author's style does not identify a label
 FEWEST_WORDS, MOST_WORDS = 16, 80
 WORD = re.compile(r"[A-Za-z]+")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # of an identifier: torch_function, DataParallel
@@ -294,7 +294,7 @@ def singular(word: str) -> str:
 NAMES = {singular(part) for modules in [*LABELS.values(), "np tk"] for part in PART.findall(modules)} - {
     "tensor",
     "function",
-}  # these are what torch is about, and no part's own
+}  # used all over torch, so they give no label away
 Row = tuple[str, str]  # text, label
 
 
@@ -330,13 +330,13 @@ def passage(text: str) -> str:
 def without_names(text: str) -> str:
     """Text without the labels' module names: cut from longer identifiers, replaced by `it` on their own."""
 
-    def hide(found: re.Match[str]) -> str:
+    def without(found: re.Match[str]) -> str:
         kept = found[0]
         for word in (WORD, PART):
             kept = word.sub(lambda found: "" if is_name(found[0]) else found[0], kept)
         return found[0] if kept == found[0] else re.sub(r"[._]{2,}", ".", kept).strip("._") or "it"
 
-    return re.sub(r"\w+(?:\.\w+)*", hide, re.sub(r"\S+://\S+", "", text))
+    return re.sub(r"\w+(?:\.\w+)*", without, re.sub(r"\S+://\S+", "", text))
 
 
 @functools.cache
@@ -356,11 +356,11 @@ def split(found: dict[str, dict[str, list[str]]], seed: int) -> list[list[Row]]:
             texts = sorted(modules[module], key=lambda text: shuffled(text, seed))
             drawn[fullness.index(min(fullness))] += enumerate(texts[:ROWS_PER_MODULE])
         for part, rows, size in zip(parts, drawn, sizes, strict=True):
-            # one passage of each module, then a second of each: many modules rather than much of a few
+            # one passage of each module, then a second of each: many modules rather than many passages of a few
             part += [(text, label) for _, text in sorted(rows, key=lambda row: row[0])[:size]]
     return [sorted(part, key=lambda row: shuffled(row[0], seed)) for part in parts]
 
 
 def shuffled(text: str, seed: int) -> bytes:
-    """A sorting key that is random, yet the same on every machine."""
+    """A random sorting key that is the same on every machine."""
     return hashlib.sha256(f"{seed} {text}".encode()).digest()

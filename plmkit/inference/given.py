@@ -44,7 +44,7 @@ def given_rows(values: Any, task: Task, model: Path) -> Given:
     if is_frame(values):
         return Given(rows=task.read(table_of(values), Search(), ignore, labelled=False)[0])
     found = given(values)
-    return replace(found, rows=[task.asked(row, number, model) for number, row in enumerate(found.rows, start=1)])
+    return replace(found, rows=[task.input_row(row, number, model) for number, row in enumerate(found.rows, start=1)])
 
 
 def given_texts(values: Any) -> Given:

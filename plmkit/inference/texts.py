@@ -21,8 +21,8 @@ from plmkit.inference.model import Cut, Model
 from plmkit.language import tr
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import plain_rows
-from plmkit.tasks.tables import asked_table
-from plmkit.tasks.use import search_of, tell_cut, with_text
+from plmkit.tasks.tables import input_table
+from plmkit.tasks.use import report_cut, search_of, with_text
 from plmkit.terminal.screen import Screen
 
 BETWEEN = "\n---\n"  # between two texts
@@ -117,9 +117,9 @@ def score_file(
     """The rows of a file with their log-probability and perplexity."""
     check_out(out, source, "scores")
     search = search_of(model, columns)
-    table = asked_table(source, search, screen.say)
+    table = input_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
-    with_text(rows, table, "score", tr("which have no score"), screen)
+    with_text(rows, table, tr("which have no score"), screen)
     texts = texts_of(rows)
     causal = model.architecture.generates != "no"
     found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)
@@ -142,7 +142,7 @@ def score_file(
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
     measure = tr("perplexity") if causal else tr("pseudo-perplexity (each token masked in turn)")
-    tell_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
+    report_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
     screen.say(
         tr(
             "{texts:,} texts, {tokens:,} tokens, {measure} {value:,.2f}.",

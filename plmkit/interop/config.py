@@ -9,7 +9,7 @@ from typing import Any
 from plmkit.errors import InputError
 from plmkit.language import tr
 
-MOST, MOST_LAYERS = 1_000_000, 1_000  # far beyond any network that could be used here
+MOST, MOST_LAYERS = 1_000_000, 1_000  # far more than any network that could run here
 COUNTS = (
     "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings", "type_vocab_size",
     "embedding_size", "n_embd", "n_head", "n_positions", "d_model", "d_inner",
@@ -33,9 +33,7 @@ def is_number(value: Any) -> bool:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(COUNTS, (is_count(MOST), tr("a whole number from 1 to {most:,}", most=MOST))),
-    **dict.fromkeys(
-        LAYERS, (is_count(MOST_LAYERS), tr("a whole number from 1 to {most_layers:,}", most_layers=MOST_LAYERS))
-    ),
+    **dict.fromkeys(LAYERS, (is_count(MOST_LAYERS), tr("a whole number from 1 to {most:,}", most=MOST_LAYERS))),
     **dict.fromkeys(
         OPEN_COUNTS,
         (
@@ -43,9 +41,11 @@ RULES: dict[str, Rule] = {
             tr("null or a whole number up to {most:,}", most=MOST),
         ),
     ),
-    **dict.fromkeys(SHARES, (lambda value: is_number(value) and 0 <= value < 1, tr("a number from 0 to below 1"))),
+    **dict.fromkeys(
+        SHARES, (lambda value: is_number(value) and 0 <= value < 1, tr("a number of at least 0 and below 1"))
+    ),
     **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, tr("a number between 0 and 1"))),
-    **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), tr("a text"))),
+    **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), tr("a string"))),
     "architectures": (
         lambda value: value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
         tr("a list of names"),
@@ -60,10 +60,10 @@ def check_settings(config: dict[str, Any], path: Path) -> None:
         if name in config and not is_possible(config[name]):
             raise InputError(
                 tr(
-                    "{path}: {name} is {repr}; it must be {expected}.",
+                    "{path}: {name} is {value}; it must be {expected}.",
                     path=path,
                     name=name,
-                    repr=reprlib.repr(config[name]),
+                    value=reprlib.repr(config[name]),
                     expected=expected,
                 )
             )

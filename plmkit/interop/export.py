@@ -50,7 +50,7 @@ TEXTS = (  # short and long, of several scripts, with capitals, accents, symbols
 
 
 def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, Any]:
-    """Write the folder, then open it with transformers where that is installed and compare every logit."""
+    """Write the folder; if transformers is installed, open it with that and compare all logits."""
     if format not in FORMATS:
         raise SettingError(
             tr(
@@ -68,13 +68,17 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
     for net in nets:
         for head in sorted(heads_of(left_out(net.weights, family))):
             screen.say(
-                tr("! A Hugging Face {title} has no head for {head}; it is left out.", title=family.TITLE, head=head)
+                tr(
+                    "! A Hugging Face {title} has no head for {head}; this head is left out.",
+                    title=family.TITLE,
+                    head=head,
+                )
             )
     if parts.pooling.unknown:
         screen.say(
             tr(
-                "! sentence-transformers embeds with {model} using {unknown}, which is not supported: the new "
-                "folder has no settings of sentence-transformers.",
+                "! In sentence-transformers, the embeddings of {model} use {unknown}, which is not supported: the new "
+                "folder has no sentence-transformers settings.",
                 model=model,
                 unknown=", ".join(parts.pooling.unknown),
             )
@@ -107,13 +111,13 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
 
 
 def exported_task(parts: Parts) -> Task | None:
-    """The task that a folder of Hugging Face's can hold, under the name that its families know; others are refused."""
+    """The task that a Hugging Face folder can hold, under the name used there; others are refused."""
     if not parts.tasks:
         return None
     if len(parts.tasks) > 1:
         raise PlmError(
             tr(
-                "{folder} has several tasks, and a Hugging Face folder has one. Export a model with one.",
+                "{folder} has several tasks, but a Hugging Face folder holds one. Export a model with one task.",
                 folder=parts.folder,
             )
         )
@@ -130,8 +134,8 @@ def exported_task(parts: Parts) -> Task | None:
     if task.problem is None:
         raise PlmError(
             tr(
-                "{folder} reads each row several times ({kind}), which Hugging Face's classifiers do not support. "
-                "Export the pretrained model, or a classifier.",
+                "{folder} runs the model several times per row ({kind}), which Hugging Face's classifiers do not "
+                "support. Export the pretrained model, or a classifier.",
                 folder=parts.folder,
                 kind=task.kind,
             )
@@ -172,12 +176,12 @@ class Gap:
 
     @property
     def is_rounding(self) -> bool:
-        """Relative to the size: the outputs of a head that is hardly trained are small."""
+        """Relative to the size: the outputs of a barely trained head are small."""
         return self.worst <= max(TOLERANCE * min(self.size, 1.0), TOLERANCE / 10 * self.size)
 
 
 def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> float:
-    """The largest difference of any logit, between the model, or the part that a folder holds, and the folder."""
+    """The largest difference of any logit between the model, or its parts, and the folder."""
     own = [replace(parts, architecture=net.architecture, weights=net.weights) if net.place else parts for net in nets]
     worst = 0.0
     for part, net in zip(own, nets, strict=True):
@@ -187,8 +191,8 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
             if not gap.is_rounding:
                 raise CheckpointError(
                     tr(
-                        "{folder} is not written: transformers computes other logits, which differ by "
-                        "{worst:.2g}.\n"
+                        "{folder} is not written: transformers computes different logits (largest difference "
+                        "{worst:.2g}).\n"
                         "Please report this with the model's run.json.",
                         folder=folder,
                         worst=gap.worst,
@@ -199,23 +203,23 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
 
 
 def check_reading(model: Model, place: Path, folder: Path) -> None:
-    """transformers makes the same tokens of texts, special tokens and truncation included."""
+    """Check that transformers tokenizes texts the same, special tokens and truncation included."""
     theirs = hub_tokens(place, TEXTS, model.longest)
     for text, row, tokens in zip(TEXTS, model.rows(TEXTS), theirs, strict=True):
         if row.tokens.tolist() != tokens:
             differs = len(row.tokens) != len(tokens)
             found = (
                 tr(
-                    "{tokens_count} tokens, not {tokens_count_2}",
-                    tokens_count=len(tokens),
-                    tokens_count_2=len(row.tokens),
+                    "{found} tokens instead of {expected}",
+                    found=len(tokens),
+                    expected=len(row.tokens),
                 )
                 if differs
-                else tr("other tokens")
+                else tr("different tokens")
             )
             raise CheckpointError(
                 tr(
-                    "{folder} is not written: transformers reads {text!r} as {found}.\n"
+                    "{folder} is not written: transformers tokenizes {text!r} as {found}.\n"
                     "Please report this with the model's tokenizer.",
                     folder=folder,
                     text=text[:40],
@@ -225,7 +229,7 @@ def check_reading(model: Model, place: Path, folder: Path) -> None:
 
 
 def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
-    """For each head, on texts with padding and a pair among them."""
+    """For each head, on texts that include padding and a pair."""
     rows = model.rows([*TEXTS, (TEXTS[0], TEXTS[-1])])
     gaps: dict[str, Gap] = defaultdict(Gap)
     compute = hub_network(folder)

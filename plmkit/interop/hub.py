@@ -22,7 +22,7 @@ MODEL_FILES = (  # weights that cannot run anything, and JSON
 
 def find_model(given: Path) -> Path:
     """The folder of a model: the given folder, or a model of that name on the hub."""
-    return find(given, "folder", MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
+    return find(given, tr("folder"), MODEL_FILES, lambda folder: is_whole(folder) and has_tokenizer(folder))
 
 
 def find_tokenizer(given: Path) -> Path:
@@ -35,7 +35,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def find(given: Path, what: str, files: tuple[str, ...], is_enough: Callable[[Path], bool]) -> Path:
-    """A local path comes before the cache, and the cache before the hub, which is asked only for what is missing."""
+    """A local path comes before the cache, and the cache before the hub, which is only contacted for missing files."""
     name = given.as_posix()
     if given.exists() or not is_name(name):
         return given
@@ -58,7 +58,7 @@ def is_name(text: str) -> bool:
 
 
 def cached_folder(name: str) -> Path | None:
-    """The folder of an earlier download, by whichever program."""
+    """The folder of an earlier download, by any program."""
     from huggingface_hub import try_to_load_from_cache
 
     found = (try_to_load_from_cache(name, file) for file in (CONFIG, *FOUND))
@@ -83,7 +83,7 @@ def download(name: str, what: str, files: tuple[str, ...]) -> Path:
     except GatedRepoError as error:
         raise InputError(
             tr(
-                "The Hugging Face hub has a model '{name}', but only for users who have accepted its terms.\n"
+                "The Hugging Face hub has a model '{name}', but it is open only to users who have accepted its terms.\n"
                 "Accept them at {endpoint}/{name} and log in with `hf auth login`, or give a folder.",
                 name=name,
                 endpoint=constants.ENDPOINT,
@@ -98,15 +98,15 @@ def download(name: str, what: str, files: tuple[str, ...]) -> Path:
                 name=name,
             )
         ) from error
-    except Exception as error:  # of whichever HTTP library the hub's own uses
+    except Exception as error:  # from any HTTP library that huggingface_hub uses
         why = error.__cause__ if isinstance(error, LocalEntryNotFoundError) and error.__cause__ else error
         reason = (
             tr("HF_HUB_OFFLINE is set") if constants.HF_HUB_OFFLINE else f"{type(why).__name__}: {why}".splitlines()[0]
         )
         raise InputError(
             tr(
-                "{not_there} Nor is the model '{name}' in {cache}, the cache of the Hugging Face hub, and the hub "
-                "cannot be reached ({reason}).\n"
+                "{not_there} The model '{name}' is not in {cache}, the cache of the Hugging Face hub, either, and the "
+                "hub cannot be reached ({reason}).\n"
                 "With a network connection, run `hf download {name} --local-dir DIR`, and give DIR.",
                 not_there=not_there(Path(name), what),
                 name=name,

@@ -45,8 +45,8 @@ def family_of(architecture: Any, model_type: str | None = None) -> Family:
         why = next(filter(None, (family.refusal(architecture) for family in FAMILIES)), None)
         raise CheckpointError(
             tr(
-                "No Hugging Face model is built as this {type} is, so it cannot be exported: {why}.\n"
-                "To share it, share its run folder: `plmkit.load` and every command of `plm` read it.",
+                "No Hugging Face model has the same structure as this {type}, so it cannot be exported: {why}.\n"
+                "To share it, share its run folder: `plmkit.load` and all `plm` commands read it.",
                 type=type(architecture).__name__,
                 why=why or tr("transformers has no counterpart of this architecture"),
             )
@@ -72,7 +72,7 @@ def heads_of(weights: Iterable[str]) -> frozenset[str]:
 
 
 def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Our weights under their names, bit for bit; heads that the family lacks are left out."""
+    """Our weights under their names, bit for bit, without heads that the family lacks."""
     table = list(all_pairs(family, architecture, heads_of(weights)))
     placed = {ours for ours, _ in table} | set(left_out(weights, family))
     if lost := [name for name in weights if name not in placed]:
@@ -104,7 +104,7 @@ def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: A
 
 
 def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Current names of their weights: an encoder saved alone lacks its prefix, and norms had other names once."""
+    """Current names of their weights: an encoder saved alone has no prefix, and older files name norms differently."""
     modern = {modern_norm(name): tensor for name, tensor in weights.items()}
     if any(name.startswith(f"{family.PREFIX}.") for name in modern):
         return modern
@@ -113,7 +113,7 @@ def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
 
 
 def modern_norm(name: str) -> str:
-    """Norms had TensorFlow's names once."""
+    """Older files have TensorFlow's names for norms."""
     return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
 
 
@@ -129,9 +129,9 @@ def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, An
         known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
         raise InputError(
             tr(
-                "{folder} holds a model of type '{config}'; supported: {known}.",
+                "{folder} holds a model of type '{model_type}'; supported: {known}.",
                 folder=folder,
-                config=config.get("model_type"),
+                model_type=config.get("model_type"),
                 known=known,
             )
         )
@@ -180,13 +180,13 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
         if ours is not None and ours.shape != weight.shape:
             raise CheckpointError(
                 tr(
-                    "{folder}: '{name}' has the shape {shape}, but by {config} it has {shape_2}. The files do not "
+                    "{folder}: '{name}' has the shape {shape}, but {config} gives {expected}. The files do not "
                     "belong together.",
                     folder=folder,
                     name=name,
                     shape=list(ours.shape),
                     config=CONFIG,
-                    shape_2=list(weight.shape),
+                    expected=list(weight.shape),
                 )
             )
     return {
@@ -197,12 +197,12 @@ def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, archit
 
 
 def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, architecture: Any) -> str:
-    """What of a folder no command can use: the class in its settings, or else weights; "" where nothing."""
+    """What no command can use: the class in the settings, or else leftover weights; "" if there is nothing."""
     name = class_in(config)
     if name and name not in family.CLASSES:
         return name
     if config.get("problem_type") == "multi_label_classification":
-        return tr("several labels for one text")
+        return tr("several labels per text")
     placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
     inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
     left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]
@@ -218,7 +218,7 @@ def root_of(name: str) -> str:
 
 
 def length_in(folder: Path, longest: int) -> int | None:
-    """The maximum length in the tokenizer's settings, where it is shorter than that of the network."""
+    """The maximum length in the tokenizer's settings, if it is shorter than the network's."""
     length = settings_of(folder / CONFIG_FILE).get("model_max_length")
     return length if type(length) is int and MOST_SPECIAL < length < longest else None
 
@@ -272,7 +272,7 @@ def write_huggingface(
 
 
 def token_ids(vocabulary: Vocabulary, classifies: bool) -> dict[str, int | None]:
-    """Ids of special tokens; their causal classifiers find the end of a row by its padding."""
+    """IDs of special tokens; causal classifiers of transformers find the end of a row by its padding."""
     if vocabulary.pad != MISSING and not vocabulary.lacks(("cls", "mask")):
         return {"pad_token_id": vocabulary.pad}
     end = None if vocabulary.end == MISSING else vocabulary.end
@@ -301,7 +301,7 @@ def config_of(net: Net, family: Family) -> dict[str, Any]:
 
 
 def class_of(weights: dict[str, Tensor], family: Family) -> str:
-    """Their class with these heads."""
+    """The class of transformers with these heads."""
     heads = heads_of(weights) & family.HEADS.keys()
     heads = heads or frozenset(head for head, names in family.HEADS.items() if not names)  # one without a weight
     for name, outputs in family.CLASSES.items():
@@ -309,7 +309,7 @@ def class_of(weights: dict[str, Tensor], family: Family) -> str:
             return name
     raise CheckpointError(
         tr(
-            "No Hugging Face {title} has the heads {heads} together.",
+            "No Hugging Face {title} has all of these heads: {heads}.",
             title=family.TITLE,
             heads=", ".join(sorted(heads)),
         )

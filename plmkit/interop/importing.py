@@ -51,7 +51,7 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
     source = find_model(source)
     if not source.is_dir():
         raise InputError(
-            tr("{not_there} Give the one with {holds}.", not_there=not_there(source, "folder"), holds=holds)
+            tr("{not_there} Give the folder with {holds}.", not_there=not_there(source, tr("folder")), holds=holds)
         )
     check_new(out)
     format = format or guessed(source)
@@ -63,7 +63,11 @@ def guessed(source: Path) -> str:
     """The format of a folder, by the files in it."""
     if is_huggingface(source):
         raise InputError(
-            tr("{source} already holds {weights}: every command reads it as it is.", source=source, weights=WEIGHTS)
+            tr(
+                "{source} already holds {weights}: every command can read it without an import.",
+                source=source,
+                weights=WEIGHTS,
+            )
         )
     if is_there(source, PICKLED):
         return "huggingface"
@@ -73,13 +77,13 @@ def guessed(source: Path) -> str:
 
 
 def import_pickled(source: Path, out: Path, screen: Screen) -> int:
-    """The same folder with its weights in safetensors; first it is checked that they make a network."""
+    """The same folder with its weights in safetensors, after a check that they form a network."""
     if not is_there(source, PICKLED):
         raise InputError(no_model(source))
     screen.say(
         tr(
-            "{source} is a pickle, a format that can hold programs. It is read by torch's weights-only loader, "
-            "which accepts tensors and refuses everything else.",
+            "{source} is a pickle, a format that can contain code. It is read by torch's weights-only loader, "
+            "which accepts only tensors.",
             source=source / PICKLED,
         )
     )
@@ -97,7 +101,7 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
     architecture = parts.architecture
     screen.say(
         tr(
-            "{count:,} parameters in {layers} layers of {width} written to {out}.",
+            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
             count=count,
             layers=architecture.layers,
             width=architecture.width,
@@ -110,7 +114,7 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
 def load_pickled(path: Path) -> dict[str, Tensor]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever the file made the loader raise
+    except Exception as error:  # the loader may raise anything on a bad file
         forbidden = FORBIDDEN.search(str(error))
         why = (
             tr("it contains {forbidden}", forbidden=forbidden[1])

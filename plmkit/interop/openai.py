@@ -21,7 +21,7 @@ from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 HEAD_WIDTH = 64  # of the released network; its files do not state it
-BLOCK = (  # in the order in which the released code makes them; matrices as (1, input, output)
+BLOCK = (  # in the order of the released code; matrices as (1, input, output)
     "attention.query_key_value.weight",
     "attention.query_key_value.bias",
     "attention.output.weight",
@@ -48,7 +48,7 @@ def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
     if known < needed:
         raise InputError(
             tr(
-                "{source}: {gpt1_encoder} has {needed:,} tokens, but the parameters are of {known:,}.",
+                "{source}: {gpt1_encoder} has {needed:,} tokens, but the parameters are for {known:,}.",
                 source=source,
                 gpt1_encoder=GPT1_ENCODER,
                 needed=needed,
@@ -59,7 +59,7 @@ def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
     count = sum(weight.numel() for weight in weights.values())
     screen.say(
         tr(
-            "{count:,} parameters in {layers} layers of {width} written to {out}.",
+            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
             count=count,
             layers=architecture.layers,
             width=architecture.width,
@@ -74,7 +74,7 @@ def read_tokenizer(source: Path) -> Tokenizer:
         if not (source / name).is_file():
             raise InputError(
                 tr(
-                    "{source} has no {name}. The published folder holds it beside params_0.npy.",
+                    "{source} has no {name}. The published folder has it next to params_0.npy.",
                     source=source,
                     name=name,
                 )
@@ -105,7 +105,7 @@ def read_shapes(path: Path) -> Shapes:
     if not fits:
         raise InputError(
             tr(
-                "{path} has {shapes_count} shapes; GPT-1 has two embeddings and {block_count} per layer. Copy it "
+                "{path} has {shapes_count} shapes; GPT-1 has 2 for embeddings and {block_count} per layer. Copy it "
                 "again.",
                 path=path,
                 shapes_count=len(shapes),
@@ -116,7 +116,7 @@ def read_shapes(path: Path) -> Shapes:
 
 
 def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
-    """All parameters are one array, split into files at any place: params_0.npy, params_1.npy, ..."""
+    """All parameters are one array, split into files at arbitrary places: params_0.npy, params_1.npy, ..."""
     parts: list[np.ndarray] = []
     for path in parameter_files(source):
         try:
@@ -132,7 +132,7 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
     if found != expected:
         raise InputError(
             tr(
-                "{source}: params_*.npy hold {found:,} numbers in {parts_count} files; {shapes} states {expected:,}.\n",
+                "{source}: params_*.npy hold {found:,} numbers in {parts_count} files; {shapes} needs {expected:,}.\n",
                 source=source,
                 found=found,
                 parts_count=len(parts),
@@ -142,7 +142,7 @@ def read_parameters(source: Path, shapes: Shapes) -> Iterator[np.ndarray]:
             + (
                 tr("Is params_{parts_count}.npy missing? ", parts_count=len(parts))
                 if found < expected
-                else tr("Is a file of another model? ")
+                else tr("Does a file belong to another model? ")
             )
             + tr("The published model has params_0.npy to params_9.npy.")
         )
@@ -188,13 +188,13 @@ def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tup
         if weights[f"model.{name}"].shape != weight.shape:
             raise InputError(
                 tr(
-                    "{source}: '{name}' has the shape {shape}, but a GPT-1 of width {width} has {shape_2} there. "
+                    "{source}: '{name}' has the shape {shape}, but a GPT-1 of width {width} has {expected} there. "
                     "Copy it again.",
                     source=source / SHAPES,
                     name=name,
                     shape=list(weights[f"model.{name}"].shape),
                     width=width,
-                    shape_2=list(weight.shape),
+                    expected=list(weight.shape),
                 )
             )
     return architecture, weights

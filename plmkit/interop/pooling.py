@@ -96,7 +96,7 @@ def pooled(mode: str, hidden: Tensor, visible: Tensor) -> Tensor:
         return hidden[rows, visible.shape[1] - 1 - places.flip(1).argmax(1)]
     if mode == "max":
         return hidden.masked_fill(~visible[:, :, None], -torch.inf).amax(1)
-    if mode == "weightedmean":  # the weights 1, 2, 3, ... begin with the text
+    if mode == "weightedmean":  # weights 1, 2, 3, ... from the first token of the text
         shown = shown * (torch.arange(1, visible.shape[1] + 1, device=hidden.device) - first[:, None])[:, :, None]
     length = shown.sum(1)
     return (hidden * shown).sum(1) / (length.sqrt() if mode == "mean_sqrt_len_tokens" else length)
@@ -106,15 +106,15 @@ def pooled(mode: str, hidden: Tensor, visible: Tensor) -> Tensor:
 
 
 def read_pooling(folder: Path, width: int) -> Pooling | None:
-    """The pooling of a sentence-transformers folder; None of any other folder."""
+    """The pooling of a sentence-transformers folder; None for any other folder."""
     if not (folder / MODULES).is_file():
         return None
     (first, where), *others = modules_of(folder)
     if first != "Transformer" or where != folder:
         raise InputError(
             tr(
-                "{folder} begins with {first} in '{name}', not with a Transformer in the folder itself.",
-                folder=folder / MODULES,
+                "{file}: the first module is {first} in '{name}'; it must be a Transformer in the folder itself.",
+                file=folder / MODULES,
                 first=first,
                 name=where.name,
             )
@@ -164,7 +164,7 @@ def modules_of(folder: Path) -> list[tuple[str, Path]]:
     ]
     outside = [part for part in named if PurePosixPath(part["path"]).is_absolute() or ".." in part["path"].split("/")]
     if not named or len(named) < len(found) or outside:
-        raise InputError(tr("{folder} does not list modules by type and path. Copy it again.", folder=folder / MODULES))
+        raise InputError(tr("{file} does not list modules by type and path. Copy it again.", file=folder / MODULES))
     return [(part["type"].rsplit(".", 1)[-1], folder / part["path"]) for part in named]
 
 
@@ -175,8 +175,8 @@ def modes_in(folder: Path) -> tuple[str, ...]:
     if wrong := [mode for mode in modes if mode not in MODES]:
         raise InputError(
             tr(
-                "{folder}: there is no pooling '{wrong}'; known: {modes}.",
-                folder=folder / CONFIG,
+                "{file}: unknown pooling '{wrong}'; known: {modes}.",
+                file=folder / CONFIG,
                 wrong=wrong[0],
                 modes=", ".join(MODES),
             )
@@ -195,7 +195,7 @@ def dense_in(folder: Path) -> Dense | None:
         return None
     weights = load_tensors(folder / WEIGHTS)
     if "linear.weight" not in weights:
-        raise InputError(tr("{folder} has no weight of a Dense layer. Copy it again.", folder=folder / WEIGHTS))
+        raise InputError(tr("{file} has no weight of a Dense layer. Copy it again.", file=folder / WEIGHTS))
     return Dense(weight=weights["linear.weight"].float(), bias=weights.get("linear.bias"), activation=activation)
 
 
@@ -231,7 +231,7 @@ def listed_in(path: Path) -> list[Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(tr("{path} cannot be read: {error}. Copy it again.", path=path, error=error)) from error
     if not isinstance(found, list):
-        raise InputError(tr("{path} holds {kind_of}, not a list of modules.", path=path, kind_of=kind_of(found)))
+        raise InputError(tr("{path} holds {found}, not a list of modules.", path=path, found=kind_of(found)))
     return found
 
 
@@ -258,7 +258,7 @@ def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> N
 
 
 def settings_for(modes: Sequence[str]) -> dict[str, Any]:
-    """The switches that every release reads; another order can be stated for the newest only."""
+    """The switches that every release reads; only the newest can read another order."""
     if list(modes) == [mode for mode in MODES if mode in modes]:
         return {switch: mode in modes for mode, switch in MODES.items()}
     return {"pooling_mode": list(modes)}

@@ -18,8 +18,8 @@ PICKLED = "pytorch_model.bin"
 OPENAI_SHAPES = "params_shapes.json"  # beside the arrays of GPT-1 as OpenAI published it
 IMPORT = tr("Convert it first: plm import {{folder}} --out DIR")
 TRANSFORMERS = tr(
-    "Load it with transformers 4 ({{how}}) and save_pretrained, which writes model.safetensors, or use one from "
-    "the hub."
+    "Load it with transformers 4 ({{how}}) and save_pretrained, which writes model.safetensors, or use a "
+    "model from the hub."
 )
 OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and what to do
     PICKLED: (tr("a PyTorch pickle, which is not opened"), IMPORT),
@@ -27,7 +27,10 @@ OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and wh
     OPENAI_SHAPES: (tr("GPT-1 as OpenAI published it"), IMPORT),
     "tf_model.h5": (tr("TensorFlow weights"), TRANSFORMERS.format(how="from_tf=True")),
     "flax_model.msgpack": (tr("Flax weights"), TRANSFORMERS.format(how="from_flax=True")),
-    "*.ckpt*.index": ("a TensorFlow 1 checkpoint", TRANSFORMERS.format(how=tr("its scripts convert_*_tf_checkpoint"))),
+    "*.ckpt*.index": (
+        tr("a TensorFlow 1 checkpoint"),
+        TRANSFORMERS.format(how=tr("its scripts convert_*_tf_checkpoint")),
+    ),
     "pytorch_model-*.bin": (
         tr("a part of the weights"),
         tr("Copy {pickled}{index} too, and then: plm import {{folder}} --out DIR", pickled=PICKLED, index=INDEX),
@@ -36,7 +39,7 @@ OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and wh
 
 
 def is_there(folder: Path, name: str) -> bool:
-    """Whether a file of weights exists, as one file or as several."""
+    """Whether the weights are there, in one file or several."""
     return (folder / name).is_file() or (folder / f"{name}{INDEX}").is_file()
 
 
@@ -93,8 +96,8 @@ def parts_in(index: Path) -> dict[Path, list[str]]:
     if missing := sorted(part.name for part in parts if not part.is_file()):
         raise CheckpointError(
             tr(
-                "{parent} is incomplete: {missing} is missing ({missing_count} of {parts_count} parts are).\n"
-                "Copy or download what is missing into the folder.",
+                "{parent} is incomplete: {missing} is missing (missing parts: {missing_count} of {parts_count}).\n"
+                "Copy or download the missing parts into the folder.",
                 parent=index.parent,
                 missing=missing[0],
                 missing_count=len(missing),
@@ -128,25 +131,23 @@ def no_model(folder: Path) -> str:
             )
     if is_there(folder, WEIGHTS):
         return tr(
-            "{folder} is not a model: it holds {weights} but no {config}. Copy that file too.",
+            "{folder} is not a model: {config} is missing. Copy it next to {weights}.",
             folder=folder,
             weights=WEIGHTS,
             config=CONFIG,
         )
     if CONFIG in names:
         return tr(
-            "{folder} is not a model: it holds {config} but no {weights}. Copy that file too.",
+            "{folder} is not a model: {weights} is missing. Copy it next to {config}.",
             folder=folder,
             config=CONFIG,
             weights=WEIGHTS,
         )
     holds = (
-        tr("it holds {names}{word}", names=", ".join(names[:3]), word=", ..." if len(names) > 3 else "")
-        if names
-        else tr("it is empty")
+        tr("it holds {names}", names=", ".join(names[:3] + ["..."] * (len(names) > 3))) if names else tr("it is empty")
     )
     return tr(
-        "{folder} is not a model: {holds}, but neither run.json nor {config} with {weights}.",
+        "{folder} is not a model: {holds}. A model folder has run.json, or {config} and {weights}.",
         folder=folder,
         holds=holds,
         config=CONFIG,

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
+from plmkit.errors import SettingError
 from plmkit.kernels.chunked import chunked_cross_entropy
+from plmkit.language import tr
 from plmkit.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from plmkit.layers.vocabulary_head import TiedHead
-from plmkit.objectives.contract import Objective, TokenHead
+from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 
 
 class CausalHead(TokenHead):
@@ -24,7 +26,7 @@ class CausalLM(Objective):
     name: ClassVar = "causal_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
-    def build(self, model: Any) -> "CausalLMHead":
+    def build(self, model: BuiltModel) -> "CausalLMHead":
         return CausalLMHead(model.tied_embedding)
 
 
@@ -42,7 +44,15 @@ class AdaptiveLM(Objective):
     name: ClassVar = "adaptive_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
-    def build(self, model: Any) -> "AdaptiveLMHead":
+    def build(self, model: BuiltModel) -> "AdaptiveLMHead":
+        if model.adaptive_embedding is None:
+            raise SettingError(
+                tr(
+                    "{architecture} has no token embedding in clusters, to which AdaptiveLM ties its output. "
+                    "Choose CausalLM, or an architecture that has one: SegmentRecurrence.",
+                    architecture=type(model.settings).__name__,
+                )
+            )
         return AdaptiveLMHead(model.adaptive_embedding, self.shared_projections)
 
 
@@ -60,7 +70,7 @@ class AuxiliaryLM(Objective):
     name: ClassVar = "auxiliary_lm"
     reads: ClassVar = frozenset({"hidden", "layers", "targets"})
 
-    def build(self, model: Any) -> "AuxiliaryLMHead":
+    def build(self, model: BuiltModel) -> "AuxiliaryLMHead":
         size, width = model.tied_embedding.weight.shape
         return AuxiliaryLMHead(size, width, model.settings.layers, self.ahead)
 

@@ -3,15 +3,37 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.language import tr
+from plmkit.layers.adaptive import AdaptiveEmbedding
+from plmkit.layers.vocabulary_head import VocabularyHead
 
 FIELDS = frozenset(field.name for kind in (Batch, States) for field in fields(kind))
+
+
+class BuiltModel(Protocol):
+    """What a head may use of the model that an architecture built: axes do not import each other."""
+
+    @property
+    def settings(self) -> Any:
+        """The architecture, with its width and whatever else its objectives need."""
+
+    @property
+    def tied_embedding(self) -> nn.Embedding:
+        """The token embedding, to which a head ties its output."""
+
+    @property
+    def adaptive_embedding(self) -> AdaptiveEmbedding | None:
+        """The token embedding in clusters by frequency, where the model has one."""
+
+    @property
+    def generator_head(self) -> VocabularyHead | None:
+        """The LM head of a generator, where the model has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +66,7 @@ class Objective(ABC):
             )
 
     @abstractmethod
-    def build(self, model: Any) -> "Head":
+    def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""
 
 

@@ -1,13 +1,13 @@
 """Predicting the masked tokens."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from plmkit.data.batch import Batch
 from plmkit.layers.vocabulary_head import VocabularyHead
-from plmkit.objectives.contract import Objective, TokenHead
+from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +19,14 @@ class MaskedLM(Objective):
     label: ClassVar = "masked"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
-    def build(self, model: Any) -> "MaskedLMHead":
+    def build(self, model: BuiltModel) -> "MaskedLMHead":
         return MaskedLMHead(model, self.corpus_vocabulary)
 
 
 class MaskedLMHead(TokenHead):
     fills = True
 
-    def __init__(self, model: Any, corpus_vocabulary: bool) -> None:
+    def __init__(self, model: BuiltModel, corpus_vocabulary: bool) -> None:
         super().__init__()
         self.corpus_vocabulary = corpus_vocabulary
         settings = model.settings

@@ -1,12 +1,12 @@
 """Predicting tokens in a random order, each from those before it in that order."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
 from plmkit.layers.vocabulary_head import TableHead
-from plmkit.objectives.contract import Objective, TokenHead
+from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class PermutedLM(Objective):
     name: ClassVar = "permuted_lm"
     reads: ClassVar = frozenset({"hidden", "targets", "attention_order"})
 
-    def build(self, model: Any) -> "PermutedLMHead":
+    def build(self, model: BuiltModel) -> "PermutedLMHead":
         return PermutedLMHead(model.tied_embedding, self.corpus_vocabulary)
 
 

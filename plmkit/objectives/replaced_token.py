@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.initialisation.weights import start_weights
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
-from plmkit.objectives.contract import Head, Objective
+from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,9 @@ class GeneratorLM(Objective):
     label: ClassVar = "generator"
     reads: ClassVar = frozenset({"guesses", "targets"})
 
-    def build(self, model: Any) -> "GeneratorLMHead":
-        return GeneratorLMHead(model.vocabulary, self.corpus_vocabulary)
+    def build(self, model: BuiltModel) -> "GeneratorLMHead":
+        assert model.generator_head is not None  # what writes `guesses` has one
+        return GeneratorLMHead(model.generator_head, self.corpus_vocabulary)
 
 
 class GeneratorLMHead(Head):
@@ -57,7 +58,7 @@ class ReplacedToken(Objective):
     label: ClassVar = "replaced"
     reads: ClassVar = frozenset({"hidden", "replaced"})
 
-    def build(self, model: Any) -> "ReplacedTokenHead":
+    def build(self, model: BuiltModel) -> "ReplacedTokenHead":
         return ReplacedTokenHead(model.settings.width, model.settings.activation)
 
 
@@ -97,8 +98,9 @@ class AdversarialGenerator(Objective):
     reads: ClassVar = frozenset({"hidden", "guesses", "sampled", "replaced", "targets"})
     needs_objectives: ClassVar = (ReplacedToken.name,)
 
-    def build(self, model: Any) -> "AdversarialGeneratorHead":
-        return AdversarialGeneratorHead(model.vocabulary, model.settings.temperature)
+    def build(self, model: BuiltModel) -> "AdversarialGeneratorHead":
+        assert model.generator_head is not None
+        return AdversarialGeneratorHead(model.generator_head, model.settings.temperature)
 
 
 class AdversarialGeneratorHead(Head):

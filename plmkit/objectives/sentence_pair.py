@@ -1,7 +1,7 @@
 """Classifying the texts of a row together."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.initialisation.weights import start_weights
-from plmkit.objectives.contract import Head, Objective
+from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class NextSentence(Objective):
     label: ClassVar = "next"
     reads: ClassVar = frozenset({"pooled", "random_next"})
 
-    def build(self, model: Any) -> "SentencePairHead":
+    def build(self, model: BuiltModel) -> "SentencePairHead":
         return SentencePairHead(model.settings.width, "random_next")
 
 
@@ -33,7 +33,7 @@ class SentenceOrder(Objective):
     sentence_task: ClassVar = "sop"
     reads: ClassVar = frozenset({"pooled", "swapped_order"})
 
-    def build(self, model: Any) -> "SentencePairHead":
+    def build(self, model: BuiltModel) -> "SentencePairHead":
         return SentencePairHead(model.settings.width, "swapped_order")
 
 
@@ -45,7 +45,7 @@ class RealDialogue(Objective):
     sentence_task: ClassVar = "dialogue"
     reads: ClassVar = frozenset({"pooled", "mixed_dialogue"})
 
-    def build(self, model: Any) -> "SentencePairHead":
+    def build(self, model: BuiltModel) -> "SentencePairHead":
         return SentencePairHead(model.settings.width, "mixed_dialogue")
 
 

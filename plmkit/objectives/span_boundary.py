@@ -1,7 +1,7 @@
 """Predicting a masked token from the boundaries of its span."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from plmkit.initialisation.weights import start_weights
 from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
-from plmkit.objectives.contract import Head, Objective
+from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 ACTIVATION = "gelu"  # whatever the network's own is
 
@@ -35,12 +35,12 @@ class SpanBoundary(Objective):
                     tr("objectives.{name} must be 1 or more; found {getattr}.", name=name, getattr=getattr(self, name))
                 )
 
-    def build(self, model: Any) -> "SpanBoundaryHead":
+    def build(self, model: BuiltModel) -> "SpanBoundaryHead":
         return SpanBoundaryHead(model, self)
 
 
 class SpanBoundaryHead(Head):
-    def __init__(self, model: Any, objective: SpanBoundary) -> None:
+    def __init__(self, model: BuiltModel, objective: SpanBoundary) -> None:
         super().__init__()
         width, epsilon = model.settings.width, model.settings.epsilon
         self.corpus_vocabulary = objective.corpus_vocabulary

@@ -48,11 +48,10 @@ class PromptOptions:
         if kind.chooses and given:
             raise SettingError(
                 tr(
-                    "A task of the kind {name} is answered by likelihood and nothing is generated, so {given} "
-                    "would have no effect. Leave {word} out.",
+                    "A task of the kind {name} is answered by likelihood and nothing is generated. Leave out {given}, "
+                    "which would have no effect.",
                     name=kind.name,
-                    given=" and ".join(given),
-                    word="it" if len(given) == 1 else "them",
+                    given=tr(" and ").join(given),
                 )
             )
         if self.calibrated and not kind.chooses:
@@ -111,22 +110,23 @@ def selected(
     if shown is not None and shown.kind is not task.kind:
         raise InputError(
             tr(
-                "{path} is a task of the kind {name}, but {path_2} of {name_2}.",
-                path=shown.path,
-                name=shown.kind.name,
-                path_2=task.path,
-                name_2=task.kind.name,
+                "{shown} is a task of the kind {shown_kind}, but {path} of the kind {kind}.",
+                shown=shown.path,
+                shown_kind=shown.kind.name,
+                path=task.path,
+                kind=task.kind.name,
             )
         )
     if options.shots > len(source.rows) - (shown is None):
+        values = {"shots": options.shots, "path": source.path, "rows": len(source.rows)}
+        if shown is not None:
+            raise SettingError(tr("{shots} demonstrations are requested, but {path} has {rows} rows.", **values))
         raise SettingError(
             tr(
-                "{shots} demonstrations are requested, but {path} has {rows_count} rows",
-                shots=options.shots,
-                path=source.path,
-                rows_count=len(source.rows),
+                "{shots} demonstrations are requested, but {path} has {rows} rows, of which at least one must be left "
+                "to answer.",
+                **values,
             )
-            + (tr(", of which at least one must be left to answer.") if shown is None else ".")
         )
     order = generator(options.seed).permutation(len(source.rows))[: options.shots].tolist()
     shots = [source.rows[number] for number in order]

@@ -58,7 +58,7 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
 
 
 def bleu(predicted: Sequence[str], expected: Sequence[str]) -> float:
-    """Of the corpus, with n-grams up to 4, add-one smoothing from 2 on (Papineni et al., 2002)."""
+    """Corpus BLEU with n-grams up to 4, add-one smoothing from bigrams on (Papineni et al., 2002)."""
     pairs = [(words(a), words(b)) for a, b in zip(predicted, expected, strict=True)]
     mine, theirs = sum(len(a) for a, _ in pairs), sum(len(b) for _, b in pairs)
     if not mine:

@@ -104,13 +104,11 @@ def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> t
         return KINDS["translate"], own
     kinds = [kind for kind in KINDS.values() if name in (None, kind.name) and named.named.keys() <= set(kind.columns)]
     if not kinds:
-        options = " and ".join(OPTIONS[role] for role in named.named)
+        options = tr(" and ").join(OPTIONS[role] for role in named.named)
+        if name is None:
+            raise SettingError(tr("No kind of task reads {options}. Leave it out.", options=options))
         raise SettingError(
-            tr(
-                "No kind of task reads {options}; {name} would ignore it. Leave it out.",
-                options=options,
-                name=name or "all",
-            )
+            tr("Tasks of the kind {name} do not read {options}. Leave it out.", name=name, options=options)
         )
     taken = {role: heading.exactly(column, role, tuple(named.named)) for role, column in named.named.items()}
     for usual in (False, True):
@@ -163,10 +161,10 @@ def no_kind(name: str | None, heading: Heading) -> InputError:
     more = f"\n{advice}" if advice else ""
     return InputError(
         tr(
-            "{name} has no column {missing}, which '{name_2}' needs; it has {own}.{more}",
+            "{name} has no column {missing}, which the kind {kind} needs; it has {own}.{more}",
             name=heading.name,
             missing=", ".join(missing),
-            name_2=name,
+            kind=name,
             own=own,
             more=more,
         )
@@ -186,8 +184,8 @@ def read_tasks(
     if words and task.kind.answer != "label":
         raise SettingError(
             tr(
-                "--labels gives words for classes, but {path} is a task of the kind {name}, which has none. Leave "
-                "it out.",
+                "--labels gives words for classes, but {path} is a task of the kind {name}, which has no classes. "
+                "Leave it out.",
                 path=path,
                 name=task.kind.name,
             )
@@ -231,14 +229,19 @@ def read_task(
                 "{path}: none of its {rows} has {needed}.",
                 path=path,
                 rows=several(len(left_out), "row"),
-                needed=" and ".join(sorted(needed)),
+                needed=tr(" and ").join(sorted(needed)),
             )
         )
     if left_out:
-        what = tr(
-            "{rows} without {needed} left out", rows=several(len(left_out), "row"), needed=" or ".join(sorted(needed))
+        say(
+            tr(
+                "! {path}: {rows} without {needed} left out ({lines}).",
+                path=path,
+                rows=several(len(left_out), "row"),
+                needed=tr(" or ").join(sorted(needed)),
+                lines=lines_of(left_out, path),
+            )
         )
-        say(f"! {path}: {what} ({lines_of(left_out, path)}).")
     labels = frozenset(row["label"] for row in rows) if kind.answer == "label" else frozenset()
     if labels:
         rows = [row | {"label": words.get(row["label"], row["label"])} for row in rows]
@@ -268,9 +271,9 @@ def languages(columns: Sequence[str], path: Path) -> dict[str, str]:
     if len(columns) < 2:
         raise InputError(
             tr(
-                "{path} has only the column {columns}; a translation needs two languages.",
+                "{path} has only the column {column}; a translation needs two languages.",
                 path=path,
-                columns=columns[0],
+                column=columns[0],
             )
         )
     known = [column for column in columns if LANGUAGE.fullmatch(column)]
@@ -301,9 +304,9 @@ def squad_row(record: Mapping[str, Any], question: Any, place: str) -> tuple[str
     if not isinstance(question, dict):
         raise InputError(
             tr(
-                "{place}: 'qas' holds {short}, not objects with question and answers.",
+                "{place}: 'qas' holds {found}, not objects with question and answers.",
                 place=place,
-                short=short(str(question)),
+                found=short(str(question)),
             )
         )
     answer = question.get("answers") or question.get("answer")
@@ -318,10 +321,10 @@ def check_answers(task: PromptTask, answer: str) -> None:
     if answer not in task.rows[0]:
         raise InputError(
             tr(
-                "{path} has no column '{answer}'; it has {rows}.",
+                "{path} has no column '{answer}'; it has {columns}.",
                 path=task.path,
                 answer=answer,
-                rows=", ".join(task.rows[0]),
+                columns=", ".join(task.rows[0]),
             )
         )
     if empty := sum(not row.get(answer, "").strip() for row in task.rows):

@@ -63,9 +63,9 @@ def filled(line: str, row: Mapping[str, str]) -> str | None:
         if name not in row:
             raise SettingError(
                 tr(
-                    "The template names {{{name}}}, but the rows have {row}.{hint}",
+                    "The template names {{{name}}}, but the columns are {columns}.{hint}",
                     name=name,
-                    row=", ".join(row),
+                    columns=", ".join(row),
                     hint=nearest(name, row),
                 )
             )
@@ -101,10 +101,10 @@ def template_of(task: PromptTask, text: str | None, line_end: str) -> Template:
         raise SettingError(
             tr(
                 "{path} has the columns {columns}; a translation is from one language into another.\n"
-                "Choose two with a template, the answer last, such as --template '{columns_2}'.",
+                "Choose two with a template, the answer last, such as --template '{example}'.",
                 path=task.path,
                 columns=", ".join(columns),
-                columns_2=" = ".join(f"{{{name}}}" for name in list(columns)[:2]),
+                example=" = ".join(f"{{{name}}}" for name in list(columns)[:2]),
             )
         )
     return Template(text=text or task.kind.template, answer=answer, line_end=line_end)

@@ -1,4 +1,4 @@
-"""What tasks with one answer per row have in common, apart from how they read their texts: a class, or a number."""
+"""Tasks with one answer per row, a class or a number; each kind adds how its texts are read."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -22,7 +22,7 @@ from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-NAMED = 6  # classes that are named one by one
+LISTED = 6  # classes that are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class RowTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTask(RowTask):
-    """A task whose answer is one of the classes that the training rows have."""
+    """A task whose answer is one of the classes of the training rows."""
 
     problem: ClassVar[str | None] = "classification"
 
@@ -108,22 +108,22 @@ class ClassTask(RowTask):
         (label, _), *_ = Counter(row.label for row in train).most_common(1)
         right = sum(row.label == label for row in rows)
         return Baseline(
-            answer=tr("the commonest label, {label}", label=label), measure="accuracy", score=right / len(rows)
+            answer=tr("the most frequent label, {label}", label=label), measure="accuracy", score=right / len(rows)
         )
 
     def describe(self, rows: Sequence[Row]) -> str:
         counted = Counter(str(row.label) for row in rows).most_common()
-        named = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:NAMED]]
-        if others := counted[NAMED:]:
+        named = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:LISTED]]
+        if others := counted[LISTED:]:
             named.append(
                 tr(
-                    "{others_count} more, the rarest {others}: {others_2:,}",
-                    others_count=len(others),
-                    others=others[-1][0],
-                    others_2=others[-1][1],
+                    "{others} more, the rarest {rarest}: {count:,}",
+                    others=len(others),
+                    rarest=others[-1][0],
+                    count=others[-1][1],
                 )
             )
-        return tr("{counted_count:,} classes: {named}", counted_count=len(counted), named=", ".join(named))
+        return tr("{count:,} classes: {named}", count=len(counted), named=", ".join(named))
 
     @property
     def answers(self) -> str:
@@ -176,7 +176,7 @@ class NumberTask(RowTask):
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:
-    """The name with the highest probability; a row may have fewer choices than its batch."""
+    """The name with the highest probability; a row may have fewer choices than others of its batch."""
     probabilities = dict(zip(names, values, strict=False))
     best = max(probabilities, key=probabilities.__getitem__)
     return Prediction(label=best, probability=probabilities[best], probabilities=probabilities)

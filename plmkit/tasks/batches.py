@@ -14,9 +14,9 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.tasks.contract import Example
 from plmkit.tasks.framing import batch_of, place_in
 
-ORDER = 5  # the purpose of these random numbers
+ORDER = 5  # key of the random numbers for the order of examples
 POOL = 50  # batches whose examples are sorted by length together
-POOLS = 4  # at least; with fewer, the same examples would always meet
+POOLS = 4  # at least; with fewer, the same examples would often share a batch
 
 
 def batch_of_examples(examples: Sequence[Example], vocabulary: Vocabulary, length: int | None = None) -> Batch:
@@ -29,7 +29,7 @@ def batch_of_examples(examples: Sequence[Example], vocabulary: Vocabulary, lengt
 
 
 def labels_of(examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
-    """(examples,), or (examples, L) where every token has a label: then IGNORE on padding."""
+    """(examples,), or (examples, L) with IGNORE on padding where every token has a label."""
     labels = [example.label for example in examples]
     if not isinstance(labels[0], np.ndarray):
         return torch.tensor(labels)
@@ -41,7 +41,7 @@ def labels_of(examples: Sequence[Example], vocabulary: Vocabulary, width: int) -
 
 
 def next_tokens(batch: Batch) -> Tensor:
-    """(B, L) at every position of a row but its last, the next token."""
+    """(B, L) the next token at every position of a row but its last; IGNORE elsewhere."""
     following, predicted = batch.source.tokens.roll(-1, -1), batch.source.visible.roll(-1, -1)
     predicted[:, -1] = False
     return following.masked_fill(~predicted, IGNORE)

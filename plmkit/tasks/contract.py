@@ -27,7 +27,7 @@ class Row:
 
     text: str
     other: str | None = None  # second text of a pair
-    label: Any = None  # a class, a number, or whatever the task reads; None: none is given
+    label: Any = None  # a class, a number, or whatever the task reads; None if it is missing
     choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
     line: int  # 1-based line, or row of a Parquet file
 
@@ -43,7 +43,7 @@ class Labelled:
 
     path: Path
     rows: list[Row]
-    columns: Columns  # that they are from
+    columns: Columns  # that were read
     names: tuple[str, ...]  # of all columns
 
 
@@ -58,7 +58,7 @@ class Example:
 
     @property
     def cut(self) -> int:
-        """Tokens that did not fit."""
+        """Number of tokens that did not fit."""
         return max(framed.cut for framed in self.inputs)
 
     @property
@@ -73,7 +73,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A class with its probability and those of all classes, or a number; of a blank text, nothing."""
+    """A class with its probability and those of all classes, or a number; None for a blank text."""
 
     label: Any
     probability: float | None = None
@@ -84,7 +84,7 @@ class Prediction:
 class Baseline:
     """The score of an answer that does not depend on the text."""
 
-    answer: str  # that is always given
+    answer: str  # predicted for every text
     measure: str
     score: float
 
@@ -98,7 +98,7 @@ class Task(ABC):
 
     kind: ClassVar[str]  # by which the registry lists it
     best: ClassVar[str] = "accuracy"  # the score by which the best epoch is chosen: higher is better
-    problem: ClassVar[str | None] = None  # as Hugging Face's classifiers know it; None: they do not
+    problem: ClassVar[str | None] = None  # of the Hugging Face classifier it is exported as; None: no such classifier
 
     name: str = ""  # of its head; by default its kind
     classes: tuple[str, ...] = ()  # that a label may be; none where the answer is a number
@@ -110,11 +110,11 @@ class Task(ABC):
         if not self.name:
             object.__setattr__(self, "name", self.kind)
         if not self.name.isidentifier():
-            raise SettingError(tr("A task is named by letters, digits and '_'; found '{name}'.", name=self.name))
+            raise SettingError(tr("A task name has only letters, digits and '_'; found '{name}'.", name=self.name))
 
     @abstractmethod
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
-        """The rows of a table, those without text included, and the columns that they are from."""
+        """The rows of a table, those without text included, and the columns that were read."""
 
     @abstractmethod
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
@@ -137,7 +137,7 @@ class Task(ABC):
         return {"prediction": prediction.label}
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
-        """The task with what its training rows tell, such as the classes; rows that teach nothing are refused."""
+        """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
 
     def check(self, rows: Sequence[Row], path: Path) -> None:  # noqa: B027 (optional)
@@ -146,13 +146,13 @@ class Task(ABC):
     def remark(self, file: Labelled, say: Say) -> None:  # noqa: B027 (optional)
         """Warn about training labels that are probably not what was meant."""
 
-    def asked(self, given: Any, number: int, model: Path) -> Row:
-        """What a caller from Python gives as row `number`."""
+    def input_row(self, given: Any, number: int, model: Path) -> Row:
+        """Row `number` of the input of a Python caller."""
         text, other = text_or_pair(given, number)
         return Row(text=text, other=other, line=number)
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline | None:
-        """What the training rows alone say of any text."""
+        """The score of one answer for all texts, taken from the training labels."""
         return None
 
     def describe(self, rows: Sequence[Row]) -> str:

@@ -21,7 +21,7 @@ def predictions_of(
     network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
     groups: Iterable[np.ndarray] | None = None,
 ) -> list[Prediction]:  # fmt: skip
-    """What a network in evaluation mode predicts for each example; `groups` are computed together."""
+    """The predictions of a network in evaluation mode, one per example; each of `groups` is one batch."""
     head = cast(TaskHead, network.heads[task.name])
     found: dict[int, Prediction] = {}
     for numbers in by_length(examples) if groups is None else groups:

@@ -20,7 +20,7 @@ from plmkit.tasks.contract import Example, Labelled, Task, stored
 from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, upgraded, with_named_head
-from plmkit.tasks.remarks import check_tokens, remark_files, tell_examples
+from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
@@ -39,7 +39,7 @@ SEEDS, OUTCOME = "seeds", "outcome.json"  # results of finished seeds, until all
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRequest:
-    """What `plm finetune` was asked for."""
+    """The arguments of `plm finetune`."""
 
     model: Path
     task: Task
@@ -60,29 +60,30 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     settings = request.settings.settled(parts.architecture, parts.tuning)
     files = read_files(request, screen)
-    task = learnt(request, files)
+    task = task_from(request, files)
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
-    dtype = keep_dtype(device, request.machine.dtype, (read_run(request.out) or {}).get("dtype"), screen.say)
+    width, before = parts.architecture.width, (read_run(request.out) or {}).get("dtype")
+    dtype = keep_dtype(device, request.machine.dtype, before, screen.say, width)
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.longest))
     task = replace(task, length=settled_length(request, train, parts.architecture.longest))
     about = {**describe(request, settings, parts, task), "dtype": name_of(dtype)}
-    earlier = ready_folder(request.out, about)  # everything that can be wrong with the request has been looked at
+    earlier = ready_folder(request.out, about)  # all checks of the request come before this
     if earlier and (request.out / WEIGHTS).is_file():
-        screen.say(tr("{out} holds this fine-tuning, finished. Name another --out to do it again.", out=request.out))
+        screen.say(tr("{out} holds this fine-tuning, finished. Name another --out to run it again.", out=request.out))
         return earlier
     if earlier:
         screen.say(
             tr(
-                "{out} holds this fine-tuning, but {weights} is missing: it is done again.",
+                "{out} holds this fine-tuning, but {weights} is missing, so it runs again.",
                 out=request.out,
                 weights=WEIGHTS,
             )
         )
-    screen.say(computing(device, dtype))
+    screen.say(computing(device, dtype, width))
     remark_files(list(files.values()), task, screen.say)
     check_tokens(train, files["train"], parts.tokenizer.vocabulary, screen.say)
-    tell_examples(train, task, parts.tokenizer.vocabulary, screen)
+    report_examples(train, task, parts.tokenizer.vocabulary, screen)
     dev, test = (
         task.frame(files[name].rows, parts.tokenizer, task.length) if name in files else [] for name in FILES[1:]
     )
@@ -94,8 +95,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
         if ready_folder(request.out, about) != earlier:  # now that nobody else can write
             raise FolderError(
                 tr(
-                    "Another process has trained into {out} since this one began.\n"
-                    "Run the same command again: it continues from what is there now.",
+                    "Another process has written to {out} since this one started.\n"
+                    "Run the same command again to continue from there.",
                     out=request.out,
                 )
             )
@@ -119,7 +120,7 @@ def carry_out(
             name = (
                 tr("seed {seed}, {number} of {seeds}", seed=seed, number=number, seeds=request.seeds)
                 if request.seeds > 1
-                else "fine-tuning"
+                else tr("fine-tuning")
             )
             result = load_result(kept / str(seed), data.task)
             if result is None:
@@ -127,9 +128,13 @@ def carry_out(
                     result = SeedRun(finetuning, seed, log).run(name, screen, request.seeds - number)
                     save_result(kept / str(seed), result)
                 except KeyboardInterrupt:
-                    before = tr("; the seeds before it are kept") if results else ""
                     screen.say(
-                        tr("Seed {seed} is lost; the same command trains it again{before}.", seed=seed, before=before)
+                        tr(
+                            "Seed {seed} was interrupted; the same command starts it again and keeps finished seeds.",
+                            seed=seed,
+                        )
+                        if results
+                        else tr("Seed {seed} was interrupted; the same command starts it again.", seed=seed)
                     )
                     raise
             results.append(result)
@@ -146,8 +151,8 @@ def carry_out(
     return about
 
 
-def learnt(request: FinetuneRequest, files: dict[str, Labelled]) -> Task:
-    """The task with what its training rows tell; the other files must fit it."""
+def task_from(request: FinetuneRequest, files: dict[str, Labelled]) -> Task:
+    """The task with what its training rows determine; the other files must fit it."""
     train = files["train"]
     task = replace(request.task, pooling=request.settings.pooling, columns=train.columns)
     task = task.learn(train.rows, request.train)
@@ -166,24 +171,24 @@ def baselines(data: TaskData) -> dict[str, Any]:
 def save_result(folder: Path, result: SeedResult) -> None:
     with new_folder(folder) as partial:
         save_tensors(partial / WEIGHTS, result.weights)
-        told = {"choice": result.choice, "scores": result.scores, "checksum": checksum(partial / WEIGHTS)}
-        write_json(partial / OUTCOME, told)
+        record = {"choice": result.choice, "scores": result.scores, "checksum": checksum(partial / WEIGHTS)}
+        write_json(partial / OUTCOME, record)
 
 
 def load_result(folder: Path, task: Task) -> SeedResult | None:
-    """The result of a seed in a call that was stopped later; None where it is not whole."""
+    """The result of a seed that an interrupted call finished; None if it is incomplete."""
     try:
-        told = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-        if checksum(folder / WEIGHTS) != told["checksum"]:
+        record = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+        if checksum(folder / WEIGHTS) != record["checksum"]:
             return None
         weights = with_named_head(load_tensors(folder / WEIGHTS), LABEL, task.name)
-        return SeedResult(choice=told["choice"], scores=told["scores"], weights=weights)
+        return SeedResult(choice=record["choice"], scores=record["scores"], weights=weights)
     except (OSError, ValueError, KeyError):
         return None
 
 
 def read_files(request: FinetuneRequest, screen: Screen) -> dict[str, Labelled]:
-    """Each file that is given; columns of the training rows are looked for in the others too."""
+    """The given files; the columns of the training rows are preferred in the others."""
     train = read_labelled(request.train, request.task, Search(named=request.columns), screen.say)
     search = Search(named=request.columns, learnt=train.columns, said=True)
     paths = {"dev": request.dev, "test": request.test}
@@ -193,7 +198,7 @@ def read_files(request: FinetuneRequest, screen: Screen) -> dict[str, Labelled]:
 
 
 def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """The fine-tuning that the folder holds, if it is this one and finished; another one is left alone."""
+    """The fine-tuning that the folder holds, if it is this one and finished; any other is left unchanged."""
     check(out, optional=(WEIGHTS,))
     about = read_run(out)
     if about is None:
@@ -201,27 +206,27 @@ def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if about["kind"] != FINETUNE:
         raise FolderError(tr("--out {out} holds a {kind} run. Name another folder.", out=out, kind=about["kind"]))
-    # the machine does not change what is trained; of contents, messages say whether they changed, not their checksums
+    # the machine does not change what is trained; `rewritten` compares contents
     compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
     about = upgraded(about)
     for old, new in zip(about["tasks"], wanted["tasks"], strict=False):
-        old["columns"] = old["columns"] or new["columns"]  # an older version did not keep them
+        old["columns"] = old["columns"] or new["columns"]  # an older version did not store them
     changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
-    told = [*map(str, changed), *rewritten(about, wanted)]
-    if told:
+    found = [*map(str, changed), *rewritten(about, wanted)]
+    if found:
         raise FolderError(
             tr(
-                "--out {out} holds another fine-tuning: {told}.\n"
+                "--out {out} holds another fine-tuning: {differences}.\n"
                 "Run the same command to continue it, or name another --out.",
                 out=out,
-                told="; ".join(told[:3]),
+                differences="; ".join(found[:3]),
             )
         )
     return about if about["state"] == "finished" else None
 
 
 def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Files of the same name with other contents; another name is reported elsewhere."""
+    """Files of the same name with other contents; `differences` reports other names."""
     old = about.get("contents") or {}
     return [
         tr("{path} has changed since", path=path)
@@ -231,11 +236,11 @@ def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def length_of(request: FinetuneRequest, longest: int) -> int:
-    """As long as the model reads, unless a length is set: later texts may be longer than those of training."""
+    """The set length, or the model's maximum: later texts may be longer than the training rows."""
     if request.settings.length and request.settings.length > longest:
         raise SettingError(
             tr(
-                "task.length={length}, but {model} reads {longest} tokens at most.",
+                "task.length={length}, but the maximum length of {model} is {longest} tokens.",
                 length=request.settings.length,
                 model=request.model,
                 longest=longest,
@@ -245,7 +250,7 @@ def length_of(request: FinetuneRequest, longest: int) -> int:
 
 
 def settled_length(request: FinetuneRequest, train: list[Example], longest: int) -> int:
-    """Tokens per row; where all positions are joined, no more than the training rows need."""
+    """Tokens per row; with concat pooling, no more than the training rows need."""
     if request.settings.pooling == "concat" and not request.settings.length:
         return min(-(-max(example.longest for example in train) // LENGTH_STEP) * LENGTH_STEP, longest)
     return length_of(request, longest)

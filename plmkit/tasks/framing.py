@@ -12,8 +12,8 @@ from plmkit.data.rows import cuts
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-CLOSING = 2  # the segment of a [CLS] that stands last
-TOKENS_AT_ONCE = 4096  # computed together; more gains nothing on a CPU and costs memory
+CLOSING = 2  # the segment of a [CLS] at the end of a row
+TOKENS_AT_ONCE = 4096  # per batch; more is no faster on a CPU and costs memory
 
 
 Texts = tuple[str, str | None]  # one text or two
@@ -21,11 +21,11 @@ Texts = tuple[str, str | None]  # one text or two
 
 @dataclass(frozen=True, kw_only=True)
 class Framed:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as numbers, or as the vocabulary frames texts otherwise."""
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` as token ids, or with the special tokens of another vocabulary."""
 
     tokens: np.ndarray  # (L,)
-    second: int  # where the second text begins; L where there is none
-    cut: int  # how many tokens did not fit
+    second: int  # index where the second text begins; L if there is only one
+    cut: int  # number of tokens that did not fit
 
     @property
     def padded(self) -> int:
@@ -36,10 +36,11 @@ class Framed:
 def frame(
     first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int, choosing: bool = False
 ) -> Framed:
-    """Too long: the tail goes, of the longer text first (google-research/bert, run_classifier).
+    """Special tokens around one text or two, truncated at the end, of a pair the longer one first
+    (google-research/bert, run_classifier).
 
-    Where a model classifies at a special token, a choice and its context have half a row each, whatever the
-    other needs (openai/finetune-transformer-lm).
+    Where a model classifies at a special token, a choice and its context get half a row each
+    (openai/finetune-transformer-lm).
     """
     before, between, after = vocabulary.frame(1 if second is None else 2)
     if choosing and second is not None and vocabulary.extract != MISSING:
@@ -57,7 +58,7 @@ def frame(
 
 
 def joined(parts: Sequence[np.ndarray | list[int]], vocabulary: Vocabulary) -> np.ndarray:
-    """One row; a text of nothing that nothing frames is the end of a text, for a network needs something to read."""
+    """One row; an empty text without special tokens becomes the end-of-text token, as a network needs an input."""
     tokens = np.concatenate(parts).astype(np.int64)
     return tokens if len(tokens) else np.array([vocabulary.end])
 
@@ -74,7 +75,7 @@ def frame_all(pairs: Sequence[Texts], tokenizer: Tokenizer, longest: int, choosi
 
 
 def place_in(width: int, count: int, vocabulary: Vocabulary) -> slice:
-    """Where tokens stand in a padded row: at its end where the vocabulary closes a row with [CLS]."""
+    """The positions of the tokens in a padded row: at its end where [CLS] comes last."""
     return slice(width - count, width) if vocabulary.closes else slice(0, count)
 
 
@@ -100,14 +101,14 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
 
 
 class Padded(Protocol):
-    """What takes positions in a batch."""
+    """Anything that takes positions in a batch."""
 
     @property
     def padded(self) -> int: ...
 
 
 def by_length(rows: Sequence[Padded], size: int | None = None) -> Iterator[np.ndarray]:
-    """Indices, longest first, in groups of that size, or of as many as fill a batch with little padding."""
+    """Indices, longest first, in groups of `size`, or of up to TOKENS_AT_ONCE tokens."""
     lengths = np.array([row.padded for row in rows])
     order = np.argsort(-lengths, kind="stable")
     start = 0
@@ -118,5 +119,5 @@ def by_length(rows: Sequence[Padded], size: int | None = None) -> Iterator[np.nd
 
 
 def both_orders(text: str, other: str | None) -> list[Texts]:
-    """A pair that is read twice (Radford et al., 2018, 3.3)."""
+    """A pair in both orders (Radford et al., 2018, 3.3)."""
     return [(text, other)] if other is None else [(text, other), (other, text)]

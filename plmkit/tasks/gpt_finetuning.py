@@ -1,4 +1,4 @@
-"""Fine-tuning as in GPT: three new special tokens around the texts, and a language-model loss beside the task's."""
+"""Fine-tuning as in GPT: three new special tokens around the texts, and a language-model loss next to the task's."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -21,29 +21,31 @@ def with_task_tokens(parts: Parts) -> Parts:
         return parts
     tokenizer = parts.tokenizer.with_tokens(TASK_TOKENS)
     name = parts.architecture.embedding_name
-    table = parts.weights[name]
-    drawn = torch.Generator().manual_seed(0)  # the same in every run: what differs between seeds is the head
-    fresh = torch.empty(len(TASK_TOKENS), table.shape[1]).normal_(std=0.02, generator=drawn).to(table.dtype)
-    grown = torch.cat([table[: len(vocabulary)], fresh, table[len(tokenizer.vocabulary) :]])
+    embeddings = parts.weights[name]
+    drawn = torch.Generator().manual_seed(0)  # the same in every run: only the head differs between seeds
+    fresh = torch.empty(len(TASK_TOKENS), embeddings.shape[1]).normal_(std=0.02, generator=drawn).to(embeddings.dtype)
+    grown = torch.cat([embeddings[: len(vocabulary)], fresh, embeddings[len(tokenizer.vocabulary) :]])
     return replace(parts, tokenizer=tokenizer, weights={**parts.weights, name: grown})
 
 
 class RowLM(Head):
-    """The language model on the rows of a task: mean over each row, then over rows (openai/finetune-transformer-lm)."""
+    """Language-model loss on the rows of a task: mean per row, then over rows (openai/finetune-transformer-lm)."""
 
     name: ClassVar = "row_lm"
 
-    def __init__(self, table: nn.Embedding) -> None:
+    def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
-        self.vocabulary = TiedHead(table)
+        self.vocabulary = TiedHead(embedding)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         targets = batch.targets
         assert targets is not None
-        asked = targets != IGNORE
-        counts = asked.sum(1, keepdim=True)
-        shares = asked / (counts.clamp(min=1) * (counts > 0).sum())
-        return self.vocabulary.loss(states.hidden[asked], targets[asked], shares[asked].to(states.hidden.dtype))
+        predicted = targets != IGNORE
+        counts = predicted.sum(1, keepdim=True)
+        shares = predicted / (counts.clamp(min=1) * (counts > 0).sum())
+        return self.vocabulary.loss(
+            states.hidden[predicted], targets[predicted], shares[predicted].to(states.hidden.dtype)
+        )
 
     def scored(self, batch: Batch) -> int:
         """The number of rows with a token to predict; each choice is a row."""

@@ -1,4 +1,4 @@
-"""Heads of tasks: one answer for a whole example, a class, a number or one of its choices."""
+"""Heads of tasks with one answer per example: a class, a number or one of its choices."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Look = Callable[[], tuple[States, Batch]]  # the states of a first batch, comput
 
 
 class TaskHead(Head):
-    """States to answers, (examples, ...), which `Task.decide` reads, and answers with labels to a loss."""
+    """From states to answers (examples, ...), which `Task.decide` reads, and to a loss."""
 
     @abstractmethod
     def answers(self, states: States, batch: Batch) -> Tensor:
@@ -30,18 +30,18 @@ class TaskHead(Head):
         return batch.examples
 
     def fit(self, labels: Tensor, look: Look) -> None:
-        """Start from the labels of the training rows."""
+        """Initialise from the labels of the training rows."""
 
     def in_units(self, weights: dict[str, Tensor], stem: str) -> dict[str, Tensor]:
-        """The weights of the whole network, those of this head as they are used without what `fit` found."""
+        """The weights of the network, with what `fit` found folded into those of this head."""
         return weights
 
     def forget(self) -> None:
-        """Drop what `fit` found, once the weights have been loaded that contain it."""
+        """Reset what `fit` found, after loading weights that contain it."""
 
 
 class RowHead(TaskHead):
-    """Pool each row, drop out, one linear layer."""
+    """Pooling, dropout and one linear layer."""
 
     def __init__(
         self, *, width: int, outputs: int, pooling: str = "first", dropout: float = 0.1,
@@ -53,7 +53,7 @@ class RowHead(TaskHead):
                 tr("task.pooling takes {poolings}; found '{pooling}'.", poolings=", ".join(POOLINGS), pooling=pooling)
             )
         if pooling == "concat" and length is None:
-            raise SettingError(tr("task.pooling=concat joins all positions, so it needs a fixed task.length."))
+            raise SettingError(tr("task.pooling=concat concatenates all positions, so it needs a fixed task.length."))
         self.pooling, self.length = pooling, length
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
@@ -61,7 +61,7 @@ class RowHead(TaskHead):
         STARTS[start](self)
 
     def pool(self, states: States, batch: Batch) -> Tensor:
-        """(B, width), or (B, length * width) where all positions are joined."""
+        """(B, width), or (B, length * width) for concat pooling."""
         if self.pooling == "first":
             assert states.pooled is not None
             return states.pooled
@@ -76,7 +76,7 @@ class RowHead(TaskHead):
         return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
 
     def pooled(self, states: States, batch: Batch) -> Tensor:
-        """(examples, inputs), where an example is read in both orders their sum (Radford et al., 2018, 3.3)."""
+        """(examples, inputs), summed over both orders of an example (Radford et al., 2018, 3.3)."""
         rows = self.pool(states, batch)
         if batch.alternatives is None:
             return rows
@@ -107,7 +107,7 @@ class NumberHead(RowHead):
         self.mean, self.deviation = 0.0, 1.0
 
     def answers(self, states: States, batch: Batch) -> Tensor:
-        """(examples, 1) as labels give them."""
+        """(examples, 1) in the units of the labels."""
         return self.mean + self.deviation * self.logits(states, batch)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
@@ -116,7 +116,7 @@ class NumberHead(RowHead):
 
     @torch.no_grad()
     def fit(self, labels: Tensor, look: Look) -> None:
-        """Train on standard deviations; a layer without a bias starts with the mean label at the mean row."""
+        """Standardise the labels; without a bias, initialise the layer to predict the mean label for the mean row."""
         self.deviation = float(labels.std(correction=0)) or 1.0
         if self.classify.bias is not None:
             self.mean = float(labels.mean())

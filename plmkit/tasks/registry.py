@@ -16,7 +16,7 @@ LABEL = "label"  # the only head of a run folder of format 1
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind of task is; it is imported when it is used, because torch comes with it."""
+    """Where a kind of task is defined; imported on first use, because it imports torch."""
 
     place: str  # module:class
     summary: str
@@ -49,7 +49,7 @@ def find_kind(name: str) -> "type[Task]":
 
 
 def stored_tasks(about: Mapping[str, Any]) -> "tuple[Task, ...]":
-    """The tasks that run.json of a fine-tuning has."""
+    """The tasks in the run.json of a fine-tuning."""
     from plmkit.config.settings import from_json
     from plmkit.data.reading.columns import Columns
 
@@ -62,7 +62,7 @@ def stored_tasks(about: Mapping[str, Any]) -> "tuple[Task, ...]":
 
 
 def upgraded(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What run.json of a fine-tuning says, as format 2 has it: format 1 had one task without a name."""
+    """The run.json of a fine-tuning in format 2; format 1 had one task without a name."""
     if "tasks" in about:
         return dict(about)
     task = {
@@ -76,6 +76,6 @@ def upgraded(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_named_head(weights: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    """Weights whose head of one name has another."""
+    """The weights with the head `old` renamed to `new`."""
     stem = f"heads.{old}."
     return {f"heads.{new}.{name[len(stem) :]}" if name.startswith(stem) else name: w for name, w in weights.items()}

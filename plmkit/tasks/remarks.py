@@ -14,14 +14,14 @@ from plmkit.tasks.contract import Example, Labelled, Row, Task
 from plmkit.tasks.rows import FEW, lines_of, too_many
 from plmkit.terminal.screen import Screen
 
-MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})  # what programs write for no value
-MANY = 100  # labels; one wonders whether more are meant as classes
+MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})  # how programs write a missing value
+MANY = 100  # labels; more are probably not meant as classes
 SHOWN = 5  # labels in a message
 RANKED = ("qid", "query_id", "question_id")  # columns that say which rows are to be ranked together
 
 
 def remark_files(files: Sequence[Labelled], task: Task, say: Say) -> None:
-    """Look at the training rows, which come first, and at those that score."""
+    """Warn about the training rows, the first file, and about texts that files share."""
     train, *others = files
     task.remark(train, say)
     for number, file in enumerate(others, start=1):
@@ -45,77 +45,77 @@ def remark_labels(file: Labelled, say: Say) -> None:
     if len(counts) > (FEW if numeric else MANY):
         say(
             tr(
-                "! {path}: {counts_count:,} different labels become {counts_count:,} classes. {too_many}",
+                "! {path}: {count:,} different labels become {count:,} classes. {advice}",
                 path=file.path,
-                counts_count=len(counts),
-                too_many=too_many([*counts]),
+                count=len(counts),
+                advice=too_many([*counts]),
             )
         )
     alike: dict[str, list[str]] = {}
     for label in sorted(counts):
         alike.setdefault(folded(label), []).append(label)
-    if twins := [" and ".join(counted(label, counts) for label in same) for same in alike.values() if len(same) > 1]:
+    if twins := [
+        tr(" and ").join(counted(label, counts) for label in same) for same in alike.values() if len(same) > 1
+    ]:
         say(
             tr(
-                "! {path}: labels that differ only in case, width or blanks become separate classes: {some_of}. "
-                "Write them alike if they mean the same.",
+                "! {path}: labels that differ only in case, width or spaces become separate classes: {labels}. "
+                "Use one spelling if they mean the same.",
                 path=file.path,
-                some_of=some_of(twins),
+                labels=some_of(twins),
             )
         )
     if missing := [counted(label, counts) for label in sorted(counts) if folded(label) in MISSING]:
         say(
             tr(
-                "! {path}: {some_of} becomes a class like any other. If it stands for a missing label, leave the "
+                "! {path}: {labels} becomes a class like any other. If it stands for a missing label, leave the "
                 "label empty: such rows are left out.",
                 path=file.path,
-                some_of=some_of(missing),
+                labels=some_of(missing),
             )
         )
 
 
 def remark_shared(earlier: Labelled, later: Labelled, say: Say) -> None:
     """Texts that two files have in common."""
-    known = {said_in(row) for row in earlier.rows}
-    shared = sum(said_in(row) in known for row in later.rows)
+    known = {texts_in(row) for row in earlier.rows}
+    shared = sum(texts_in(row) in known for row in later.rows)
     if shared:
-        count = (
-            tr("all {rows_count:,}", rows_count=len(later.rows))
-            if shared == len(later.rows)
-            else tr("{shared:,} of {rows_count:,}", shared=shared, rows_count=len(later.rows))
-        )
-        same = later.path.exists() and earlier.path.exists() and later.path.samefile(earlier.path)
-        where = (
-            tr("the same file is given twice")
-            if same
-            else tr("{count} texts are in {path} too", count=count, path=earlier.path)
-        )
-        say(tr("! {path}: {where}, so its score says less about new texts.", path=later.path, where=where))
+        total = len(later.rows)
+        if later.path.exists() and earlier.path.exists() and later.path.samefile(earlier.path):
+            found = tr("the same file is given twice")
+        elif shared == total:
+            found = tr("all {total:,} texts are also in {path}", total=total, path=earlier.path)
+        else:
+            found = tr(
+                "{shared:,} of {total:,} texts are also in {path}", shared=shared, total=total, path=earlier.path
+            )
+        say(tr("! {path}: {found}, so its score says less about new texts.", path=later.path, found=found))
 
 
-def said_in(row: Row) -> tuple[object, ...]:
+def texts_in(row: Row) -> tuple[object, ...]:
     return row.text.strip(), row.other and row.other.strip(), row.choices
 
 
 def check_tokens(examples: Sequence[Example], file: Labelled, vocabulary: Vocabulary, say: Say) -> None:
-    """Texts of which the tokenizer leaves nothing."""
+    """Texts for which the tokenizer produces no tokens."""
     texts = 1 if file.rows[0].other is None and not file.rows[0].choices else 2
     empty = [example.row for example in examples if example.longest <= vocabulary.specials(texts)]
     if len(empty) == len(file.rows):
         raise InputError(
             tr(
-                "{path}: the model's tokenizer leaves nothing of the {texts}, which hold '{short}' and the like.\n"
-                "Is it the right column? --text COLUMN names it.",
+                "{path}: the model's tokenizer finds no tokens in any of the {texts}, such as '{example}'.\n"
+                "Is this the right column? Choose it with --text COLUMN.",
                 path=file.path,
                 texts=several(len(empty), "text"),
-                short=short(empty[0].text),
+                example=short(empty[0].text),
             )
         )
     if empty:
         lines = lines_of([row.line for row in empty], file.path)
         say(
             tr(
-                "! {path}: the model's tokenizer leaves nothing of {texts} ({lines}).",
+                "! {path}: the model's tokenizer finds no tokens in {texts} ({lines}).",
                 path=file.path,
                 texts=several(len(empty), "text"),
                 lines=lines,
@@ -128,43 +128,41 @@ def counted(label: str, counts: Mapping[str, int]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    return "; ".join(names[:SHOWN]) + (
-        tr("; and {names_count} more", names_count=len(names) - SHOWN) if len(names) > SHOWN else ""
-    )
+    return "; ".join(names[:SHOWN]) + (tr("; and {count} more", count=len(names) - SHOWN) if len(names) > SHOWN else "")
 
 
-def tell_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabulary, screen: Screen) -> None:
+def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabulary, screen: Screen) -> None:
     screen.say(f"{several(len(examples), 'row')}, {task.describe([example.row for example in examples])}.")
-    screen.say(lengths_told(examples, task.length))
-    tell_unknown(examples, vocabulary, screen)
+    screen.say(lengths_report(examples, task.length))
+    report_unknown(examples, vocabulary, screen)
 
 
-def lengths_told(examples: Sequence[Example], length: int) -> str:
+def lengths_report(examples: Sequence[Example], length: int) -> str:
     lengths = np.array([example.longest + example.cut for example in examples])
     median, high = np.percentile(lengths, [50, 95])
     cut = sum(example.cut > 0 for example in examples)
-    lost = (
+    truncated = (
         tr(
-            "{cut:,} of {examples_count:,} texts are longer than {length} tokens and lose their tail (of a pair, "
-            "the longer text loses first)",
+            "{cut:,} of {total:,} rows are longer than {length} tokens and are truncated (of a pair, the longer "
+            "text first)",
             cut=cut,
-            examples_count=len(examples),
+            total=len(examples),
             length=length,
         )
         if cut
-        else tr("none is longer than {length} and cut", length=length)
+        else tr("none is truncated (limit: {length})", length=length)
     )
     return tr(
-        "Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {max:,}; {lost}.",
+        "Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}, at most {max:,}; {truncated}.",
         median=median,
         high=high,
         max=lengths.max(),
-        lost=lost,
+        truncated=truncated,
     )
 
 
-def tell_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Screen) -> None:
-    """A vocabulary of another language reads nothing, and scores would not say why."""
+def report_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Screen) -> None:
+    """Warn of a vocabulary for other text, such as another language: the scores alone would not explain it."""
     share = vocabulary.unknown_share(
         np.concatenate([framed.tokens for example in examples for framed in example.inputs])
     )

@@ -14,8 +14,8 @@ from plmkit.tasks.contract import Labelled, Row, Task
 from plmkit.tasks.tables import columns_in, open_table
 
 SHOWN = 5  # places of rows in a message
-FEW = 20  # labels that are no surprise, however few the rows are
-OWN_LABEL = 0.9  # of the rows: from here on, a label is a name or a number of its row, not a class
+FEW = 20  # labels that are never too many, however few the rows
+OWN_LABEL = 0.9  # labels per row; from here on, a label identifies its row and is not a class
 
 
 def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, labelled: bool = True) -> list[Row]:
@@ -27,7 +27,7 @@ def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, l
 
 
 def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
-    """Rows to train on, or to be scored by."""
+    """Rows to train or to evaluate on."""
     table = open_table(path, search, say)
     rows, columns = task.read(table, search, say)
     remark_stripped(table, columns, say)
@@ -37,32 +37,27 @@ def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
 def read_texts(
     table: Table, search: Search, say: Say, *, paired: bool | None, labelled: bool, numeric: bool = False
 ) -> tuple[list[Row], Columns]:
-    """Rows of single texts, of pairs, or (`paired=None`) of whichever the table has, and the columns they are from."""
+    """Rows of single texts, of pairs, or (`paired=None`) of whichever the table has, and the columns read."""
     columns = columns_in(table, search, paired=paired, labelled=labelled, say=say)
     return rows_of(table, columns, numeric=numeric), columns
 
 
 def plain_rows(table: Table, search: Search, say: Say) -> list[Row]:
-    """Rows as they are read without a task, one text or two."""
+    """Rows without a task, of one text or two."""
     return read_texts(table, search, say, paired=None, labelled=False)[0]
 
 
-def asked_texts(given: Any, number: int, model: Path, *, paired: bool | None) -> Row:
-    """A text or a pair that a caller from Python gives, where the task reads such."""
+def text_row(given: Any, number: int, model: Path, *, paired: bool | None) -> Row:
+    """The text or pair that a Python caller gives; refused if the task reads the other."""
     if isinstance(given, Mapping) and isinstance(given.get("choices"), list | tuple):
-        raise InputError(tr("{model} does not choose, but row {number} has choices.", model=model, number=number))
+        raise InputError(
+            tr("{model} is not a multiple-choice model, but row {number} has choices.", model=model, number=number)
+        )
     text, other = text_or_pair(given, number)
     if paired not in (None, other is not None):
-        wanted, found = (tr("two texts"), "one") if paired else (tr("one text"), "two")
-        raise InputError(
-            tr(
-                "{model} reads {wanted} per row; row {number} has {found}.",
-                model=model,
-                wanted=wanted,
-                number=number,
-                found=found,
-            )
-        )
+        if paired:
+            raise InputError(tr("{model} reads two texts per row; row {number} has one.", model=model, number=number))
+        raise InputError(tr("{model} reads one text per row; row {number} has two.", model=model, number=number))
     return Row(text=text, other=other, line=number)
 
 
@@ -75,35 +70,34 @@ def choices_in(cell: object, place: str) -> tuple[str, ...]:
     ):
         raise InputError(
             tr(
-                "{place}: choices must be a list of two texts or more; found {short}.",
+                "{place}: choices must be a list of at least two texts; found {found}.",
                 place=place,
-                short=short(str(cell)),
+                found=short(str(cell)),
             )
         )
     return tuple(map(str, cell))
 
 
 def chosen_of(label: object, choices: Sequence[str], place: str) -> str:
-    """The choice that a label names, or counts from 0."""
+    """The choice that a label gives by its text or by its number, from 0."""
     if isinstance(label, str) and label in choices:
         return label
     number = count_of(str(label).strip())
     if number is None or number >= len(choices):
         raise InputError(
             tr(
-                "{place}: label '{short}' is none of the {choices_count} choices, nor a number from 0 to "
-                "{choices_count_2}.",
+                "{place}: label '{label}' is neither one of the {count} choices nor a number from 0 to {last}.",
                 place=place,
-                short=short(str(label)),
-                choices_count=len(choices),
-                choices_count_2=len(choices) - 1,
+                label=short(str(label)),
+                count=len(choices),
+                last=len(choices) - 1,
             )
         )
     return choices[number]
 
 
 def rows_of(table: Table, columns: Columns, *, numeric: bool = False) -> list[Row]:
-    """One row for each row of the table; a label that is not there is None."""
+    """One row for each row of the table; a missing label is None."""
     names = [columns.text] if columns.text_a is None else [columns.text_a, columns.text_b]
     places = [table.columns.index(name) for name in names if name is not None]
     label = None if columns.label is None else table.columns.index(columns.label)
@@ -121,17 +115,24 @@ def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
     """The rows with text and label; the others are counted, and reported with their lines."""
     blank = [row.line for row in rows if row.blank]
     bare = [row.line for row in rows if row.label is None and not row.blank]
-    for what, left_out in (("text", blank), (tr("a label"), bare)):
-        if left_out:
-            say(
-                tr(
-                    "! {path}: {rows} without {what} left out ({lines_of}).",
-                    path=path,
-                    rows=several(len(left_out), "row"),
-                    what=what,
-                    lines_of=lines_of(left_out, path),
-                )
+    if blank:
+        say(
+            tr(
+                "! {path}: {rows} without text left out ({lines}).",
+                path=path,
+                rows=several(len(blank), "row"),
+                lines=lines_of(blank, path),
             )
+        )
+    if bare:
+        say(
+            tr(
+                "! {path}: {rows} without a label left out ({lines}).",
+                path=path,
+                rows=several(len(bare), "row"),
+                lines=lines_of(bare, path),
+            )
+        )
     kept = [row for row in rows if row.label is not None and not row.blank]
     if not kept:
         raise InputError(
@@ -142,14 +143,16 @@ def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
 
 def lines_of(lines: Sequence[int], path: str | Path) -> str:
     """`line 3`, `lines 3, 8 and 15`."""
-    noun = "row" if str(path).lower().endswith(".parquet") else "line"
-    more = [tr("{lines_count:,} more", lines_count=len(lines) - SHOWN)] if len(lines) > SHOWN else []
+    more = [tr("{count:,} more", count=len(lines) - SHOWN)] if len(lines) > SHOWN else []
     *before, last = [*(str(line) for line in lines[:SHOWN]), *more]
-    return f"{noun}{'s' if before else ''} {' and '.join(filter(None, [', '.join(before), last]))}"
+    numbers = tr(" and ").join(filter(None, [", ".join(before), last]))
+    if str(path).lower().endswith(".parquet"):
+        return tr("rows {numbers}", numbers=numbers) if before else tr("row {number}", number=last)
+    return tr("lines {numbers}", numbers=numbers) if before else tr("line {number}", number=last)
 
 
 def remark_stripped(table: Table, columns: Columns, say: Say) -> None:
-    """Labels that are the same but for the blanks around them are read as one."""
+    """Report labels that differ only in the spaces around them, which are ignored."""
     if columns.label is None:
         return
     place = table.columns.index(columns.label)
@@ -158,15 +161,15 @@ def remark_stripped(table: Table, columns: Columns, say: Say) -> None:
     if twins:
         say(
             tr(
-                "! {path}: labels with blanks around them are read without: {listed}.",
+                "! {path}: spaces around labels are ignored: {labels}.",
                 path=table.path,
-                listed=listed(twins),
+                labels=listed(twins),
             )
         )
 
 
 def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The distinct labels in order; by size where all of them are numbers."""
+    """The distinct labels in order; numbers by size."""
     labels = sorted({str(row.label) for row in rows if row.label is not None})
     numbers = {label: number_of(label) for label in labels}
     if None in numbers.values():
@@ -175,62 +178,63 @@ def classes_of(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def check_classes(rows: Sequence[Row], classes: Sequence[str], path: str | Path) -> None:
-    """Refuse a label that training never saw."""
+    """Refuse a label that does not occur in training."""
     known = frozenset(classes)
     for row in rows:
         if row.label is not None and str(row.label) not in known:
             label = str(row.label)
             raise InputError(
                 tr(
-                    "{where}: label '{short}' was never seen in training.{hint}\nKnown labels: {listed}.",
-                    where=where(path, row.line),
-                    short=short(label),
+                    "{place}: label '{label}' does not occur in training.{hint}\nKnown labels: {known}.",
+                    place=where(path, row.line),
+                    label=short(label),
                     hint=nearest(label, classes),
-                    listed=listed(classes),
+                    known=listed(classes),
                 )
             )
 
 
 def check_trainable(rows: Sequence[Row], path: str | Path) -> None:
-    """Refuse rows that all have the same label, or nearly all another: there is nothing to tell apart."""
+    """Refuse rows that all have the same label, or nearly all a different one."""
     labels = {row.label for row in rows}
     if len(labels) == 1:
         label = labels.pop()
-        kinds = "classes" if isinstance(label, str) else tr("different numbers")
+        values = {"count": len(rows), "path": path, "label": short(str(label))}
+        if isinstance(label, str):
+            raise InputError(
+                tr("Training needs at least two classes; all {count} rows of {path} have label '{label}'.", **values)
+            )
         raise InputError(
             tr(
-                "Training needs at least two {kinds}; all {rows_count} rows of {path} have label '{short}'.",
-                kinds=kinds,
-                rows_count=len(rows),
-                path=path,
-                short=short(str(label)),
+                "Training needs at least two different numbers; all {count} rows of {path} have label '{label}'.",
+                **values,
             )
         )
     names = classes_of([row for row in rows if isinstance(row.label, str)])
     if len(names) > FEW and len(names) >= OWN_LABEL * len(rows):
         raise InputError(
             tr(
-                "{path}: {rows_count:,} rows have {names_count:,} different labels ({names}, ...), so nearly "
-                "every row would be a class of its own.\n"
-                "{too_many}",
+                "{path}: {rows:,} rows have {labels:,} different labels ({names}, ...), so nearly every row would be a "
+                "class of its own.\n"
+                "{advice}",
                 path=path,
-                rows_count=len(rows),
-                names_count=len(names),
+                rows=len(rows),
+                labels=len(names),
                 names=", ".join(map(short, names[:3])),
-                too_many=too_many(names),
+                advice=too_many(names),
             )
         )
 
 
 def too_many(labels: Sequence[str]) -> str:
-    """What to do about more labels than there can be classes."""
+    """What to do about too many labels."""
     if all(number_of(label) is not None for label in labels):
-        return tr("To predict numbers: --task regress.")
-    return tr("Is it the right column? --label COLUMN names it.")
+        return tr("To predict numbers, use --task regress.")
+    return tr("Is this the right column? Choose it with --label COLUMN.")
 
 
 def label_in(cell: object, place: str) -> str | None:
-    """A label without the blanks around it, or None where there is none."""
+    """A label without the spaces around it, or None if it is empty."""
     return words_in(cell, "label", place).strip() or None
 
 
@@ -238,10 +242,10 @@ def number_in(label: str, place: str) -> float:
     if (number := number_of(label)) is None:
         raise InputError(
             tr(
-                "{place}: label '{short}' is not a number.\n"
-                "Regression needs numbers; for names use `--task classify` or `--task pair`.",
+                "{place}: label '{label}' is not a number.\n"
+                "Regression needs numbers; for classes use `--task classify` or `--task pair`.",
                 place=place,
-                short=short(label),
+                label=short(label),
             )
         )
     return number

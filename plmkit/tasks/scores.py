@@ -1,4 +1,4 @@
-"""How good predictions are: class scores, number scores, and their spread over seeds."""
+"""Scores of predicted classes and numbers, and their mean and standard deviation over seeds."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ Numbers = NDArray[np.float64]
 
 def class_scores(predicted: Sequence[int], gold: Sequence[int], classes: Sequence[str]) -> dict[str, float]:
     """Accuracy, macro-F1 over the classes that occur, and the Matthews correlation."""
-    from sklearn import metrics  # slow to import, and most commands need no score
+    from sklearn import metrics  # slow to import, and most commands do not score
 
     _check(predicted, gold, len(classes))
-    # one class everywhere has no correlation; scikit-learn would warn before it says so
+    # a single class has no correlation; scikit-learn would warn and return 0
     varied = len({*predicted, *gold}) > 1
     return {
         "accuracy": float(metrics.accuracy_score(gold, predicted)),
@@ -24,11 +24,11 @@ def class_scores(predicted: Sequence[int], gold: Sequence[int], classes: Sequenc
 
 
 def confusion(predicted: Sequence[int], gold: Sequence[int], classes: Sequence[str]) -> list[list[int]]:
-    """How often each gold class (row) was called each class (column)."""
+    """How often each gold class (row) was predicted as each class (column)."""
     _check(predicted, gold, len(classes))
     table = [[0] * len(classes) for _ in classes]
-    for called, true in zip(predicted, gold, strict=True):
-        table[true][called] += 1
+    for found, true in zip(predicted, gold, strict=True):
+        table[true][found] += 1
     return table
 
 
@@ -37,11 +37,11 @@ def number_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str
     from scipy import stats
 
     assert len(predicted) == len(gold) > 0, "one prediction for each gold number"
-    said, true = np.asarray(predicted, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    found, true = np.asarray(predicted, dtype=np.float64), np.asarray(gold, dtype=np.float64)
     return {
-        "pearson": _correlation(stats.pearsonr, said, true),
-        "spearman": _correlation(stats.spearmanr, said, true),
-        "mse": float(np.mean((said - true) ** 2)),
+        "pearson": _correlation(stats.pearsonr, found, true),
+        "spearman": _correlation(stats.spearmanr, found, true),
+        "mse": float(np.mean((found - true) ** 2)),
     }
 
 
@@ -60,15 +60,15 @@ def _summary(values: Numbers) -> dict[str, float]:
     }
 
 
-def _correlation(measure: Callable[..., Any], said: Numbers, true: Numbers) -> float:
-    # a model that says the same of every text knows nothing of them: 0, where scipy says NaN
-    if _is_constant(said) or _is_constant(true):
+def _correlation(measure: Callable[..., Any], found: Numbers, true: Numbers) -> float:
+    # constant predictions carry no information: 0, where scipy returns NaN
+    if _is_constant(found) or _is_constant(true):
         return 0.0
-    return float(measure(said, true).statistic)
+    return float(measure(found, true).statistic)
 
 
 def _is_constant(numbers: Numbers) -> bool:
-    """All equal, up to what rounding can do."""
+    """All equal up to rounding."""
     return bool(np.ptp(numbers) <= 1e-12 * np.abs(numbers).max())
 
 

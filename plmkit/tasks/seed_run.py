@@ -36,7 +36,7 @@ from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
 from plmkit.training.world import World
 
-LOWER = tr("task.batch or task.length")  # what makes a step smaller
+LOWER = tr("task.batch or task.length")  # settings that make a step smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Finetuning:
 class SeedResult:
     """One seed's best epoch."""
 
-    choice: float  # what epochs and seeds are chosen by
+    choice: float  # by which the best epoch and seed are chosen
     scores: dict[str, Any]
     weights: dict[str, Tensor]
 
@@ -93,9 +93,9 @@ class SeedRun:
         self.of_epoch: list[float] = []
 
     def run(self, name: str, screen: Screen, after: int = 0) -> SeedResult:
-        """Train to the end, then score the best epoch; Ctrl-C is passed on once the step under way has ended.
+        """Train to the end, then score the best epoch; Ctrl-C is passed on at the end of the current step.
 
-        So many more seeds come `after` this one.
+        `after` is the number of seeds that follow.
         """
         finetuning, settings, task = self.finetuning, self.finetuning.settings, self.data.task
         schedule = Schedule(
@@ -120,7 +120,7 @@ class SeedRun:
                 self.note(report, bar, screen.say)
                 return not interrupted()
 
-            with memory_explained(LOWER, lambda: tr("Seeds that are finished are saved.")):
+            with memory_explained(LOWER, lambda: tr("Finished seeds are saved.")):
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
@@ -140,7 +140,7 @@ class SeedRun:
         return self.network.states(batch), batch
 
     def note(self, report: Report, bar: Any, say: Callable[[str], None]) -> None:
-        """After a step: a line in the log now and then, a score after each epoch."""
+        """After a step: a line in the log every `log_steps`, a score after each epoch."""
         step = report.state.step
         self.losses.append(report.loss)
         self.of_epoch.append(report.loss)
@@ -155,23 +155,23 @@ class SeedRun:
             self.end_epoch(step, say)
 
     def end_epoch(self, step: int, say: Callable[[str], None]) -> None:
-        told = [tr("train loss {total:.3f}", total=sum(self.of_epoch) / len(self.of_epoch))]
+        report = [tr("train loss {loss:.3f}", loss=sum(self.of_epoch) / len(self.of_epoch))]
         found = self.keep_best(step)
         if self.baseline and found:
             names = dict.fromkeys((self.data.task.best, self.baseline.measure))
-            told += [tr("dev {name} {found:.3f}", name=name, found=found[name]) for name in names]
-            told[-1] += f" ({self.baseline})"
-        say(tr("Seed {seed}, {epoch}: {told}.", seed=self.seed, epoch=self.epoch(step), told=", ".join(told)))
+            report += [tr("dev {name} {score:.3f}", name=name, score=found[name]) for name in names]
+            report[-1] += f" ({self.baseline})"
+        say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=", ".join(report)))
         self.of_epoch.clear()
         self.network.train()
 
     def epoch(self, step: int) -> str:
         return tr(
-            "epoch {step:.3g} of {epochs:g}", step=step / self.epoch_steps, epochs=self.finetuning.settings.epochs
+            "epoch {epoch:.3g} of {epochs:g}", epoch=step / self.epoch_steps, epochs=self.finetuning.settings.epochs
         )
 
     def keep_best(self, step: int) -> dict[str, Any]:
-        """Score on dev, and remember the weights if they are the best so far; without dev, the last are."""
+        """Score on dev, and keep the weights if they are the best so far; without dev, the last are the best."""
         scores: dict[str, Any] = {}
         found: dict[str, Any] = {}
         choice = float(step)
@@ -200,7 +200,7 @@ class SeedRun:
 
 
 def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
-    """The pretrained encoder, bit for bit, under a new head; or all of it random."""
+    """The pretrained model, unchanged, with a new head; with `task.scratch`, all weights random."""
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(parts.vocabulary)
@@ -217,7 +217,7 @@ def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
 
 
 def optimizer_of(network: Network, task: Settled) -> torch.optim.Optimizer:
-    """Over what may learn; where lower layers learn slower, by the factors of the model's own paper."""
+    """Over the trained parameters, with the learning rate of lower layers reduced by `task.layer_decay`."""
     architecture = cast(Architecture, network.model.settings)
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():

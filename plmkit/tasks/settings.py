@@ -21,24 +21,24 @@ READ = ("device", "dtype", "threads", "micro_batch", "log_steps")  # settings of
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings:
-    """BERT's own grid is rates 2e-5 to 5e-5, batches of 16 or 32, 2 to 4 epochs (Devlin et al., 2018, A.3)."""
+    """BERT's grid: learning rates 2e-5 to 5e-5, batches of 16 or 32, 2 to 4 epochs (Devlin et al., 2018, A.3)."""
 
     epochs: float = 3.0
     batch: int = 32
-    # what is None here is as in the model's own paper: its recipe says
-    rate: float | None = None  # at its peak; None: the paper's at a width of 768, higher for narrower networks
-    warmup: float | None = None  # share of the steps
-    shape: str | None = None  # how the rate rises and falls
+    # None: as in the model's paper, by its recipe
+    rate: float | None = None  # peak learning rate; None: the paper's at a width of 768, higher for narrower networks
+    warmup: float | None = None  # warm-up, as a share of the steps
+    shape: str | None = None  # of the learning-rate schedule
     optimizer: AdamW | BertAdam | None = None
-    decay: float | None = None  # of the weights: the optimizer's
-    clip: float | None = None  # norm of the whole gradient; 0 leaves it alone
-    layer_decay: float | None = None  # each layer below learns this much slower than the one above
-    dropout: float = 0.1  # before the last layer, and inside the network
-    pooling: str = "first"  # what is read: first, mean, max or concat
-    length: int | None = None  # tokens per row; default: as many as the model reads
-    frozen: bool = False  # train the last layer only
-    scratch: bool = False  # start from random weights, as contrast
-    lm_weight: float | None = None  # of the language model on the rows themselves; None: 0.5 where there can be one
+    decay: float | None = None  # weight decay; None: the optimizer's
+    clip: float | None = None  # maximum gradient norm; 0: no clipping
+    layer_decay: float | None = None  # factor of the learning rate from each layer to the one below
+    dropout: float = 0.1  # before the head, and inside the network
+    pooling: str = "first"  # of the hidden states: first, mean, max or concat
+    length: int | None = None  # tokens per row; None: the model's maximum length
+    frozen: bool = False  # train the head only
+    scratch: bool = False  # start from random weights, for comparison
+    lm_weight: float | None = None  # loss weight of a language model on the rows; None: 0.5 where possible
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "rate"):
@@ -69,10 +69,10 @@ class TaskSettings:
             if self.decay not in (None, self.optimizer.decay):
                 raise SettingError(
                     tr(
-                        "task.decay={decay:g} and task.optimizer.decay={decay_2:g} are one setting. Give "
-                        "task.optimizer.decay alone.",
+                        "task.decay={decay:g} and task.optimizer.decay={other:g} are the same setting. Give only "
+                        "task.optimizer.decay.",
                         decay=self.decay,
-                        decay_2=self.optimizer.decay,
+                        other=self.optimizer.decay,
                     )
                 )
         if self.pooling not in POOLINGS:
@@ -86,7 +86,7 @@ class TaskSettings:
         if self.length is not None and self.length < SHORTEST:
             raise SettingError(
                 tr(
-                    "task.length must be {shortest} or more, to hold two tokens; found {length}.",
+                    "task.length must be at least {shortest}, to hold two texts of one token; found {length}.",
                     shortest=SHORTEST,
                     length=self.length,
                 )
@@ -94,7 +94,7 @@ class TaskSettings:
         if not 0 <= (self.warmup or 0.0) < 1 or not 0 <= self.dropout < 1:
             raise SettingError(
                 tr(
-                    "task.warmup and task.dropout lie from 0 to below 1; found {warmup} and {dropout}.",
+                    "task.warmup and task.dropout must be at least 0 and below 1; found {warmup} and {dropout}.",
                     warmup=self.warmup,
                     dropout=self.dropout,
                 )
@@ -103,20 +103,20 @@ class TaskSettings:
             raise SettingError(tr("task.frozen with task.scratch would train one layer on random features. Drop one."))
         if self.frozen and self.lm_weight:
             raise SettingError(
-                tr("task.frozen leaves the language model as it is, so task.lm_weight has nothing to train. Drop one.")
+                tr("task.frozen does not train the language model, so task.lm_weight would have no effect. Drop one.")
             )
 
     def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
-        """What is left unset, by the paper and by what the network is."""
+        """With what is unset filled in from the model's paper and architecture."""
         possible = CausalLM.name in architecture.tied_heads
         if self.lm_weight and not possible:
             raise SettingError(
                 tr(
-                    "task.lm_weight={lm_weight:g} asks for a language model beside the task, which is built where "
-                    "the token table is its only weight (GPT, LSTM); this {type} has none.\n"
+                    "task.lm_weight={lm_weight:g} adds a language-model loss, which needs an LM head that consists of "
+                    "the token embeddings (GPT, LSTM); {architecture} has none.\n"
                     "Leave task.lm_weight out.",
                     lm_weight=self.lm_weight,
-                    type=type(architecture).__name__,
+                    architecture=type(architecture).__name__,
                 )
             )
         optimizer = self.optimizer or replace(
@@ -136,7 +136,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Settled(TaskSettings):
-    """The same, with nothing left open but the length."""
+    """The same, with everything but the length filled in."""
 
     rate: float
     warmup: float
@@ -149,12 +149,12 @@ class Settled(TaskSettings):
 
 
 def rate_for(width: int, usual: float = Tuning().rate) -> float:
-    """Narrow networks want higher rates than is usual at 768: for 3e-5, BERT's, 2.7e-4 at 256."""
+    """Narrow networks need higher learning rates than at a width of 768: BERT's 3e-5 becomes 2.7e-4 at 256."""
     return min(5e-4, usual * (768 / width) ** 2)
 
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:
-    """Apply `--set`: names begin with `task` or `run`."""
+    """Apply `--set`: names start with `task` or `run`."""
     task = TaskSettings() if epochs is None else TaskSettings(epochs=epochs)
     machine = Machine()
     for assignment in assignments:
@@ -164,7 +164,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
             if path == ["epochs"] and epochs is not None:
                 raise SettingError(
                     tr(
-                        "--epochs {epochs:g} and task.epochs={text} say the same thing twice. Give one of them.",
+                        "--epochs {epochs:g} and task.epochs={text} are the same setting. Give one of them.",
                         epochs=epochs,
                         text=text,
                     )
@@ -176,7 +176,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
         else:
             raise SettingError(
                 tr(
-                    "There is no setting '{name}'.{hint} When fine-tuning, names begin with task or run, as in "
+                    "There is no setting '{name}'.{hint} Settings of plm finetune start with task or run, as in "
                     "task.rate=1e-4.",
                     name=name,
                     hint=nearest(root, ("task", "run")),

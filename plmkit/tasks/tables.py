@@ -1,4 +1,4 @@
-"""Tables that tasks read: how they are opened, which of their columns are read, and texts given in their place."""
+"""Tables that tasks read: opening them, choosing their columns, and texts given in place of a file."""
 
 import os
 import re
@@ -15,23 +15,23 @@ from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
 STDIN = "-"
-ENDING = re.compile(r"\S+\.[A-Za-z0-9]{1,8}")  # of a name without blanks
+ENDING = re.compile(r"\S+\.[A-Za-z0-9]{1,8}")  # of a name without spaces
 KNOWN = frozenset(name for names in USUAL.values() for name in names)
 
 
 def open_table(path: str | Path, search: Search, say: Say) -> Table:
-    """A file as it is; what is unusual about it is said."""
+    """The table of a file; reports what is unusual about it."""
     header = search.named.header and (search.learnt.header or names_columns(Path(path), search.named))
     table = read_table(path, header=header)
     if search.named.header and not header:
         say(tr("{path} is read without a header, like the rows that the model was trained on.", path=path))
     if table.dialect and table.dialect.unusual:
-        say(tr("{path} is separated by {unusual}s.", path=path, unusual=table.dialect.unusual))
+        say(tr("{path} is separated by {separator}s.", path=path, separator=table.dialect.unusual))
     return table
 
 
 def names_columns(path: Path, named: Columns) -> bool:
-    """Whether a first row has names that are known, where the rows that a model was trained on had no such row."""
+    """Whether the first row is a header with known names, although the model's training rows had no header."""
     format, compression = format_of(path)
     if format not in CELLS or not path.is_file():
         return True
@@ -62,17 +62,17 @@ def check_plain(table: Table, named: Columns, *, paired: bool | None, labelled: 
     if labelled or paired:
         raise InputError(
             tr(
-                "{path} is plain text, one text on each line, without a column {word}.\n"
+                "{path} is plain text, one text per line, and has no column {column}.\n"
                 "Use .tsv, .csv, .jsonl or .parquet, with named columns.",
                 path=table.path,
-                word="text_b" if paired else "label",
+                column="text_b" if paired else "label",
             )
         )
     if named.named:
         option = OPTIONS[next(iter(named.named))]
         raise SettingError(
             tr(
-                "{option} names a column, but {path} is plain text, which has none. Leave it out.",
+                "{option} names a column, but {path} is plain text and has no columns. Leave it out.",
                 option=option,
                 path=table.path,
             )
@@ -80,7 +80,7 @@ def check_plain(table: Table, named: Columns, *, paired: bool | None, labelled: 
 
 
 def has_pairs(heading: Heading, search: Search) -> bool:
-    """Whether a table has a second text, and the user does not ask for single ones."""
+    """Whether a table has a second text, and single texts were not requested."""
     if search.named.text is not None:
         return False
     names = {search.named.text_a, search.named.text_b} - {None}
@@ -95,17 +95,17 @@ def check_single(heading: Heading, search: Search) -> None:
     if second := heading.usual("text_b"):
         raise InputError(
             tr(
-                "{name} holds pairs of texts (columns {listed}), but this task reads single texts.\n"
-                "Use `--task pair`, leave out the column {second}, or name the one to read: --text COLUMN.",
+                "{name} holds pairs of texts (columns {columns}), but this task reads single texts.\n"
+                "Use `--task pair`, remove the column {second}, or choose the one to read with --text COLUMN.",
                 name=heading.name,
-                listed=listed(heading.columns),
+                columns=listed(heading.columns),
                 second=second[0],
             )
         )
 
 
 def is_file(given: str) -> bool:
-    """Whether it names a file, though perhaps one that is not there."""
+    """Whether it looks like a file name, even if the file is missing."""
     if given == STDIN:
         return False
     folder = os.path.dirname(given)
@@ -113,7 +113,7 @@ def is_file(given: str) -> bool:
     return named or os.path.exists(given) or (folder != "" and os.path.isdir(folder))
 
 
-def asked_table(given: str, search: Search, say: Say) -> Table:
+def input_table(given: str, search: Search, say: Say) -> Table:
     """The rows of a file, of stdin, or one text."""
     if is_file(given):
         return open_table(given, search, say)
@@ -124,8 +124,8 @@ def asked_table(given: str, search: Search, say: Say) -> Table:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(
-            tr("Line {line} of stdin is not UTF-8 text. Convert it first, as by iconv.", line=line)
+            tr("Line {line} of stdin is not UTF-8 text. Convert it first, for example with iconv.", line=line)
         ) from error
     if not text.strip():
-        raise InputError(tr("There is no text on stdin. Give one on each line."))
+        raise InputError(tr("stdin has no text. Give one text per line."))
     return lines_table(Path("stdin"), text.rstrip("\r\n").split("\n"))

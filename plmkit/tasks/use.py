@@ -19,11 +19,11 @@ from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.contract import Row, Task
 from plmkit.tasks.evaluation import evaluate
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
-from plmkit.tasks.tables import asked_table
+from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
 
 VECTORS = (".npy", ".parquet")
-MANY = 256  # rows from which on a bar is worth while
+MANY = 256  # more rows than this show a progress bar
 
 
 def evaluate_file(
@@ -35,17 +35,17 @@ def evaluate_file(
     chosen.check(rows, file)
     examples = chosen.frame(rows, model.tokenizer, chosen.length)
     found = evaluate(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
-    tell_cut(Cut(cut=sum(made.cut > 0 for made in examples), texts=len(rows), length=chosen.length), screen)
+    report_cut(Cut(cut=sum(made.cut > 0 for made in examples), texts=len(rows), length=chosen.length), screen)
     return {**found, "classes": list(chosen.classes)} if chosen.classes else found
 
 
 def search_for(task: Task, columns: Columns) -> Search:
-    """The columns that are asked for, and those that the task was trained on."""
+    """The requested columns, and those that the task was trained on."""
     return Search(named=columns, learnt=task.columns)
 
 
 def search_of(model: Model, columns: Columns) -> Search:
-    """The columns that are asked for, and those that the only task of a model was trained on."""
+    """The requested columns, and those that the only task of a model was trained on."""
     only = next(iter(model.tasks.values())).columns if len(model.tasks) == 1 else Columns()
     return Search(named=columns, learnt=only)
 
@@ -54,15 +54,15 @@ def predict_file(
     model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns(),
     task: str | None = None,
 ) -> None:  # fmt: skip
-    """The rows as they were, with the prediction and the probability of each class beside them."""
-    chosen = model.task_named(task, "predict")
+    """The rows, with the prediction and the probability of each class as new columns."""
+    chosen = model.task_named(task, tr("predict"))
     check_out(out, source, "predictions")
     search = search_for(chosen, columns)
-    table = asked_table(source, search, screen.say)
+    table = input_table(source, search, screen.say)
     rows, _ = chosen.read(table, search, screen.say, labelled=False)
-    answered = with_text(rows, table, "judge", tr("left without an answer"), screen)
+    answered = with_text(rows, table, tr("which get no prediction"), screen)
     predictions, cut = model.predictions(rows, chosen, screen=screen if len(rows) > MANY else None)
-    tell_cut(cut, screen)
+    report_cut(cut, screen)
     rendered = [chosen.render(prediction) for prediction in predictions]
     sheet = beside(table, list(rendered[0]), [list(cells.values()) for cells in rendered])
     if out:
@@ -76,11 +76,11 @@ def predict_file(
         sys.stdout.write(sheet.text(".tsv"))
 
 
-def with_text(rows: Sequence[Row], table: Table, verb: str, others: str, screen: Screen) -> list[int]:
-    """The numbers of the rows that have text; what the others get is said with their lines."""
+def with_text(rows: Sequence[Row], table: Table, others: str, screen: Screen) -> list[int]:
+    """The indices of the rows that have text; reports the lines of the others, and what they get."""
     blank = [row.line for row in rows if row.blank]
     if len(blank) == len(rows):
-        raise InputError(tr("{path} has no text to {verb}.", path=table.path, verb=verb))
+        raise InputError(tr("{path} has no text: every row is blank.", path=table.path))
     if blank:
         lines = lines_of(blank, table.path)
         screen.say(
@@ -98,49 +98,49 @@ def with_text(rows: Sequence[Row], table: Table, verb: str, others: str, screen:
 def embed_file(
     model: Model, source: str, out: Path | None, level: str, screen: Screen, columns: Columns = Columns()
 ) -> dict[str, Any]:
-    """Vectors of all rows, 0 for one without text; what is told of them, and without `out` they themselves."""
+    """Embed all rows, those without text as 0; returns a summary, and without `out` the vectors too."""
     check_out(out, source, "vectors", VECTORS)
     if level not in ("sentence", "token"):
         raise SettingError(tr("--level takes sentence or token; found '{level}'.", level=level))
     by_token, index = level == "token", None
     if out and out.suffix == ".npy" and by_token:
-        index = out.with_suffix(".jsonl")  # says which vector is whose
+        index = out.with_suffix(".jsonl")  # the tokens that the vectors belong to
         check_index(index, Path(source))
     search = search_of(model, columns)
-    table = asked_table(source, search, screen.say)
+    table = input_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
     pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
-    filled = with_text(rows, table, "embed", tr("whose vectors are 0"), screen)
+    filled = with_text(rows, table, tr("whose vectors are 0"), screen)
     watched = screen if len(rows) > MANY else None
     found, cut = model.vectors([pairs[number] for number in filled], level, screen=watched)
     width = model.architecture.width if by_token else model.width
     vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
-    tell_cut(replace(cut, texts=len(rows)), screen)
+    report_cut(replace(cut, texts=len(rows)), screen)
     tokens = tokens_of(model, pairs, vectors) if by_token else None
     number = sum(map(len, vectors)) if by_token else len(vectors)
-    told = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
+    summary = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
     if out is None:
-        return {**told, **({"names": tokens} if by_token else {}), "vectors": [part.tolist() for part in vectors]}
+        return {**summary, **({"names": tokens} if by_token else {}), "vectors": [part.tolist() for part in vectors]}
     if index and tokens is not None:
         write_text(index, token_index(tokens))
     write_vectors(out, table, vectors, tokens)
-    which = tr(", and the tokens that they belong to, to {index}", index=index) if index else ""
+    which = tr(", with an index of their tokens in {index}", index=index) if index else ""
     screen.say(
         tr(
-            "{number:,} vectors of {width} numbers written to {out}{which}.",
+            "{number:,} vectors of width {width} written to {out}{which}.",
             number=number,
             width=width,
             out=out,
             which=which,
         )
     )
-    return {"out": str(out), **told, **({"index": str(index)} if index else {})}
+    return {"out": str(out), **summary, **({"index": str(index)} if index else {})}
 
 
 def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: list[list[str]] | None) -> None:
-    """One array; or, as Parquet, the rows with their vectors, or with their tokens and the vectors of these."""
+    """One array; or, as Parquet, the rows with their vectors, or with their tokens and token vectors."""
     if out.suffix == ".parquet":
         if tokens is None:
             sheet = beside(table, ["vector"], [[vector] for vector in vectors])
@@ -151,26 +151,26 @@ def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: li
         return
     array = np.stack(vectors) if tokens is None else np.concatenate(vectors)
     with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
-        # not np.save, which says of a full disk: 96000 requested and 15328 written
+        # np.save reports a full disk as `96000 requested and 15328 written`
         np.lib.format.write_array_header_1_0(opened, np.lib.format.header_data_from_array_1_0(array))
         opened.write(array.data)
 
 
 def check_index(index: Path, file: Path) -> None:
-    """The tokens can be written there: not over what is read, nor over a file that is not such an index."""
+    """The index must not overwrite the input, nor a file that is not such an index."""
     if is_same(index, file):
         raise InputError(
             tr(
-                "{index}, where the tokens would be written, is the file that is read.\n"
-                "Name another --out, or it would be overwritten.",
+                "{index}, where the index of tokens would be written, is the input file.\n"
+                "Name another --out, so that it is not overwritten.",
                 index=index,
             )
         )
     if index.exists() and not is_index(index):
         raise InputError(
             tr(
-                "{index}, where the tokens would be written, is there already and holds something else.\n"
-                "Name another --out, or it would be overwritten.",
+                "{index}, where the index of tokens would be written, exists and holds something else.\n"
+                "Name another --out, so that it is not overwritten.",
                 index=index,
             )
         )
@@ -187,7 +187,7 @@ def is_index(path: Path) -> bool:
 
 
 def tokens_of(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> list[list[str]]:
-    """For each row the tokens that its vectors are of."""
+    """For each row the tokens of its vectors."""
     vocabulary = model.tokenizer.vocabulary
     special = {number for part in vocabulary.frame(2) for number in part}
     rows = [row.tokens.tolist() for row in model.rows(pairs)]
@@ -204,6 +204,6 @@ def token_index(tokens: list[list[str]]) -> str:
     return "".join(lines)
 
 
-def tell_cut(cut: Cut, screen: Screen) -> None:
+def report_cut(cut: Cut, screen: Screen) -> None:
     if cut.cut:
         screen.say(f"! {cut}")

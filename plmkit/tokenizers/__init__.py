@@ -1,1 +1,1 @@
-"""Text to tokens."""
+"""Tokenizers: text to tokens and back."""

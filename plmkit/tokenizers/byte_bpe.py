@@ -1,4 +1,4 @@
-"""Byte-level BPE: frequent runs of bytes in one token; no text is unknown."""
+"""Byte-level BPE: merges frequent byte sequences; no text is unknown."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class ByteBPE(TokenizerSettings):
         if self.size < fewest:
             raise SettingError(
                 tr(
-                    "tokenizer.size is {size}, but bytes and special tokens alone are {fewest}. Choose more: 8000 "
-                    "suits a small corpus, 50265 is RoBERTa's.",
+                    "tokenizer.size is {size}, but the bytes and special tokens alone take {fewest}. Choose a larger "
+                    "size: 8000 suits a small corpus, RoBERTa has 50265.",
                     size=self.size,
                     fewest=fewest,
                 )
@@ -38,20 +38,20 @@ class ByteBPE(TokenizerSettings):
         if self.min_frequency < 1:
             raise SettingError(
                 tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
                     min_frequency=self.min_frequency,
                 )
             )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
-        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [BEGIN, PAD, END, UNKNOWN], on_progress)
-        return Tokenizer(rust)  # adds the mask, which stands last
+        return Tokenizer(rust)  # adds the mask token as the last one
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamByteBPE(TokenizerSettings):
-    """Byte-level BPE with one special token, the end of a text, trained on the user's text (Radford et al., 2019)."""
+    """Byte-level BPE with one special token, the end of text, trained on the user's text (Radford et al., 2019)."""
 
     size: int = 50257
     min_frequency: int = 2
@@ -61,8 +61,8 @@ class StreamByteBPE(TokenizerSettings):
         if self.size < fewest:
             raise SettingError(
                 tr(
-                    "tokenizer.size is {size}, but bytes and the end of a text alone are {fewest}. Choose more: "
-                    "8000 suits a small corpus, 50257 is GPT-2's.",
+                    "tokenizer.size is {size}, but the bytes and the end-of-text token alone take {fewest}. Choose a "
+                    "larger size: 8000 suits a small corpus, GPT-2 has 50257.",
                     size=self.size,
                     fewest=fewest,
                 )
@@ -70,15 +70,15 @@ class StreamByteBPE(TokenizerSettings):
         if self.min_frequency < 1:
             raise SettingError(
                 tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
                     min_frequency=self.min_frequency,
                 )
             )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
-        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         rust = merged(texts, self.size - 1, self.min_frequency, [], on_progress)
-        return Tokenizer(rust, needed=("end",))  # which stands last
+        return Tokenizer(rust, needed=("end",))  # added as the last token
 
 
 def merged(
@@ -88,8 +88,8 @@ def merged(
     special: list[str],
     on_progress: OnProgress | None,
 ) -> RustTokenizer:
-    # With all its characters given, the trainer numbers them in order and breaks ties by number: it is
-    # the same in every process. Letters in the text add none, for each is made of these.
+    # The trainer breaks ties by token ID. With the whole alphabet given, IDs are the same in every process; the text
+    # adds no characters, as all bytes are in it.
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_frequency,
@@ -102,12 +102,12 @@ def merged(
     reader = Reader(texts, on_progress)
     rust.train_from_iterator(reader, trainer)
     if not reader.has_text:
-        raise InputError(tr("There is no text to learn a vocabulary from. Give more text."))
+        raise InputError(tr("There is no text to train a tokenizer on. Give more text."))
     return rust
 
 
 class Reader:
-    """Texts as the trainer takes them, and what was seen of them."""
+    """Texts in groups for the trainer; records whether any of them had text."""
 
     def __init__(self, texts: Iterable[str], on_progress: OnProgress | None) -> None:
         self.texts, self.on_progress = texts, on_progress

@@ -1,4 +1,4 @@
-"""What every tokenizer of a recipe is."""
+"""The contract of the tokenizer of a recipe."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -17,4 +17,4 @@ class TokenizerSettings(ABC):
 
     @abstractmethod
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
-        """The tokenizer, the same from the same texts."""
+        """Train a tokenizer, always the same for the same texts."""

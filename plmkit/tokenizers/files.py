@@ -1,4 +1,4 @@
-"""Files of tokenizers, ours and others', as Rust tokenizers and the names of their special tokens."""
+"""Reading tokenizer files, our own and published ones: the Rust tokenizer and the names of its special tokens."""
 
 import json
 import re
@@ -21,15 +21,15 @@ TOKENIZER_FILE, CONFIG_FILE, SPECIAL_FILE = "tokenizer.json", "tokenizer_config.
 VOCABULARY_FILE = "vocab.txt"  # WordPiece
 GPT1_ENCODER, GPT1_MERGES = "encoder_bpe_40000.json", "vocab_40000.bpe"  # as OpenAI published them
 BYTE_FILES = ("vocab.json", "encoder.json", GPT1_ENCODER)  # GPT-2, RoBERTa and GPT-1
-MERGES_FILES = ("merges.txt", "vocab.bpe", GPT1_MERGES)  # each beside the vocabulary at its place
+MERGES_FILES = ("merges.txt", "vocab.bpe", GPT1_MERGES)  # in the order of BYTE_FILES
 PIECES_FILE = "spiece.model"  # SentencePiece
 FOUND = (TOKENIZER_FILE, VOCABULARY_FILE, *BYTE_FILES, PIECES_FILE)  # in this order
-MODEL_FILE = "config.json"  # of the network that the tokenizer is of
-GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # their classes that take tokenizer.json at its word
+MODEL_FILE = "config.json"  # of the network that uses the tokenizer
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes of transformers that use tokenizer.json unchanged
 THEIR_DEFAULTS = {"lowercase": True, "strip_accents": None, "space_chinese": True, "add_prefix_space": False}
-CASED_SHARE = 0.1  # of the words of a vocabulary, with capitals; of BERT's cased one 31 %
-TOKENIZER_FILES = (*FOUND, *MERGES_FILES, CONFIG_FILE, SPECIAL_FILE)  # all that may say how text is read
-MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], and the <S> of the Chinese vocabulary: capitals, yet not words
+CASED_SHARE = 0.1  # share of capitalised words above which a vocabulary is cased; BERT's cased one has 31 %
+TOKENIZER_FILES = (*FOUND, *MERGES_FILES, CONFIG_FILE, SPECIAL_FILE)  # everything that affects tokenization
+MARKER = re.compile(r"\[.+\]|<.+>")  # [MASK], or <S> in the Chinese vocabulary: capitals, but not words
 THEIR_ROLES = {
     "pad": "pad_token",
     "unknown": "unk_token",
@@ -42,26 +42,24 @@ THEIR_ROLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What Hugging Face's settings beside a tokenizer say of it."""
+    """Hugging Face's settings for a tokenizer, from the files next to it."""
 
-    said: dict[str, bool] = field(default_factory=dict)
+    given: dict[str, bool] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)  # special tokens by role
-    has_class: bool = False  # a class or a model is named: what is not said is what transformers means by silence
-    generic: bool = False  # that class reads tokenizer.json and nothing else
+    has_class: bool = False  # a class or a model is named, so settings that are missing have transformers' defaults
+    generic: bool = False  # that class reads tokenizer.json only
 
-    def rule(self, name: str, otherwise: Any) -> Any:
-        return self.said.get(name, THEIR_DEFAULTS[name] if self.has_class else otherwise)
+    def rule(self, name: str, default: Any) -> Any:
+        return self.given.get(name, THEIR_DEFAULTS[name] if self.has_class else default)
 
 
 def find_file(path: Path) -> Path:
-    """The file to read of a folder, or the file itself."""
+    """The tokenizer file in a folder, or the file itself."""
     if path.is_dir():
         for name in FOUND:
             if (path / name).is_file():
                 return path / name
-        raise InputError(
-            tr("{path} has no tokenizer to read: it holds none of {found}.", path=path, found=", ".join(FOUND))
-        )
+        raise InputError(tr("{path} has no tokenizer: it contains none of {names}.", path=path, names=", ".join(FOUND)))
     if not path.is_file():
         raise InputError(
             tr(
@@ -79,7 +77,7 @@ def find_file(path: Path) -> Path:
 
 
 def read_tokenizer(path: Path) -> tuple[RustTokenizer, dict[str, str]]:
-    """The tokenizer in a file, and what the settings beside it name its special tokens."""
+    """The tokenizer in a file, and the names of its special tokens from the settings next to it."""
     config = read_config(path.parent)
     if path.suffix == ".model":
         return read_sentencepiece(path, config), config.named
@@ -91,7 +89,7 @@ def read_tokenizer(path: Path) -> tuple[RustTokenizer, dict[str, str]]:
 
 
 def read_config(folder: Path) -> Config:
-    """Settings of case, accents, Chinese, spaces and names; they overrule the tokenizer.json beside them."""
+    """Settings for case, accents, Chinese, spaces and names; they override the tokenizer.json next to them."""
     names = {
         "do_lower_case": "lowercase",
         "strip_accents": "strip_accents",
@@ -99,13 +97,13 @@ def read_config(folder: Path) -> Config:
         "tokenize_chinese_chars": "space_chinese",
         "add_prefix_space": "add_prefix_space",
     }
-    beside = [folder / name for name in (SPECIAL_FILE, CONFIG_FILE)]
+    paths = [folder / name for name in (SPECIAL_FILE, CONFIG_FILE)]
     found: dict[str, Any] = {}
-    for path in beside:
+    for path in paths:
         found |= read_json(path) if path.is_file() else {}
     named = {role: name_in(found.get(theirs)) for role, theirs in THEIR_ROLES.items()}
     return Config(
-        said={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
+        given={ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), bool)},
         named={role: name for role, name in named.items() if name},
         has_class="tokenizer_class" in found or (folder / MODEL_FILE).is_file(),
         generic=found.get("tokenizer_class") in GENERIC,
@@ -119,7 +117,7 @@ def name_in(entry: Any) -> str:
 
 
 def read_whole(path: Path, config: Config) -> RustTokenizer:
-    """A tokenizer.json, which says nearly everything."""
+    """A tokenizer.json, which has nearly all settings."""
     try:
         rust = RustTokenizer.from_str(read(path))
     except InputError:
@@ -139,30 +137,30 @@ def read_whole(path: Path, config: Config) -> RustTokenizer:
 
 
 def read_vocabulary(path: Path, config: Config) -> RustTokenizer:
-    # Not splitlines(): the Chinese vocabulary holds U+2028, which that takes for the end of a line.
+    # Not splitlines(), which splits at U+2028: the Chinese vocabulary has it as a token.
     tokens = read(path).replace("\r\n", "\n").rstrip("\n").split("\n")
     if tokens == [""]:
         raise InputError(tr("this file is empty. A vocabulary has one token per line."))
-    Vocabulary.from_tokens(tokens, named=config.named)  # refuses a token said twice, which a dictionary would swallow
-    rules = {name: config.said[name] for name in ("strip_accents", "space_chinese") if name in config.said}
+    Vocabulary.from_tokens(tokens, named=config.named)  # refuses duplicate tokens, which a dictionary would drop
+    rules = {name: config.given[name] for name in ("strip_accents", "space_chinese") if name in config.given}
     return bert_rules(tokens, lowercase=config.rule("lowercase", not is_cased(tokens)), **rules)
 
 
 def is_cased(tokens: Iterable[str]) -> bool:
-    """Are capitals usual in it? A few may have been added to a vocabulary that has none."""
+    """Whether many words have capitals; a few may have been added to an uncased vocabulary."""
     words = [token for token in tokens if re.search("[A-Za-z]", token) and not MARKER.fullmatch(token)]
     return sum(bool(re.search("[A-Z]", word)) for word in words) > CASED_SHARE * len(words)
 
 
 def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
-    """A vocabulary and its merges, which lie beside each other: GPT-2's bytes, or GPT-1's words with their ends."""
+    """A vocabulary and the merges in the same folder: GPT-2's byte-level BPE, or GPT-1's BPE with word ends."""
     vocabulary = path if path.name in BYTE_FILES else beside(path, MERGES_FILES, BYTE_FILES)
     merges = read_merges(path if path.name in MERGES_FILES else beside(path, BYTE_FILES, MERGES_FILES))
     numbers = read_numbers(vocabulary)
     try:
         if any(token.endswith(WORD_END) for token in numbers):
             return word_end_rules(numbers, merges, unknown=config.named.get("unknown", "<unk>"))
-        rust = byte_rules(numbers, merges, add_prefix_space=config.said.get("add_prefix_space", False))
+        rust = byte_rules(numbers, merges, add_prefix_space=config.given.get("add_prefix_space", False))
     except Exception as error:  # the Rust library raises nothing narrower
         raise InputError(tr("the merges do not fit the vocabulary: {error}.", error=error)) from error
     if END_OF_TEXT in numbers:
@@ -171,17 +169,17 @@ def read_byte_bpe(path: Path, config: Config) -> RustTokenizer:
 
 
 def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
-    """The other file that goes with this one: the one published with it, or else one of the same use."""
+    """The other file of the pair: the one published with it, or else any other name for it."""
     for name in (others[names.index(path.name)], *others):
         if (path.parent / name).is_file():
             return path.parent / name
-    raise InputError(tr("there is no {others} beside it; BPE needs both files.", others=" or ".join(others)))
+    raise InputError(tr("BPE also needs one of {others} in the same folder.", others=", ".join(others)))
 
 
 def read_numbers(path: Path) -> dict[str, int]:
-    numbers = read_json(path, tr("tokens and their numbers"))
+    numbers = read_json(path, tr("tokens and their IDs"))
     if not all(type(number) is int and number >= 0 for number in numbers.values()):
-        raise InputError(tr("{path} is not an object of tokens and their numbers.", path=path))
+        raise InputError(tr("{path} is not an object of tokens and their IDs.", path=path))
     return numbers
 
 
@@ -194,7 +192,7 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
         if not left or not space or not right or " " in right:
             raise InputError(
                 tr(
-                    "{name}, line {number}: a merge is two tokens with a space between; found {line!r}.",
+                    "{name}, line {number}: a merge is two tokens separated by a space; found {line!r}.",
                     name=path.name,
                     number=number,
                     line=line,
@@ -205,25 +203,25 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
 
 
 def read_sentencepiece(path: Path, config: Config) -> RustTokenizer:
-    """A SentencePiece model with ALBERT's cleaning before it, or XLNet's, which keeps capitals."""
+    """A SentencePiece model with the normalisation of ALBERT, or of XLNet, which keeps capitals."""
     found = read_pieces(path)
-    vocabulary = Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # none said twice
+    vocabulary = Vocabulary.from_tokens((piece for piece, _ in found.pieces), named=config.named)  # refuses duplicates
     is_xlnet = tuple(vocabulary.roles[role] for role in ROLES) == XLNET_NAMES
     try:
         normalizer = albert_normalizer(
             charsmap=found.charsmap,
-            lowercase=config.said.get("lowercase", not is_xlnet),
-            keep_accents=config.said.get("keep_accents", False),
+            lowercase=config.given.get("lowercase", not is_xlnet),
+            keep_accents=config.given.get("keep_accents", False),
         )
     except Exception as error:  # the Rust library raises nothing narrower
-        raise InputError(tr("the map by which it normalises characters is damaged.")) from error
+        raise InputError(tr("its character normalisation map is damaged.")) from error
     rust = unigram_rules(found.pieces, unknown=found.unknown, normalizer=normalizer, byte_fallback=found.byte_fallback)
     rust.add_special_tokens(list(found.control))
     return rust
 
 
 def vocabulary_files(vocabulary: Vocabulary, model: dict[str, Any]) -> dict[str, str]:
-    """The files that a kind had before there was tokenizer.json, for tools that know no other."""
+    """The files used before tokenizer.json, for tools that read only those."""
     if model["type"] == "WordPiece":
         return {VOCABULARY_FILE: "".join(f"{token}\n" for token in vocabulary.tokens)}
     if model["type"] == "BPE":

@@ -1,8 +1,7 @@
-"""Many texts to tokens, several times faster than one by one.
+"""Tokenize many texts, several times faster than one by one.
 
-A text is cut at the characters that BERT's rules isolate whatever stands beside them: white space, the common
-punctuation, Chinese ideographs. The pieces between and at the cuts repeat, so each is tokenized once, by the
-tokenizer itself, and looked up from then on; the tokens are the same.
+Texts are cut at the characters that BERT's rules always isolate: white space, common punctuation, Chinese ideographs.
+The pieces repeat, so the tokenizer runs once per distinct piece and its tokens are cached; the result is the same.
 """
 
 import re
@@ -15,8 +14,8 @@ from itertools import chain, islice
 import numpy as np
 from tokenizers import Tokenizer as RustTokenizer
 
-# The eight ranges that BERT spaces out. The released code starts one at 2B820, the Rust library at 2B920: the
-# 256 rare characters between are left to the library, so that our tokens are always its tokens.
+# The eight ranges that BERT puts spaces around. The released code starts one at 2B820, the Rust library at 2B920: the
+# 256 rare characters between are left to the library, so that our tokens always equal its tokens.
 IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -36,13 +35,13 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def without_surrogates(text: str) -> str:
-    """Half characters, as JSON escapes can make them, become U+FFFD: UTF-8 cannot hold them."""
+    """Replace lone surrogates, which JSON escapes can produce and UTF-8 cannot encode, by U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
 
 @cache
 def kinds() -> np.ndarray:
-    """For each code point: inside a run, always alone, or white space. What is not sure stays in the run."""
+    """For each code point: inside a run, always alone, or white space. Uncertain ones stay in the run."""
     kind = np.full(HIGHEST, IN_RUN, dtype=np.uint8)
     for first, last in IDEOGRAPHS:
         kind[first : last + 1] = ALONE
@@ -52,7 +51,7 @@ def kinds() -> np.ndarray:
 
 
 def groups(texts: Iterable[str], most_characters: int = 500_000) -> Iterator[list[str]]:
-    """Texts in groups that fit the memory, whether they are sentences or books."""
+    """Texts in groups of bounded size, whether they are sentences or books."""
     group: list[str] = []
     characters = 0
     for text in texts:
@@ -67,17 +66,17 @@ def groups(texts: Iterable[str], most_characters: int = 500_000) -> Iterator[lis
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """Where the pieces of some texts lie: runs of letters, and characters that stand alone."""
+    """The pieces of some texts: runs of letters, and single characters."""
 
     runs: list[str]  # in order
     alone: np.ndarray  # code points, in order
     is_alone: np.ndarray  # for each piece
-    stops: np.ndarray  # for each text: how many pieces there are up to its end
-    places: np.ndarray  # for each piece: its first character, counted from the start of its text
+    stops: np.ndarray  # for each text: number of pieces up to its end
+    places: np.ndarray  # for each piece: offset of its first character in its text
 
 
 def cut(texts: Sequence[str]) -> Cut:
-    """Cut texts into pieces that can be tokenized apart."""
+    """Cut texts into pieces that can be tokenized independently."""
     text = "\n".join(texts)
     try:
         encoded = text.encode("utf-32-le")
@@ -104,7 +103,7 @@ def cut(texts: Sequence[str]) -> Cut:
 
 
 class Numbering(dict[str, int]):
-    """Piece to number, in the order of first sight; `fresh` are those that have no tokens yet."""
+    """Piece to number, in order of first occurrence; `fresh` are those without tokens yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +116,7 @@ class Numbering(dict[str, int]):
 
 
 class PieceCache:
-    """Pieces that were tokenized before, and their tokens."""
+    """A cache of tokenized pieces."""
 
     def __init__(self, rust: RustTokenizer, *, most_characters: int = 8_000_000) -> None:
         self.rust, self.model = rust, rust.model
@@ -132,11 +131,13 @@ class PieceCache:
         self.tokens = np.zeros(0, dtype=np.uint32)  # of all pieces, one after the other
         self.counts = np.zeros(0, dtype=np.int64)  # for each piece
         self.starts = np.zeros(0, dtype=np.int64)  # for each piece, in `tokens`
-        self.spans = np.zeros((0, 2), dtype=np.int32)  # for each of `tokens`: where in its piece; learnt when asked
-        self.located = 0  # how many pieces have their spans
+        self.spans = np.zeros(
+            (0, 2), dtype=np.int32
+        )  # for each of `tokens`: its place in its piece; filled in when first needed
+        self.located = 0  # number of pieces with spans
 
     def encode(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of all texts in one row, and how many each text has."""
+        """The tokens of all texts in one array, and the number of tokens per text."""
         nothing = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
         found = [nothing, *map(self.encode_group, groups(texts))]
         tokens, lengths = zip(*found, strict=True)
@@ -148,23 +149,23 @@ class PieceCache:
         return self.tokens[places], np.diff(ends_of(counts)[found.stops], prepend=0)
 
     def locate(self, texts: Iterable[str]) -> np.ndarray:
-        """(T, 2) for each token that `encode` gives: its first character in its text, and the one after its last."""
+        """(T, 2): for each token of `encode`, where it starts and ends in its text, in characters."""
         return np.concatenate([np.zeros((0, 2), dtype=np.int64), *map(self.locate_group, groups(texts))])
 
     def locate_group(self, texts: Sequence[str]) -> np.ndarray:
         found = cut(texts)
         places, counts = self.look_up(found)
-        self.learn_spans()
+        self.add_spans()
         return self.spans[places] + np.repeat(found.places, counts)[:, None]
 
     def look_up(self, found: Cut) -> tuple[np.ndarray, np.ndarray]:
-        """Where in `tokens` the tokens of all pieces are, and how many each piece has."""
+        """The places of all pieces' tokens in `tokens`, and the number of tokens per piece."""
         if self.characters > self.most_characters or self.number.fresh:  # fresh: the last call was interrupted
             self.forget()
         pieces = np.empty(len(found.is_alone), dtype=np.int64)
         pieces[~found.is_alone] = [self.number[run] for run in found.runs]
         pieces[found.is_alone] = self.number_codes(found.alone)
-        self.learn()
+        self.add_fresh()
         counts = self.counts[pieces]
         stops = ends_of(counts)
         return np.arange(stops[-1]) + np.repeat(self.starts[pieces] - stops[:-1], counts), counts
@@ -174,15 +175,15 @@ class PieceCache:
             self.number_of_code[code] = self.number[chr(code)]
         return self.number_of_code[codes]
 
-    def learn(self) -> None:
-        """Have the new pieces tokenized, each for the first and last time."""
+    def add_fresh(self) -> None:
+        """Tokenize the new pieces."""
         fresh = self.number.fresh
         found = [self.tokenize(piece) for piece in fresh]
         counts = np.array(list(map(len, found)), dtype=np.int64)
         self.starts = np.concatenate([self.starts, len(self.tokens) + np.cumsum(counts) - counts])
         self.counts = np.concatenate([self.counts, counts])
         self.tokens = np.concatenate([self.tokens, np.array(list(chain.from_iterable(found)), dtype=np.uint32)])
-        self.characters += sum(map(len, fresh)) + 10 * len(fresh)  # ten stand for the entry itself
+        self.characters += sum(map(len, fresh)) + 10 * len(fresh)  # ten for the entry itself
         self.number.fresh = []
 
     def tokenize(self, piece: str) -> list[int]:
@@ -190,8 +191,8 @@ class PieceCache:
             return [token.id for token in self.model.tokenize(piece.lower() if self.lowercase else piece)]
         return self.rust.encode(piece, add_special_tokens=False).ids
 
-    def learn_spans(self) -> None:
-        """Where the tokens of a piece lie in it, for the pieces that nobody asked about before."""
+    def add_spans(self) -> None:
+        """Find the places of tokens inside their pieces, for the pieces that have none yet."""
         fresh = list(islice(self.number, self.located, None))
         if not fresh:
             return
@@ -203,5 +204,5 @@ class PieceCache:
 
 
 def ends_of(counts: np.ndarray) -> np.ndarray:
-    """0, and where each of consecutive lots of these sizes ends."""
+    """0, and the end of each of consecutive groups of these sizes."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

@@ -1,4 +1,4 @@
-"""Tokens back to text that a person can read."""
+"""Tokens back to readable text."""
 
 import codecs
 import re
@@ -18,7 +18,7 @@ HYPHEN = re.compile(r"(?<=\w) - (?=\w)")
 
 
 def join(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
-    """Join `##` pieces to their word, ideographs to each other, and punctuation to what it belongs to."""
+    """Join `##` pieces and ideographs, and attach punctuation to its word."""
     text, last = "", ""
     for token in tokens:
         if token.startswith(CONTINUATION) and token != CONTINUATION and last:
@@ -30,9 +30,9 @@ def join(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
 
 
 def settled_words(tokens: Sequence[str]) -> int:
-    """How many of these tokens `join` reads the same whatever follows.
+    """The number of leading tokens that `join` renders the same whatever follows.
 
-    The last word may still grow, and decides how a - or a ' before it is joined; so does the word before it, which an
+    The last word may still grow. It decides how a - or ' before it is joined, and so does the word before it, which an
     ideograph may touch.
     """
     count = len(tokens)
@@ -45,14 +45,14 @@ def settled_words(tokens: Sequence[str]) -> int:
 
 
 def touches(left: str, right: str) -> bool:
-    """Is there no space between these two?"""
+    """Whether there is no space between these two."""
     if not left or left in OPENING or right in CLOSING:
         return True
     return bool(IS_WIDE.match(left[-1]) or IS_WIDE.match(right[0]))
 
 
 def byte_characters() -> dict[str, int]:
-    """GPT-2's map: 188 printable bytes are their own character, the others 256, 257, … in order."""
+    """GPT-2's map: 188 printable bytes map to themselves, the others to 256, 257, … in order."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -62,30 +62,30 @@ BYTE_OF = byte_characters()
 
 
 def join_bytes(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
-    """The text whose bytes these are; added tokens stand for themselves, with the space that some take before them."""
-    text, waiting = "", bytearray()
+    """Decode the bytes; added tokens are kept as they are, with the space that some absorb before them."""
+    text, pending = "", bytearray()
     for token in tokens:
         if token in added:
-            text += waiting.decode("utf-8", "replace")
-            waiting.clear()
+            text += pending.decode("utf-8", "replace")
+            pending.clear()
             text += f" {token}" if added[token].lstrip and text and not text[-1].isspace() else token
         else:
-            waiting += bytes(BYTE_OF[character] for character in token)
-    return text + waiting.decode("utf-8", "replace")
+            pending += bytes(BYTE_OF[character] for character in token)
+    return text + pending.decode("utf-8", "replace")
 
 
 def join_characters(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
-    """The text itself; special tokens stand for themselves."""
+    """Join characters; special tokens are kept as they are."""
     return "".join(tokens)
 
 
 def settled_bytes(tokens: Sequence[str]) -> int:
-    """How many of these tokens end with a whole character: a Chinese one has three bytes, in up to three tokens."""
+    """The number of leading tokens that end with a whole character; a Chinese one may take three tokens."""
     return next((count for count in range(len(tokens), 0, -1) if is_whole(tokens[max(0, count - 4) : count])), 0)
 
 
 def is_whole(tokens: Sequence[str]) -> bool:
-    """Do the bytes of these, the last four or more tokens, end with a character's last?"""
+    """Whether the bytes of these tokens end with a whole character."""
     tail = "".join(tokens)[-4:]  # no character has more bytes
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(bytes(BYTE_OF.get(character, 0) for character in tail))
@@ -93,7 +93,7 @@ def is_whole(tokens: Sequence[str]) -> bool:
 
 
 def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
-    """Join pieces that bear the mark of their space; special tokens stand apart."""
+    """Join pieces that carry their space as a mark; special tokens are set apart."""
     text = ""
     for token in tokens:
         is_special = token in added and added[token].special
@@ -102,13 +102,13 @@ def join_marked(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
 
 
 def join_word_ends(tokens: Iterable[str], added: Mapping[str, AddedToken]) -> str:
-    """Join pieces up to the one that ends its word, and punctuation to what it belongs to."""
+    """Join pieces up to the end of each word, and attach punctuation to its word."""
     text = join([word for word, _ in ended_words(tokens)], added)
     return re.sub(" ?\n ?", "\n", text)
 
 
 def ended_words(tokens: Iterable[str]) -> list[tuple[str, int]]:
-    """Words, and how many tokens there are up to the end of each; a special token is a word, the last may go on."""
+    """Words, and the number of tokens up to the end of each; a special token is a word, the last may be incomplete."""
     words, word, count = [], "", 0
     for count, token in enumerate(tokens, start=1):
         if token.startswith("<") and token.endswith(">") and not token.endswith(WORD_END):
@@ -123,7 +123,7 @@ def ended_words(tokens: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def settled_word_ends(tokens: Sequence[str]) -> int:
-    """How many of these tokens `join_word_ends` reads the same whatever follows."""
+    """The number of leading tokens that `join_word_ends` renders the same whatever follows."""
     words = ended_words(tokens)
     count = settled_words([word for word, _ in words])
     return words[count - 1][1] if count else 0

@@ -31,19 +31,19 @@ BYTES = frozenset(pre_tokenizers.ByteLevel.alphabet())  # the 256 characters tha
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What the rest must know of a kind of tokenizer."""
+    """Properties of a kind of tokenizer."""
 
     mark: str  # how a token shows whether it begins a word
     join: Callable[[Iterable[str], Mapping[str, AddedToken]], str]  # tokens back to text
-    decoder: Any  # the same, for those who open tokenizer.json themselves
-    settled: Callable[[Sequence[str]], int] = len  # how many of these tokens read the same whatever follows
-    separators: int = 1  # between two texts, where the file does not say
-    second: int = 1  # the segment of the second text, likewise
-    trimmer: Any = None  # takes the space that a token bears off its place in the text
-    mask_takes_space: bool = False  # the space before a written mask belongs to what it stands for
-    spaced: bool = False  # tokens bear the spaces of the text
-    open: bool = False  # may do without some special tokens, and takes those that it lacks
-    needs: tuple[str, ...] = ROLES  # special tokens that it must have or takes, where nobody says otherwise
+    decoder: Any  # the same, for tools that open tokenizer.json
+    settled: Callable[[Sequence[str]], int] = len  # number of leading tokens whose text no later token changes
+    separators: int = 1  # default number between the two texts of a pair
+    second: int = 1  # default segment of the second text
+    trimmer: Any = None  # excludes leading spaces from offsets
+    mask_takes_space: bool = False  # the space before a written mask is part of the masked token
+    spaced: bool = False  # tokens include the spaces of the text
+    open: bool = False  # special tokens are optional, and missing ones can be added
+    needs: tuple[str, ...] = ROLES  # default special tokens: required, or added where missing
 
 
 WORD_PIECES = Kind(mark=CONTINUATION, join=join, decoder=decoders.WordPiece(), settled=settled_words)
@@ -83,7 +83,7 @@ WORDS = Kind(
 
 
 def kind_of(rust: RustTokenizer) -> Kind:
-    """Which of them it is, seen by what it does; others are refused."""
+    """The kind, recognised by what the tokenizer does; others are refused."""
     name = type(rust.model).__name__
     if name == "WordPiece":
         return WORD_PIECES
@@ -92,7 +92,7 @@ def kind_of(rust: RustTokenizer) -> Kind:
         if lost:
             raise InputError(
                 tr(
-                    "{lost_count} of the 256 bytes have no token, so some text could not be told apart.",
+                    "{lost_count} of the 256 bytes have no token, so some text cannot be represented.",
                     lost_count=len(lost),
                 )
             )
@@ -105,8 +105,8 @@ def kind_of(rust: RustTokenizer) -> Kind:
         return CHARACTERS if first_piece(rust, "ab") == "a" else WORDS
     raise InputError(
         tr(
-            "This tokenizer is a {name} of a kind that cannot be read. WordPiece, byte-level BPE, BPE with "
-            "{word_end} behind words, whole words or characters and Unigram with {meta_space} before words can.",
+            "This kind of {name} tokenizer is not supported. Supported: WordPiece, byte-level BPE, BPE with {word_end} "
+            "at the end of words, Unigram with {meta_space} before words, whole words, and characters.",
             name=name,
             word_end=WORD_END,
             meta_space=META_SPACE,
@@ -122,7 +122,7 @@ def first_piece(rust: RustTokenizer, text: str) -> str:
 def bert_rules(
     tokens: Sequence[str], *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
 ) -> RustTokenizer:
-    """BERT's rules over a vocabulary; accents go where case goes, unless told."""
+    """BERT's rules with this vocabulary; by default, lower case also strips accents."""
     numbers = {token: number for number, token in enumerate(tokens)}
     rust = RustTokenizer(models.WordPiece(numbers, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
     rust.normalizer = bert_normalizer(lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese)
@@ -141,14 +141,14 @@ def bert_normalizer(
 def byte_rules(
     numbers: dict[str, int], merges: Sequence[tuple[str, str]], *, add_prefix_space: bool = False
 ) -> RustTokenizer:
-    """GPT-2's rules: bytes as 256 characters, cut by its pattern, then merged in order."""
+    """GPT-2's rules: bytes as 256 characters, split by its pattern, then merged in order."""
     rust = RustTokenizer(models.BPE(numbers, list(merges)))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     return rust
 
 
 def word_end_rules(numbers: dict[str, int], merges: Sequence[tuple[str, str]], *, unknown: str) -> RustTokenizer:
-    """GPT-1's rules: words in lower case whose last piece says so, cut as BERT cuts them (without spaCy and ftfy)."""
+    """GPT-1's rules: lower-cased words with a mark at their end, split as in BERT (without spaCy and ftfy)."""
     rust = RustTokenizer(
         models.BPE(numbers, list(merges), unk_token=unknown, end_of_word_suffix=WORD_END, continuing_subword_prefix="")
     )
@@ -160,7 +160,7 @@ def word_end_rules(numbers: dict[str, int], merges: Sequence[tuple[str, str]], *
 def unigram_rules(
     pieces: Sequence[tuple[str, float]], *, unknown: int, normalizer: Any, byte_fallback: bool = False
 ) -> RustTokenizer:
-    """SentencePiece's rules: words that bear their space, cut into the likeliest pieces."""
+    """SentencePiece's rules: words with their leading space, split into the most probable pieces."""
     rust = RustTokenizer(models.Unigram(list(pieces), unk_id=unknown, byte_fallback=byte_fallback))
     rust.normalizer = normalizer
     rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
@@ -168,7 +168,7 @@ def unigram_rules(
 
 
 def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | None = None) -> normalizers.Sequence:
-    """ALBERT's cleaning: typed quotes, accents, case; then SentencePiece's own map, or its rules (Nmt and NFKC)."""
+    """ALBERT's normalisation: quotes, accents, case; then SentencePiece's map, or its rules (Nmt and NFKC)."""
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not keep_accents:
         steps += [normalizers.NFKD(), normalizers.Replace(Regex(combining()), "")]
@@ -183,9 +183,9 @@ def albert_normalizer(*, lowercase: bool, keep_accents: bool, charsmap: bytes | 
 
 @cache
 def combining() -> str:
-    """A pattern of the accents that ALBERT's and XLNet's released code drops, those that Python calls combining.
+    """A pattern of the accents that the released code of ALBERT and XLNet strips: Python's combining characters.
 
-    The library's StripAccents drops all marks, and with them the vowel signs of Hindi and Thai.
+    The library's StripAccents strips all marks, the vowel signs of Hindi and Thai included.
     """
     marks = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
     begins = [code for code, before in zip(marks, [-1, *marks], strict=False) if code != before + 1]

@@ -1,4 +1,4 @@
-"""SentencePiece's own file, spiece.model: pieces and scores in Google's protocol buffers."""
+"""Reading spiece.model, SentencePiece's own format: pieces and scores as protocol buffers."""
 
 import struct
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from plmkit.errors import InputError
 from plmkit.language import tr
 
-# Numbers of fields and of kinds in sentencepiece_model.proto.
+# Field numbers and enum values of sentencepiece_model.proto.
 PIECES, TRAINER, NORMALIZER = 1, 2, 3
 TEXT, SCORE, KIND = 1, 2, 3
 MODEL_TYPE, CHARSMAP = 3, 2
@@ -21,7 +21,7 @@ NUMBER_COMMA_PENALTY = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces:
-    """What a SentencePiece model holds."""
+    """The contents of a SentencePiece model."""
 
     pieces: tuple[tuple[str, float], ...]  # with their log probabilities
     unknown: int
@@ -31,7 +31,7 @@ class Pieces:
 
 
 def read_pieces(path: Path) -> Pieces:
-    """A unigram model; other kinds are refused, and so is what is not such a file."""
+    """Read a unigram model; other model types and other files are refused."""
     try:
         return pieces_in(path.read_bytes())
     except OSError as error:
@@ -60,7 +60,7 @@ def pieces_in(data: bytes) -> Pieces:
     if model_type != UNIGRAM:
         raise InputError(tr("this SentencePiece model is not a unigram model. Convert it to a tokenizer.json first."))
     if UNKNOWN not in kinds:
-        raise InputError(tr("this SentencePiece model has no piece for the unknown."))
+        raise InputError(tr("this SentencePiece model has no unknown token."))
     return Pieces(
         pieces=tuple(pieces),
         unknown=kinds.index(UNKNOWN),
@@ -71,12 +71,12 @@ def pieces_in(data: bytes) -> Pieces:
 
 
 def ends_in_number_comma(piece: str) -> bool:
-    """ALBERT splits `9,` in two though it is one piece (google-research/albert, encode_pieces)."""
+    """ALBERT splits `9,` in two, although it is one piece (google-research/albert, encode_pieces)."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
 def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each field of a message: its number, and its bytes as they are."""
+    """Each field of a message: its number and its raw bytes."""
     place = 0
     while place < len(data):
         key, place = varint(data, place)
@@ -98,7 +98,7 @@ def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    """A number in seven bits per byte, lowest first, and the place after it."""
     value = shift = 0
     while True:
         byte = data[place]

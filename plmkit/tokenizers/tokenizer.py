@@ -1,4 +1,4 @@
-"""The common face of all tokenizers: text to tokens and back, on disk in Hugging Face's format."""
+"""The interface of all tokenizers: text to tokens and back, saved in Hugging Face's format."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
-    """Text to tokens and back, by the rules of its kind."""
+    """A tokenizer of any kind: text to tokens and back."""
 
     def __init__(
         self, rust: RustTokenizer, named: Mapping[str, str] | None = None, needed: Iterable[str] | None = None
@@ -43,9 +43,9 @@ class Tokenizer:
         self.vocabulary = vocabulary_of(rust, self.kind, named or {}, needed)
         self._rust = with_special_tokens(rust, self.kind, self.vocabulary)
         self._plain = RustTokenizer.from_str(self._rust.to_str())
-        self._plain.encode_special_tokens = True  # that is, "[MASK]" is read as three ordinary pieces
+        self._plain.encode_special_tokens = True  # "[MASK]" becomes three ordinary pieces
         self._pieces = PieceCache(self._plain) if can_be_cut(self._rust) else None
-        self._lock = Lock()  # threads of a server share one cache
+        self._lock = Lock()  # the threads of a server share one cache
         self._added = {token.content: token for token in self._rust.get_added_tokens_decoder().values()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,27 +53,27 @@ class Tokenizer:
 
     @property
     def lowercase(self) -> bool:
-        """Does upper case become lower case?"""
+        """Whether text is lower-cased."""
         return self._rust.normalizer is not None and self._rust.normalizer.normalize_str("A") == "a"
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text that may name special tokens: a written `[MASK]` is the mask."""
+        """The tokens of a text that may contain special tokens: a written `[MASK]` is the mask token."""
         return self._rust.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each token of `encode(text)`: its first character, spaces before it aside, and the one after its last.
+        """For each token of `encode(text)`, where it starts and ends, in characters, without the spaces before it.
 
-        Where several tokens share a character, as bytes do, each has it.
+        Tokens that share a character, as bytes do, each include it.
         """
         found = self._rust.encode(without_surrogates(text), add_special_tokens=False).offsets
         return [(last - len(text[first:last].lstrip()), last) for first, last in found]
 
     def encode_plain(self, text: str) -> list[int]:
-        """The tokens of a text that is only text: a written `[MASK]` is a bracket, a word, a bracket."""
+        """The tokens of plain text: a written `[MASK]` is a bracket, a word and a bracket."""
         return self._plain.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def encode_many(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """`encode_plain` of all texts in one row (uint32), and how many tokens each text has (int64)."""
+        """`encode_plain` of all texts in one array (uint32), and the number of tokens per text (int64)."""
         if self._pieces is not None:
             with self._lock:
                 return self._pieces.encode(texts)
@@ -81,10 +81,10 @@ class Tokenizer:
         rows = [np.array(encoding.ids, dtype=np.uint32) for encoding in found]
         return np.concatenate([np.zeros(0, dtype=np.uint32), *rows]), np.array(list(map(len, rows)), dtype=np.int64)
 
-    def going_on(self, sentences: Sequence[str], *, first: bool) -> list[str]:
-        """Sentences of a line with the space between them, where tokens bear it; `first` begins the text.
+    def with_spaces(self, sentences: Sequence[str], *, first: bool) -> list[str]:
+        """Sentences of a line with the space between them, if tokens include it; `first`: the line starts the text.
 
-        Who writes bytes from left to right learns where lines end; to a masked model they are spaces.
+        Causal byte-level models also get the line breaks; for masked models these are spaces.
         """
         if not self.kind.spaced:
             return list(sentences)
@@ -93,7 +93,7 @@ class Tokenizer:
         return [f"\n{sentence}" for sentence in sentences[:1]] + spaced(sentences[1:], first=False)
 
     def offsets_many(self, texts: Sequence[str]) -> np.ndarray:
-        """(T, 2) for each token of `encode_many`: its first character in its text, and the one after its last."""
+        """(T, 2): for each token of `encode_many`, where it starts and ends in its text, in characters."""
         if self._pieces is not None:
             with self._lock:
                 return self._pieces.locate(texts)
@@ -102,21 +102,21 @@ class Tokenizer:
         return np.concatenate([np.zeros((0, 2), dtype=np.int64), *rows])
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text, special tokens included; of byte-level BPE the very text."""
+        """Readable text, special tokens included; exact for byte-level BPE."""
         return self.kind.join(self.vocabulary.names(ids), self._added)
 
     def settled(self, ids: Iterable[int]) -> int:
-        """How many of these tokens, from the first, decode to the same text whatever tokens follow them."""
+        """The number of leading tokens whose text no later token changes."""
         return self.kind.settled(self.vocabulary.names(ids))
 
     def readable(self, token: int) -> str:
-        """One token for people: as it is written, or what its bytes spell if they spell anything."""
+        """One token for display: its name, or its decoded bytes if they are valid text."""
         name = self.vocabulary.tokens[token]
-        spelt = self.decode([token]) if self.kind is BYTE_PIECES else name
-        return name if "\ufffd" in spelt else spelt
+        decoded = self.decode([token]) if self.kind is BYTE_PIECES else name
+        return name if "\ufffd" in decoded else decoded
 
     def fingerprint(self) -> str:
-        """A hash of the vocabulary and the rules: when tokens could differ, it does."""
+        """A hash of the vocabulary and the rules; it differs whenever tokens could differ."""
         content = json.loads(self._plain.to_str())
         rules = {part: content[part] for part in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         return hashlib.blake2b(json.dumps(rules, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -124,20 +124,20 @@ class Tokenizer:
     def save(self, folder: Path, longest: int | None = None, *, padded: bool = False) -> None:
         """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read.
 
-        With `longest`, transformers cuts texts there when asked to: as many tokens as a network reads. With `padded`,
-        it can put texts of any lengths into one batch, even where no token is only padding.
+        `longest` is the maximum length at which transformers truncates. `padded` gives it a padding token even if the
+        vocabulary has none, so that it can batch texts of different lengths.
         """
         folder = Path(folder)
         content = self._rust.to_str(pretty=True)
         roles = self.vocabulary.roles
         names = {theirs: roles[role] for role, theirs in files.THEIR_ROLES.items() if role in roles}
         if self.vocabulary.cls == MISSING and "end" in roles:
-            names["bos_token"] = roles["end"]  # a text begins where another ended
+            names["bos_token"] = roles["end"]  # the end of one text is the start of the next
         if padded and self.vocabulary.pad == MISSING != self.vocabulary.end:
             names["pad_token"] = self.vocabulary.tokens[self.vocabulary.end]
         segments = ["token_type_ids"] if self.vocabulary.second and self.vocabulary.cls != MISSING else []
         config = {
-            # Reads tokenizer.json as it is; BertTokenizer would give up words of more than 100 characters.
+            # Reads tokenizer.json unchanged; for BertTokenizer, words of more than 100 characters would be unknown.
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_input_names": ["input_ids", *segments, "attention_mask"],
             **self.settings(),
@@ -158,13 +158,13 @@ class Tokenizer:
             ) from error
 
     def with_tokens(self, names: Mapping[str, str]) -> "Tokenizer":
-        """The same with further special tokens, by what they are for, behind its last token."""
+        """The same with further special tokens, by role, after the last token."""
         rust = RustTokenizer.from_str(self._rust.to_str())
         rust.add_special_tokens([special_token(name, lstrip=False) for name in names.values()])
         return Tokenizer(rust, self.vocabulary.roles | dict(names), tuple(names))
 
     def settings(self) -> dict[str, Any]:
-        """The rules by the names that Hugging Face's classes have for them."""
+        """The rules under the names that Hugging Face's classes use."""
         if self.vocabulary.mark == BYTE_SPACE:
             return {"add_prefix_space": bool(getattr(self._rust.pre_tokenizer, "add_prefix_space", False))}
         if self.vocabulary.mark == CONTINUATION:
@@ -183,31 +183,31 @@ class Tokenizer:
 
 
 def spaced(sentences: Sequence[str], *, first: bool) -> list[str]:
-    """Sentences with the space between them, where the script has any; `first` begins the text."""
-    gone_on = [sentence if IS_WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
-    return [*sentences[:1], *gone_on[1:]] if first else gone_on
+    """Sentences with the space between them, if the script uses spaces; `first`: they start the text."""
+    continued = [sentence if IS_WIDE.match(sentence) else f" {sentence}" for sentence in sentences]
+    return [*sentences[:1], *continued[1:]] if first else continued
 
 
 def bert_tokenizer(
     tokens: Sequence[str], *, lowercase: bool, strip_accents: bool | None = None, space_chinese: bool = True
 ) -> Tokenizer:
-    """BERT's rules over a vocabulary; accents go where case goes, unless told."""
-    Vocabulary.from_tokens(tokens)  # refuses a token said twice, which a dictionary would swallow
+    """BERT's rules with this vocabulary; by default, lower case also strips accents."""
+    Vocabulary.from_tokens(tokens)  # refuses duplicate tokens, which a dictionary would drop
     return Tokenizer(bert_rules(tokens, lowercase=lowercase, strip_accents=strip_accents, space_chinese=space_chinese))
 
 
 def load_tokenizer(path: str | Path, needed: Iterable[str] | None = None) -> Tokenizer:
     """Read a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a spiece.model, or their folder.
 
-    Special tokens that are needed and missing are added where the kind allows it. Where nobody says what is
-    needed, the settings beside the file are taken at their word; without any, a masked model's tokens are.
+    Needed special tokens that are missing are added if the kind allows it. By default, the settings next to the file
+    decide which are needed; without settings, those of a masked model are.
     """
     path = files.find_file(Path(path))
     try:
         rust, named = files.read_tokenizer(path)
         return Tokenizer(rust, named, needed)
     except InputError as error:
-        if str(error).startswith(str(path.parent)):  # it names a file beside this one
+        if str(error).startswith(str(path.parent)):  # it names a file next to this one
             raise
         raise InputError(f"{path}: {error}") from error
 
@@ -226,8 +226,8 @@ def vocabulary_of(
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise InputError(
             tr(
-                "The {numbers_count} tokens are not numbered from 0 without gaps or repeats.",
-                numbers_count=len(numbers),
+                "The {count} tokens are not numbered from 0 without gaps or repeats.",
+                count=len(numbers),
             )
         )
     also = [number for number, token in rust.get_added_tokens_decoder().items() if token.special]
@@ -242,18 +242,18 @@ def vocabulary_of(
 
 
 def add_missing(rust: RustTokenizer, named: Mapping[str, str], needed: Iterable[str]) -> None:
-    """GPT-2 has no special tokens but the end of a text: those it lacks go behind its last token."""
+    """Add needed special tokens after the last token; GPT-2 has only the end of text."""
     known = rust.get_vocab(with_added_tokens=True)
     names = find_names(known, dict(zip(ROLES, ROBERTA_NAMES, strict=True)) | {"end": END_OF_TEXT} | dict(named))
     if names["sep"] in known and "end" not in named:
-        names["end"] = names["sep"]  # which ends a text too
+        names["end"] = names["sep"]  # which also ends a text
     ordered = [role for role in ("cls", "pad", "sep", "unknown", "mask", "end") if role in frozenset(needed)]
     missing = dict.fromkeys(names[role] for role in ordered if names[role] not in known)
     rust.add_special_tokens([special_token(name, lstrip=name == names["mask"]) for name in missing])
 
 
 def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple[int, int]:
-    """Separators between two texts and the segment of the second: as the file frames a pair, or as its kind does."""
+    """Separators between two texts and the segment of the second, from the file, or else the defaults of the kind."""
     if vocabulary.lacks(("cls", "sep")):
         return kind.separators, kind.second
     if vocabulary.extract != MISSING:
@@ -266,7 +266,7 @@ def framing_of(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> tuple
 
 
 def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
-    """Is it XLNet's, whose class token stands last? The file says so, or else the names of its special tokens."""
+    """Whether the class token comes last, as in XLNet: from the file, or else the names of its special tokens."""
     ids = rust.encode("a").ids
     if not {vocabulary.cls, vocabulary.sep} & set(ids):
         return tuple(vocabulary.roles.get(role) for role in ROLES) == XLNET_NAMES
@@ -274,7 +274,7 @@ def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
 
 
 def opens(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
-    """Does the file put the end of a text before a text, as some of GPT-2 do?"""
+    """Whether the file puts the end-of-text token before a text, as some for GPT-2 do."""
     return vocabulary.cls == MISSING != vocabulary.end and rust.encode("a").ids[:1] == [vocabulary.end]
 
 
@@ -283,7 +283,7 @@ def special_token(name: str, *, lstrip: bool) -> AddedToken:
 
 
 def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary) -> RustTokenizer:
-    """Recognise written special tokens, frame pairs as the vocabulary says, and never shorten or fill silently."""
+    """Recognise written special tokens, frame pairs as in the vocabulary, and never truncate or pad silently."""
     rust.no_truncation()
     rust.no_padding()
     known = {token.content: token for token in rust.get_added_tokens_decoder().values() if token.special}
@@ -293,11 +293,11 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
     )
     rust.decoder = kind.decoder
     if vocabulary.lacks(("cls", "sep")) and not vocabulary.opens:
-        rust.post_processor = kind.trimmer or processors.Sequence([])  # nothing frames a text
+        rust.post_processor = kind.trimmer or processors.Sequence([])  # texts have no frame
         return rust
     before, between, after = (vocabulary.names(part) for part in vocabulary.frame(2))
     last = [[f"{name}:{segment}" for name in after] for segment in (0, vocabulary.second)]
-    if vocabulary.closes:  # the class token lies in a segment of its own
+    if vocabulary.closes:  # the class token has its own segment
         last = [[*names[:-1], f"{after[-1]}:2"] for names in last]
     template = processors.TemplateProcessing(
         single=[*(f"{name}:0" for name in before), "$A:0", *last[0]],
@@ -315,7 +315,7 @@ def with_special_tokens(rust: RustTokenizer, kind: Kind, vocabulary: Vocabulary)
 
 
 def can_be_cut(rust: RustTokenizer) -> bool:
-    """Are these BERT's own rules, under which pieces of a text can be tokenized apart?"""
+    """Whether these are BERT's own rules, which tokenize the pieces of a text independently."""
     rules = rust.normalizer
     return (
         isinstance(rules, normalizers.BertNormalizer)

@@ -1,4 +1,4 @@
-"""WordPiece: frequent words whole, the rest in pieces; Chinese by the character."""
+"""WordPiece: frequent words whole, others in pieces, Chinese by character."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,13 +16,13 @@ from plmkit.tokenizers.pieces import cut, groups
 from plmkit.tokenizers.rules import LONGEST_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
 
-MOST_PIECES = 500_000  # distinct ones held while counting; past this the rarer half is forgotten
-REPEATS = 1_000  # of one word, handed over at a time
+MOST_PIECES = 500_000  # distinct pieces kept while counting; above this, the rarer half is dropped
+REPEATS = 1_000  # of one word passed to the trainer at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordPiece(TokenizerSettings):
-    """WordPiece by BERT's rules, trained on the user's text (Devlin et al., 2018)."""
+    """WordPiece with BERT's rules, trained on the user's text (Devlin et al., 2018)."""
 
     size: int = 30522
     lowercase: bool = True
@@ -32,28 +32,28 @@ class WordPiece(TokenizerSettings):
         if self.size <= len(SPECIAL_TOKENS):
             raise SettingError(
                 tr(
-                    "tokenizer.size is {size}, but the special tokens alone are {special_tokens_count}. Choose "
-                    "more: 8000 suits a small corpus, 30522 is BERT's.",
+                    "tokenizer.size is {size}, but the special tokens alone take {special_count}. Choose a larger "
+                    "size: 8000 suits a small corpus, BERT has 30522.",
                     size=self.size,
-                    special_tokens_count=len(SPECIAL_TOKENS),
+                    special_count=len(SPECIAL_TOKENS),
                 )
             )
         if self.min_frequency < 1:
             raise SettingError(
                 tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be 1 or more.",
+                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
                     min_frequency=self.min_frequency,
                 )
             )
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
-        """Learn a vocabulary, the same from the same texts; `on_progress` hears how many were read so far."""
+        """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
         words = words_of(count_pieces(texts, on_progress), lowercase=self.lowercase)
         alphabet = self.alphabet(words)
         if not alphabet:
             raise InputError(
                 tr(
-                    "No character occurs {min_frequency} times in the text, so no vocabulary can be learnt. Give "
+                    "No character occurs {min_frequency} times in the text, so no vocabulary can be built. Give "
                     "more text.",
                     min_frequency=self.min_frequency,
                 )
@@ -61,7 +61,7 @@ class WordPiece(TokenizerSettings):
         return bert_tokenizer(self.merge(words, alphabet), lowercase=self.lowercase)
 
     def alphabet(self, words: Counter[str]) -> list[str]:
-        """Characters that occur often enough, alone and as continuations; the rarest give way to `size`."""
+        """Characters that occur often enough, alone and as continuations; `size` limits their number."""
         characters: Counter[str] = Counter()
         continuing: Counter[str] = Counter()
         for word, count in words.items():
@@ -69,15 +69,17 @@ class WordPiece(TokenizerSettings):
                 characters[character] += count
                 if position:
                     continuing[CONTINUATION + character] += count
-        often = [(-count, token) for token, count in (characters | continuing).items() if count >= self.min_frequency]
+        frequent = [
+            (-count, token) for token, count in (characters | continuing).items() if count >= self.min_frequency
+        ]
         room = self.size - len(SPECIAL_TOKENS)
-        kept = (token for _, token in sorted(often)[:room])
+        kept = (token for _, token in sorted(frequent)[:room])
         return sorted(kept, key=lambda token: (len(token) > 1, token))
 
     def merge(self, words: Counter[str], alphabet: list[str]) -> list[str]:
         """The vocabulary in order: special tokens, alphabet, then merged pairs, the most frequent first."""
-        # The trainer numbers what it meets in the order of a randomly seeded hash table, and breaks ties by
-        # number. Named as special tokens, all characters have their numbers before it starts.
+        # The trainer assigns IDs in the order of a randomly seeded hash table, and breaks ties by ID. Passed as special
+        # tokens, all characters get their IDs before training.
         trainer = trainers.WordPieceTrainer(
             vocab_size=self.size,
             min_frequency=self.min_frequency,
@@ -89,16 +91,16 @@ class WordPiece(TokenizerSettings):
         rust.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         known = frozenset(alphabet)
 
-        def can_be_spelt(word: str) -> bool:
+        def is_known(word: str) -> bool:
             return word[0] in known and all(CONTINUATION + letter in known for letter in word[1:])
 
-        rust.train_from_iterator(repeated(words, can_be_spelt), trainer)
+        rust.train_from_iterator(repeated(words, is_known), trainer)
         numbers = rust.get_vocab()
         return sorted(numbers, key=numbers.__getitem__)
 
 
 def count_pieces(texts: Iterable[str], on_progress: OnProgress | None = None) -> Counter[str]:
-    """How often each piece of text occurs, in one pass and bounded memory."""
+    """Count the pieces of the text, in one pass and bounded memory."""
     pieces: Counter[str] = Counter()
     read = 0
     for group in groups(texts):
@@ -115,19 +117,19 @@ def count_pieces(texts: Iterable[str], on_progress: OnProgress | None = None) ->
 
 
 def words_of(pieces: Counter[str], *, lowercase: bool) -> Counter[str]:
-    """Pieces as the tokenizer will see them: cleaned, in its case, cut at every punctuation mark."""
+    """Pieces as the tokenizer sees them: cleaned, in its case, split at punctuation."""
     normalizer, splitter = bert_normalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words: Counter[str] = Counter()
     for piece, count in pieces.items():
         for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(piece)):
-            if len(word) <= LONGEST_WORD:  # a longer one is unknown, whatever is learnt
+            if len(word) <= LONGEST_WORD:  # longer words are always unknown
                 words[word] += count
     return words
 
 
-def repeated(words: Counter[str], can_be_spelt: Callable[[str], bool]) -> Iterator[str]:
-    """Each word as often as it occurred, without those that hold a character outside the alphabet."""
+def repeated(words: Counter[str], is_known: Callable[[str], bool]) -> Iterator[str]:
+    """Each word repeated by its count; words with characters outside the alphabet are left out."""
     for word, count in words.items():
-        if len(word) > 1 and can_be_spelt(word):  # one letter has nothing to merge
+        if len(word) > 1 and is_known(word):  # a single letter has nothing to merge
             for done in range(0, count, REPEATS):
                 yield f"{word} " * min(REPEATS, count - done)

@@ -14,7 +14,7 @@ from plmkit.storage.manifest import LOGS, seal, unseal
 from plmkit.tokenizers.files import TOKENIZER_FILES
 
 RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
-FORMAT = 2  # of 1, a fine-tuning had one task without a name: plmkit.tasks.registry reads it
+FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.tasks.registry reads it
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 
 
@@ -24,12 +24,12 @@ def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
 
 
 def seal_run(folder: Path, about: dict[str, Any]) -> None:
-    """Write down what the files of the run are; its logs, once they no longer grow."""
+    """Write the manifest of the run's files; with its logs, once they are complete."""
     seal(folder, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if about["state"] == "finished" else ())])
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:
-    """What run.json says, or None where there is none."""
+    """The content of run.json, or None if it does not exist."""
     path = folder / RUN_FILE
     if not path.is_file():
         return None
@@ -42,15 +42,15 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         or about.get("kind") not in (PRETRAIN, FINETUNE)
         or "state" not in about
     ):
-        raise FolderError(tr("{path} was not written by this version of plmkit, or is not a run's.", path=path))
+        raise FolderError(tr("{path} was written by another version of plmkit, or does not describe a run.", path=path))
     return about
 
 
 def claim(folder: Path) -> None:
-    """See that the folder is empty, or can be made, and can be written; it is made with its first file."""
+    """Check that the folder is new or empty, and can be written; it is created with its first file."""
     check_name(folder)
     if folder.exists() and not folder.is_dir():
-        raise FolderError(tr("--out {folder} is a file. Name a folder for the run.", folder=folder))
+        raise FolderError(tr("--out {folder} is a file. Give a folder for the run.", folder=folder))
     try:
         found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
         if not found:
@@ -58,17 +58,17 @@ def claim(folder: Path) -> None:
     except OSError as error:
         raise FolderError(
             tr(
-                "--out {folder} cannot be written: {strerror}. Name a folder that you may write to.",
+                "--out {folder} cannot be written: {reason}. Use a folder that you may write to.",
                 folder=folder,
-                strerror=error.strerror,
+                reason=error.strerror,
             )
         ) from error
     if found:
         names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
         raise FolderError(
             tr(
-                "--out {folder} holds something else ({names}) and is left as it is.\n"
-                "Name a new or empty folder, or the folder of an earlier run to go on with it.",
+                "--out {folder} is not empty and does not hold a run ({names}); nothing was changed.\n"
+                "Use a new or empty folder, or the folder of an earlier run to continue it.",
                 folder=folder,
                 names=names,
             )
@@ -76,7 +76,7 @@ def claim(folder: Path) -> None:
 
 
 def probe(folder: Path) -> None:
-    """Make the folder and a file in it, and take both away again: a command that fails leaves nothing."""
+    """Create the folder and a file in it, and remove both: a command that fails leaves nothing."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     file = unfinished(folder / "probe")
@@ -88,7 +88,7 @@ def probe(folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting that two runs have differently; as text, `schedule.rate was 0.001, is 0.0005`."""
+    """A setting that differs between two runs; as text, `schedule.rate was 0.001, is 0.0005`."""
 
     path: str  # in their JSON
     old: Any
@@ -96,12 +96,12 @@ class Difference:
 
     @property
     def name(self) -> str:
-        """The name by which `--set` reaches it."""
+        """Its name in `--set`."""
         return set_name(self.path)
 
     @property
     def values(self) -> tuple[Any, Any]:
-        """As messages show them."""
+        """Both values as messages show them."""
         return shown(self.old), shown(self.new)
 
     def __str__(self) -> str:

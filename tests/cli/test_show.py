@@ -46,7 +46,7 @@ def test_epochs_that_are_given_twice_are_refused(plm, tmp_path):
     ran = plm("finetune", "m", "--task", "classify", "--train", Path("t.tsv"), "--out", tmp_path / "o",
               "--epochs", "1", "--set", "task.epochs=2")  # fmt: skip
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "plm: --epochs 1 and task.epochs=2 say the same thing twice. Give one of them.\n"
+    assert ran.err == "plm: --epochs 1 and task.epochs=2 are the same setting. Give one of them.\n"
 
 
 def test_a_missing_task_is_answered_with_those_there_are(plm, tmp_path):

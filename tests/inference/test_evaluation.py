@@ -182,7 +182,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         evaluate_text(windowed, tmp_path / "text.txt", stride=6)
     with pytest.raises(SettingError, match="has no recurrent memory, so --memory has no effect"):
         evaluate_text(windowed, tmp_path / "text.txt", memory=6)
-    with pytest.raises(SettingError, match="--stride has no effect. Leave it out"):
+    with pytest.raises(SettingError, match=r"--stride has no effect\. Leave it out"):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
     for memory in (0, 10**21):
         with pytest.raises(

@@ -410,5 +410,5 @@ def test_a_number_of_candidates_that_is_no_whole_number_is_refused(model):
 def test_a_model_is_loaded_from_a_folder_and_nothing_else(pretrained):
     with pytest.raises(InputError, match=r'plmkit.load\("runs/mine"\); found an int \(3\)'):
         plmkit.load(3)
-    with pytest.raises(SettingError, match="is not on this machine; take auto, or cpu"):
+    with pytest.raises(SettingError, match=r"is not available on this machine\. Use auto or cpu"):
         plmkit.load(pretrained, device=7.5)

@@ -56,7 +56,7 @@ def roberta(made):
 
 @pytest.fixture(scope="session")
 def xlnet(made):
-    """An XLNet with random weights, whose padding stands before a text and whose <cls> behind it."""
+    """An XLNet with random weights, with padding before a text and <cls> after it."""
     torch.manual_seed(7)
     tokenizer = ClosingUnigram(size=120).train(SOME * 20)
     config = XLNetConfig(

@@ -43,8 +43,8 @@ def spoil(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"is_decoder": True}, "is_decoder is True: this network is a causal decoder, though built as an encoder"),
-        ({"add_cross_attention": True}, "add_cross_attention is True: this network attends to the states of another"),
+        ({"is_decoder": True}, "is_decoder is True: this network is an encoder used as a causal decoder"),
+        ({"add_cross_attention": True}, "add_cross_attention is True: this network has cross-attention to another"),
     ],
     ids=["decoder", "cross attention"],
 )
@@ -104,7 +104,7 @@ def test_a_classifier_of_several_labels_embeds_and_does_not_predict(pretrained, 
     save("BertForSequenceClassification", tmp_path / "hub", pretrained, problem_type="multi_label_classification")
     ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
     assert ran.code == 0
-    assert "its head (several labels for one text) is not used" in ran.err
+    assert "its head (several labels per text) is not used" in ran.err
     ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
     assert (ran.code, "it cannot predict" in ran.err) == (2, True)
 
@@ -122,7 +122,7 @@ def test_a_roberta_without_a_padding_token_is_refused(pretrained, plm, tmp_path)
         spoil(tmp_path / "hub", pad_token_id=wrong)
         ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
         assert (ran.code, (tmp_path / "a.npy").exists()) == (2, False)
-        assert f"pad_token_id is {wrong}; RoBERTa numbers its positions from there." in ran.err
+        assert f"pad_token_id is {wrong}, but RoBERTa's positions start after it." in ran.err
 
 
 def test_a_gpt2_classifier_frames_texts_as_its_own_tokenizer_does_and_answers_the_same(tmp_path):

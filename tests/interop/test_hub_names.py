@@ -1,4 +1,4 @@
-"""Models by their names on the Hugging Face hub: from a cache laid out as its library does, or told why not."""
+"""Models by their names on the Hugging Face hub: from a cache laid out as by its library, or refused with a reason."""
 
 import hashlib
 import os
@@ -144,18 +144,21 @@ def test_without_a_network_the_cache_and_the_way_are_named(cache, asked, plm):
     asked(LocalEntryNotFoundError("a long story\nin two lines"))
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
-    assert f"There is no folder 'some-lab'. Nor is the model '{NAME}' in {cache}, the cache of the Hugging" in ran.err
+    assert f"There is no folder 'some-lab'. The model '{NAME}' is not in {cache}, the cache of the" in ran.err
     assert "the hub cannot be reached (HF_HUB_OFFLINE is set)." in ran.err
     assert f"run `hf download {NAME} --local-dir DIR`, and give DIR." in ran.err
 
 
-def test_a_hub_that_does_not_answer_is_told_by_the_real_library(cache, plm, monkeypatch):
+def test_a_hub_that_does_not_answer_is_reported_by_the_real_library(cache, plm, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
     assert f"There is no local folder '{NAME}': looking for a model of that name on the Hugging Face hub." in ran.err
-    assert f"Nor is the model '{NAME}' in {cache}, the cache of the Hugging Face hub, and the hub cannot be" in ran.err
+    assert (
+        f"The model '{NAME}' is not in {cache}, the cache of the Hugging Face hub, either, and the hub cannot be"
+        in ran.err
+    )
     assert "be reached (ConnectError: [Errno 111] Connection refused)." in ran.err
     assert not cache.exists()
 
@@ -172,13 +175,13 @@ def test_only_files_that_cannot_run_are_asked_for(cache, asked):
     assert not [pattern for pattern in calls[1][1] if "safetensors" in pattern]
 
 
-def test_what_the_hub_does_not_give_is_told(cache, asked, plm):
+def test_what_the_hub_does_not_give_is_reported(cache, asked, plm):
     asked(http_error(RepositoryNotFoundError))
     ran = plm("fill", NAME, "a [MASK]")
     assert (ran.code, f"The Hugging Face hub has no model '{NAME}' either." in ran.err) == (2, True)
     asked(http_error(GatedRepoError))
     ran = plm("fill", NAME, "a [MASK]")
-    assert (ran.code, "but only for users who have accepted its terms" in ran.err) == (2, True)
+    assert (ran.code, "but it is open only to users who have accepted its terms" in ran.err) == (2, True)
 
 
 def test_a_cached_pickle_is_named_and_can_be_imported(hub_folder, cache, asked, plm, tmp_path):

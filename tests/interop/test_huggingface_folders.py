@@ -192,10 +192,10 @@ def test_weights_that_are_not_opened_are_named_with_what_can_be_done(name, plm, 
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (["config.json"], "it holds config.json but no model.safetensors. Copy that file too."),
-        (["model.safetensors"], "it holds model.safetensors but no config.json. Copy that file too."),
-        ([], "it is empty, but neither run.json nor config.json with model.safetensors."),
-        ([*"abcd"], "it holds a, b, c, ..., but neither run.json nor config.json with model.safetensors."),
+        (["config.json"], "model.safetensors is missing. Copy it next to config.json."),
+        (["model.safetensors"], "config.json is missing. Copy it next to model.safetensors."),
+        ([], "it is empty. A model folder has run.json, or config.json and model.safetensors."),
+        ([*"abcd"], "it holds a, b, c, .... A model folder has run.json, or config.json and model.safetensors."),
     ],
 )
 def test_a_folder_that_is_no_model_says_what_it_holds(names, says, tmp_path):
@@ -220,7 +220,7 @@ def test_a_config_that_is_not_an_object_is_refused(pretrained, tmp_path):
     ("name", "shape", "says"),
     [
         ("encoder.layer.0.attention.self.query.weight", (3, 5), "weights have shapes that do not fit together"),
-        ("encoder.layer.0.output.dense.weight", (16, 3), "by config.json it has [16, 24]. The files do not belong"),
+        ("encoder.layer.0.output.dense.weight", (16, 3), "but config.json gives [16, 24]. The files do not belong"),
         ("embeddings.word_embeddings.weight", (7,), "the token embedding has the shape [7]"),
     ],
 )

@@ -60,7 +60,7 @@ def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(pu
         (lambda folder: (folder / "params_9.npy").unlink(), "Is params_9.npy missing"),
         (lambda folder: (folder / "params_3.npy").unlink(), "has no params_3.npy. The published model has"),
         (lambda folder: [(folder / f"params_{n}.npy").unlink() for n in range(10)], "has no params_0.npy. The"),
-        (lambda folder: np.save(folder / "params_10.npy", np.zeros(3)), "Is a file of another model"),
+        (lambda folder: np.save(folder / "params_10.npy", np.zeros(3)), "Does a file belong to another model"),
         (
             lambda folder: np.save(folder / "params_1_old.npy", np.zeros(3)) or (folder / "params_9.npy").unlink(),
             "Is params_9.npy missing",

@@ -57,7 +57,7 @@ def test_every_pooling_of_theirs_is_read(mode, saved):
     close(plmkit.load(folder, device="cpu").embed(TEXTS), encode(folder))
 
 
-def test_steps_behind_the_pooling_are_read_and_written_again(saved, plm, tmp_path):
+def test_steps_after_the_pooling_are_read_and_written_again(saved, plm, tmp_path):
     torch.manual_seed(3)
     steps = (
         theirs.Dropout(0.5),
@@ -169,7 +169,7 @@ def test_what_cannot_be_computed_is_named_and_nothing_is_written(what, saved, pl
     assert model.embed(["the cat"], level="token")[0].shape == (2, 32)
     ran = plm("export", folder, tmp_path / "out")
     assert (ran.code, (tmp_path / "out" / "modules.json").exists()) == (0, False)
-    assert f"! sentence-transformers embeds with {folder} using {what}, which is not supported" in ran.err
+    assert f"! In sentence-transformers, the embeddings of {folder} use {what}, which is not supported" in ran.err
 
 
 def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
@@ -181,24 +181,24 @@ def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda folder: (folder / "modules.json").write_text("[}"), "modules.json cannot be read"),
         (lambda folder: (folder / "modules.json").write_text("{}"), "modules.json holds a dict of 0, not a list"),
         (lambda folder: (folder / "modules.json").write_text("[3]"), "modules.json does not list modules by type"),
         (lambda folder: modules_of(folder, "Normalize", "../.."), "modules.json does not list modules by type"),
         (lambda folder: shutil.rmtree(folder / "1_Pooling"), "1_Pooling/config.json cannot be read"),
-        (lambda folder: change(folder, "1_Pooling/config.json", pooling_mode="median"), "there is no pooling 'median'"),
+        (lambda folder: change(folder, "1_Pooling/config.json", pooling_mode="median"), "unknown pooling 'median'"),
         (
             lambda folder: narrow(folder / "2_Dense" / "model.safetensors"),
             "a Dense layer does not fit an input of width 32",
         ),
     ],
 )
-def test_a_damaged_folder_is_refused_with_the_file(damage, told, saved):
+def test_a_damaged_folder_is_refused_with_the_file(damage, message, saved):
     folder = saved("mean", theirs.Dense(32, 8))
     damage(folder)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         plmkit.load(folder)
 
 

@@ -65,8 +65,8 @@ def test_a_part_that_is_missing_is_named(parts, plm):
     (parts / "model-00002-of-00002.safetensors").unlink()
     ran = plm("fill", parts, TEXT)
     assert ran.code == 2
-    assert "is incomplete: model-00002-of-00002.safetensors is missing (1 of 2 parts are)." in ran.err
-    assert "Copy or download what is missing into the folder." in ran.err
+    assert "is incomplete: model-00002-of-00002.safetensors is missing (missing parts: 1 of 2)." in ran.err
+    assert "Copy or download the missing parts into the folder." in ran.err
 
 
 def test_a_weight_that_is_not_where_the_index_says_is_named(parts, plm):
@@ -123,7 +123,7 @@ def test_a_pickle_of_weights_becomes_a_folder_that_every_verb_takes(hub_folder, 
     ran = plm("import", folder, "--out", tmp_path / "out", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["format"] == "huggingface"
-    assert f"{folder / 'pytorch_model.bin'} is a pickle, a format that can hold programs. It is read by" in ran.err
+    assert f"{folder / 'pytorch_model.bin'} is a pickle, a format that can contain code. It is read by" in ran.err
     assert "written to" in ran.err
     whole, found = plmkit.load(hub_folder, device="cpu"), plmkit.load(tmp_path / "out", device="cpu")
     assert found.fill(TEXT) == whole.fill(TEXT)
@@ -185,9 +185,12 @@ def test_a_pickle_that_holds_no_model_is_refused(folder, plm, tmp_path, write, s
     assert says in ran.err
 
 
-def test_what_needs_no_import_or_cannot_be_imported_is_told(folder, plm, tmp_path):
+def test_what_needs_no_import_or_cannot_be_imported_is_reported(folder, plm, tmp_path):
     ran = plm("import", folder, "--out", tmp_path / "out")
-    assert (ran.code, "already holds model.safetensors: every command reads it as it is." in ran.err) == (2, True)
+    assert (ran.code, "already holds model.safetensors: every command can read it without an import." in ran.err) == (
+        2,
+        True,
+    )
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
     ran = plm("import", folder, "--out", tmp_path / "out")
     assert (ran.code, "it holds tf_model.h5, TensorFlow weights." in ran.err) == (2, True)

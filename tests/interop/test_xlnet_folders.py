@@ -161,7 +161,7 @@ def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(toke
     assert longer.reading == "recurrent memory of 2000 tokens before the last 512"
     assert longer.loss != pytest.approx(found.loss, abs=1e-5)
     assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is as it was
-    with pytest.raises(SettingError, match="--stride has no effect. Leave it out"):
+    with pytest.raises(SettingError, match=r"--stride has no effect\. Leave it out"):
         evaluate_text(model, tmp_path / "text.txt", stride=4)
 
 
@@ -174,7 +174,7 @@ def test_a_memory_can_be_asked_of_a_model_that_has_none(tokenizer, tmp_path):
     assert reading.loss == pytest.approx(windowed.loss, abs=1e-5)  # one window has room for it
 
 
-def test_greedy_text_is_what_reading_anew_at_every_step_gives(tokenizer, tmp_path):
+def test_greedy_text_equals_a_full_pass_at_every_step(tokenizer, tmp_path):
     theirs = save("XLNetLMHeadModel", tmp_path, tokenizer)
     model = plmkit.load(tmp_path, device="cpu")
     ours = model.generate(["the cat sees"], tokens=6, temperature=0)[0]

@@ -8,9 +8,10 @@ from torch import nn
 from plmkit.architectures.decoder import Decoder
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
+from plmkit.errors import SettingError
 from plmkit.kernels import chunked
 from plmkit.kernels.chunked import chunked_cross_entropy
-from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.causal_lm import AdaptiveLM, CausalLM
 
 
 @pytest.mark.parametrize("rows", [1, 16, 50])
@@ -110,3 +111,9 @@ def test_only_what_is_asked_is_scored():
     torch.testing.assert_close(head(states, batch), wanted)
     assert head.scored(batch) == 5
     assert head(states, batch) >= 0
+
+
+def test_an_adaptive_softmax_needs_an_embedding_in_clusters():
+    model = Decoder(layers=1, heads=1, width=4, inner=4, longest=8).build(unnamed(9))
+    with pytest.raises(SettingError, match="Decoder has no token embedding in clusters"):
+        AdaptiveLM().build(model)

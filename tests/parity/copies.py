@@ -70,10 +70,10 @@ def same_gradients(ours: Network, wanted: Mapping[str, Tensor]) -> None:
     assert found.keys() == wanted.keys()
     for name, gradient in found.items():
         torch.testing.assert_close(gradient, wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
-        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would say nothing"
+        assert gradient.abs().max() > 1e-4, f"{name}: equal zeros would show nothing"
 
 
-def left_behind(theirs: nn.Module, family, settings, heads: Iterable[str]) -> set[str]:
+def left_over(theirs: nn.Module, family, settings, heads: Iterable[str]) -> set[str]:
     """Import, export and import again, which must change no bit; gives the names that are not exported."""
     own = theirs.state_dict()
     first = from_huggingface(own, family, settings)

@@ -8,7 +8,7 @@ from copies import (
     copied,
     decodes_by_the_table,
     gradients_of,
-    left_behind,
+    left_over,
     network_of,
     roughen,
     same_gradients,
@@ -26,7 +26,7 @@ from plmkit.objectives.sentence_pair import SentenceOrder
 
 
 def theirs_with(**settings) -> AlbertForPreTraining:
-    """Random weights large enough to matter: at 0.02 every token looks alike."""
+    """Random weights large enough to matter: at 0.02 all tokens look the same."""
     torch.manual_seed(3)
     shape = {"embedding_size": 12, "hidden_act": "gelu_new", **settings}
     config = AlbertConfig(
@@ -93,7 +93,7 @@ def test_all_sharing_is_read_as_one_block_and_groups_as_many():
 
 def test_import_export_and_import_again_change_no_bit(both):
     theirs, ours = both
-    left = left_behind(theirs, albert, ours.model.settings, ours.heads)
+    left = left_over(theirs, albert, ours.model.settings, ours.heads)
     assert left <= {"predictions.decoder.weight", "predictions.decoder.bias"}
 
 

@@ -10,7 +10,7 @@ from copies import (
     copied,
     decodes_by_the_table,
     gradients_of,
-    left_behind,
+    left_over,
     roughen,
     same_gradients,
     some_batch,
@@ -26,7 +26,7 @@ from plmkit.objectives.sentence_pair import NextSentence
 
 
 def theirs_with(activation: str = "gelu", layers: int = 3) -> BertForPreTraining:
-    """Random weights large enough to matter: at BERT's own 0.02 every token looks alike."""
+    """Random weights large enough to matter: at BERT's own 0.02 all tokens look the same."""
     torch.manual_seed(3)
     config = BertConfig(
         vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=40,
@@ -78,7 +78,7 @@ def test_every_gradient_is_equal(both, training):
     same_gradients(ours, wanted)
 
 
-def test_the_two_forms_of_gelu_are_told_apart():
+def test_the_two_forms_of_gelu_differ():
     given = some_batch()
     erf, tanh = (ours_from(theirs_with(name)).model(given).hidden for name in ("gelu", "gelu_new"))
     assert (erf - tanh).abs().max() > 1e-4
@@ -107,7 +107,7 @@ def test_rows_without_padding_are_equal_too(both):
 
 def test_import_export_and_import_again_change_no_bit():
     theirs = theirs_with()
-    left = left_behind(
+    left = left_over(
         theirs, bert, bert.architecture(theirs.config.to_dict(), where=None), ("masked_lm", "next_sentence")
     )
     assert left <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}

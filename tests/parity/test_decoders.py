@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from copies import CLOSE, VOCABULARY, copied, gradients_of, left_behind, roughen, same_gradients, some_batch
+from copies import CLOSE, VOCABULARY, copied, gradients_of, left_over, roughen, same_gradients, some_batch
 from transformers import GPT2Config, GPT2LMHeadModel, OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 from plmkit.data.batch import IGNORE, Batch
@@ -67,7 +67,7 @@ def test_every_gradient_is_equal(both):
 
 def test_import_export_and_import_again_change_no_bit(both):
     theirs, ours, family = both
-    left = left_behind(theirs, family, ours.model.settings, ours.heads)
+    left = left_over(theirs, family, ours.model.settings, ours.heads)
     assert {name for name in left if not name.endswith(".attn.bias")} == {"lm_head.weight"}
 
 

@@ -27,7 +27,7 @@ OURS = GeneratorDiscriminator(
 def ours_with(settings: GeneratorDiscriminator = OURS) -> Network:
     made = network_of(settings, tasks=(GeneratorLM(), ReplacedToken()))
     torch.manual_seed(3)
-    roughen(made, names=("",), by=0.3)  # at 0.02 every token looks alike
+    roughen(made, names=("",), by=0.3)  # at 0.02 all tokens look the same
     return made
 
 

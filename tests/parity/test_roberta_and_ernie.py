@@ -11,7 +11,7 @@ from copies import (
     copied,
     decodes_by_the_table,
     gradients_of,
-    left_behind,
+    left_over,
     roughen,
     same_gradients,
     some_batch,
@@ -37,7 +37,7 @@ MADE = {"masked_lm": MaskedLM, "next_sentence": NextSentence}
 
 
 def theirs_of(kind: str):
-    """Random weights large enough to matter: at 0.02 every token looks alike."""
+    """Random weights large enough to matter: at 0.02 all tokens look the same."""
     torch.manual_seed(3)
     family, settings = KINDS[kind]
     config = getattr(transformers, kind).config_class(
@@ -101,7 +101,7 @@ def test_every_gradient_is_equal(both):
 
 def test_import_export_and_import_again_change_no_bit(both):
     theirs, ours, family = both
-    left = left_behind(theirs, family, ours.model.settings, ours.heads)
+    left = left_over(theirs, family, ours.model.settings, ours.heads)
     assert {name for name in left if not name.endswith(("_ids", "decoder.bias"))} <= {family.DECODER}
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from copies import CLOSE, VOCABULARY, copied, decodes_by_the_table, gradients_of, left_behind, roughen, same_gradients
+from copies import CLOSE, VOCABULARY, copied, decodes_by_the_table, gradients_of, left_over, roughen, same_gradients
 from transformers import XLNetConfig, XLNetForSequenceClassification, XLNetLMHeadModel
 
 from plmkit.data.batch import IGNORE, Batch, Side
@@ -19,7 +19,7 @@ ROWS, LENGTH, ASKED = 3, 12, (4, 4, 2)
 
 
 def theirs_with(kind=XLNetLMHeadModel, **settings):
-    """Random weights large enough to matter: at 0.02 every token looks alike."""
+    """Random weights large enough to matter: at 0.02 all tokens look the same."""
     torch.manual_seed(3)
     shape = {"ff_activation": "gelu_new", "mem_len": 7, "reuse_len": 5, "use_mems_train": True, **settings}
     config = XLNetConfig(
@@ -163,7 +163,7 @@ def test_two_directions_in_a_batch_are_equal_to_theirs():
 
 def test_import_export_and_import_again_change_no_bit(both):
     theirs, ours = both
-    assert left_behind(theirs, xlnet, ours.model.settings, ours.heads) <= {"lm_loss.weight"}
+    assert left_over(theirs, xlnet, ours.model.settings, ours.heads) <= {"lm_loss.weight"}
 
 
 def test_the_decoder_is_the_token_table_itself():

@@ -136,7 +136,7 @@ def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
 
 
 class Scribe(Engine):
-    """Says what it was told to, and keeps how it was asked."""
+    """Returns fixed answers, and records the prompts and options."""
 
     def generate(self, prompts, options):
         self.asked = options
@@ -225,10 +225,14 @@ def test_the_mark_is_the_first_that_can_be_spelt():
         (
             {"text": "t", "label": "1"},
             {"tokens": 9},
-            "classify is answered by likelihood .* tokens would have no effect",
+            "classify is answered by likelihood .* Leave out tokens, which would have no effect",
         ),
-        ({"text": "t", "label": "1"}, {"beams": 2}, "so beams would have no effect. Leave it out"),
-        ({"text": "t", "label": "1"}, {"tokens": 9, "beams": 2}, "so tokens and beams would have no effect"),
+        ({"text": "t", "label": "1"}, {"beams": 2}, "Leave out beams, which would have no effect"),
+        (
+            {"text": "t", "label": "1"},
+            {"tokens": 9, "beams": 2},
+            "Leave out tokens and beams, which would have no effect",
+        ),
         ({"text": "t", "label": "1"}, {"tokens": 0}, "tokens must be a whole number, 1 or more; found 0"),
         ({"question": "q", "answer": "x"}, {"tokens": 0}, "tokens must be a whole number, 1 or more; found 0"),
         ({"question": "q", "answer": "x"}, {"beams": 0}, "beams must be a whole number, 1 or more; found 0"),
@@ -311,7 +315,7 @@ def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
         ({"limit": 0}, "limit is the number of rows"),
         ({"shots": 4}, "4 demonstrations are requested, but"),
         ({"template": "{label}: {text}"}, r"must end with \{label\}"),
-        ({"template": "Say {txt} {label}"}, r"names \{txt\}, but the rows have text, label. Did you mean 'text'"),
+        ({"template": "Say {txt} {label}"}, r"names \{txt\}, but the columns are text, label. Did you mean 'text'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(tmp_path, asked, said):
@@ -324,11 +328,11 @@ def test_what_cannot_be_asked_is_refused(tmp_path, asked, said):
 def test_files_that_are_no_task_are_refused(tmp_path):
     with pytest.raises(InputError, match="which do not match any task"):
         read_task(written(tmp_path / "a.jsonl", [{"a": "1", "b": "2", "c": "3"}]), None, {})
-    with pytest.raises(InputError, match="has no column summary, which 'summarise' needs"):
+    with pytest.raises(InputError, match="has no column summary, which the kind summarise needs"):
         read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": "2"}]), "summarise", {})
     with pytest.raises(SettingError, match="Did you mean 'translate'"):
         read_task(written(tmp_path / "a.jsonl", [{"text": "1", "label": "2"}]), "translat", {})
-    with pytest.raises(InputError, match="label '7' is none of the 2 choices"):
+    with pytest.raises(InputError, match="label '7' is neither one of the 2 choices"):
         read_task(written(tmp_path / "a.jsonl", [{"question": "q", "choices": ["a", "b"], "label": 7}]), None, {})
     with pytest.raises(SettingError, match="as in 0=bad,1=good"):
         read_labels("0,1")
@@ -340,7 +344,7 @@ def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_p
     known = r"\nTasks have: choose: .*; translate: source, target. Or pass --kind"
     with pytest.raises(InputError, match=f"has the columns {', '.join(columns)}, which do not match any task.{known}"):
         read_task(file, None, {})
-    assert read_task(file, "translate", {}).rows[0]["target"] == "x"  # told, it is one
+    assert read_task(file, "translate", {}).rows[0]["target"] == "x"  # if the kind is given
 
 
 def test_of_several_languages_the_template_chooses_two(tmp_path):
@@ -434,7 +438,7 @@ def test_rows_without_text_or_answer_are_left_out_and_said(tmp_path):
 @pytest.mark.parametrize("label", ["²", "1" * 5000, "x", 2])
 def test_a_label_that_is_no_choice_is_a_sentence(tmp_path, label):
     row = {"question": "q", "choices": ["a", "b"], "label": label}
-    with pytest.raises(InputError, match=r"label '.{1,40}' is none of the 2 choices, nor a number from 0 to 1\."):
+    with pytest.raises(InputError, match=r"label '.{1,40}' is neither one of the 2 choices nor a number from 0 to 1\."):
         read_task(written(tmp_path / "a.jsonl", [row]), None, {})
 
 
@@ -464,7 +468,7 @@ def test_odd_answers_and_choices_are_sentences(tmp_path):
         read_task(written(tmp_path / "a.jsonl", [{"context": "c", "qas": []}]), None, {})
     with pytest.raises(InputError, match=r"line 1: the answer is a list or an object, not text\."):
         read_task(written(tmp_path / "a.jsonl", [{"question": "q", "answer": ["a"]}]), None, {})
-    with pytest.raises(InputError, match=r"line 1: choices must be a list of two texts or more; found None\."):
+    with pytest.raises(InputError, match=r"line 1: choices must be a list of at least two texts; found None\."):
         read_task(written(tmp_path / "a.jsonl", [{"question": "q", "choices": None, "label": 0}]), None, {})
 
 

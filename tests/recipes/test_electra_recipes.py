@@ -146,7 +146,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
     unseal(order.out)
     said = StringIO()
     pretrain(order, Screen(Console(file=said)))
-    assert "Going on from step 4" in said.getvalue()
+    assert "Resuming from step 4" in said.getvalue()
     again = load_file(order.out / "model.safetensors")
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
@@ -290,7 +290,7 @@ def test_another_activation_is_refused_on_the_way_in(exported, tmp_path):
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
     unseal(tmp_path / "other")
-    with pytest.raises(InputError, match="only hidden_act 'gelu' can be read"):
+    with pytest.raises(InputError, match="only hidden_act 'gelu' is supported"):
         read_parts(tmp_path / "other")
 
 

@@ -329,7 +329,7 @@ def test_lines_are_read_from_stdin(plm, finetuned, pretrained, monkeypatch):
     assert [one["label"] is None for one in found] == [False, True, False]
     monkeypatch.setattr(sys, "stdin", Stdin(content))
     assert np.shape(only_object(plm("embed", pretrained, "-"))["vectors"]) == (3, 32)
-    for content, told in ((b" \n", "There is no text on stdin."), (b"a\n\xff", "Line 2 of stdin is not UTF-8 text.")):
+    for content, told in ((b" \n", "stdin has no text."), (b"a\n\xff", "Line 2 of stdin is not UTF-8 text.")):
         monkeypatch.setattr(sys, "stdin", Stdin(content))
         ran = plm("predict", finetuned, "-")
         assert (ran.code, ran.out) == (2, "")
@@ -341,7 +341,7 @@ def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, fin
     file.write_text("the cat sees a house.\n\n \nthe dog likes the sea.\n\n", encoding="utf-8")
     ran = plm("predict", finetuned, file, "--out", tmp_path / "out.tsv")
     assert ran.code == 0
-    assert f"! {file}: 2 rows without text, left without an answer (lines 2 and 3).\n" in ran.err
+    assert f"! {file}: 2 rows without text, which get no prediction (lines 2 and 3).\n" in ran.err
     rows = list(csv.reader(io.StringIO((tmp_path / "out.tsv").read_text()), csv.excel_tab))[1:]
     assert [row[0] for row in rows] == ["the cat sees a house.", "", " ", "the dog likes the sea."]
     assert [row[1:] for row in rows[1:3]] == [["", "", ""]] * 2
@@ -397,7 +397,7 @@ def test_the_index_of_token_vectors_is_named_and_may_be_written_again(plm, pretr
     out, index = tmp_path / "t.npy", tmp_path / "t.jsonl"
     told = plm("embed", pretrained, texts, "--out", out, "--level", "token", "--json")
     assert told.json["index"] == str(index)
-    assert f"written to {out}, and the tokens that they belong to, to {index}.\n" in told.err
+    assert f"written to {out}, with an index of their tokens in {index}.\n" in told.err
     before = index.read_text(encoding="utf-8")
     assert plm("embed", pretrained, texts, "--out", out, "--level", "token").code == 0
     assert index.read_text(encoding="utf-8") == before
@@ -552,13 +552,13 @@ def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, 
     assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
 
 
-def test_a_file_of_blank_lines_has_nothing_to_embed_or_to_score_or_to_judge(plm, pretrained, finetuned, tmp_path):
+def test_a_file_of_blank_lines_cannot_be_embedded_scored_or_predicted(plm, pretrained, finetuned, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n \n\n", encoding="utf-8")
-    for verb, ran in {
-        "embed": plm("embed", pretrained, file, "--out", tmp_path / "out.npy"),
-        "score": plm("score", pretrained, file, "--out", tmp_path / "out.tsv"),
-        "judge": plm("predict", finetuned, file, "--out", tmp_path / "out.tsv"),
-    }.items():
-        assert (ran.code, ran.out, ran.err) == (2, "", f"plm: {file} has no text to {verb}.\n")
+    for ran in (
+        plm("embed", pretrained, file, "--out", tmp_path / "out.npy"),
+        plm("score", pretrained, file, "--out", tmp_path / "out.tsv"),
+        plm("predict", finetuned, file, "--out", tmp_path / "out.tsv"),
+    ):
+        assert (ran.code, ran.out, ran.err) == (2, "", f"plm: {file} has no text: every row is blank.\n")
     assert list(tmp_path.iterdir()) == [file]

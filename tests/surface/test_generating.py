@@ -76,7 +76,7 @@ def test_a_stream_from_python_is_the_text(model):
     pieces = list(model.stream("the cat", tokens=12, temperature=0))
     assert "".join(pieces) == model.generate("the cat", tokens=12, temperature=0).text
     assert len(pieces) > 1
-    with pytest.raises(PlmError, match="model.stream generates one text; found n=2"):
+    with pytest.raises(PlmError, match=r"model\.stream generates one text; found n=2"):
         model.stream("the cat", n=2)
 
 

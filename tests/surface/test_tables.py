@@ -39,14 +39,14 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     assert kept == {"kind": "Columns", "text": "review", "text_a": None, "text_b": None, "label": "sentiment",
                     "header": True}  # fmt: skip
 
-    # the columns that were learnt from are looked for before others
+    # the columns that were trained on are preferred to others
     new = put(
         tmp_path / "new.csv", "text,review,sentiment", f"x,{rows[0][0]},good", "y, ,bad", "", f"z,{rows[1][0]},bad"
     )
     ran = plm("predict", tmp_path / "out", new, "--out", tmp_path / "answers.jsonl")
     assert ran.err.splitlines()[:2] == [
         f"{new}: reading column 'review' as text.",
-        f"! {new}: 2 rows without text, left without an answer (lines 3 and 4).",
+        f"! {new}: 2 rows without text, which get no prediction (lines 3 and 4).",
     ]
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert [answer["text"] for answer in answers] == ["x", "y", "", "z"]
@@ -82,7 +82,7 @@ def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows
     assert ran.err.splitlines()[:3] == [
         f"{new} is read without a header, like the rows that the model was trained on.",
         f"{new}: reading column '2' as text. To read another: --text COLUMN.",
-        f"! {new}: 1 row without text, left without an answer (line 2).",
+        f"! {new}: 1 row without text, which get no prediction (line 2).",
     ]
     assert [line.split("\t")[:2] for line in ran.out.splitlines()] == [
         ["1", "2"], ["good", rows[0][0]], ["", ""], ["bad", rows[1][0]]
@@ -94,16 +94,16 @@ def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows
     assert plm("evaluate", tmp_path / "out", train, "--json").json["rows"] == len(rows)
 
 
-def test_rows_that_teach_something_else_are_told(plm, pretrained, rows, tmp_path):
+def test_suspicious_rows_are_reported(plm, pretrained, rows, tmp_path):
     spelt = [(text, label.upper() if number % 2 else label) for number, (text, label) in enumerate(rows)]
     lines = [f"7\t{text}\t{label}" for text, label in spelt]
     train, dev = (put(tmp_path / name, "qid\ttext\tlabel", *lines) for name in ("train.tsv", "dev.tsv"))
     ran = plm(*tune(pretrained, train, tmp_path / "out", "--dev", dev))
     assert ran.code == 0
     told = [line for line in ran.err.splitlines() if line.startswith("! ")]
-    assert told[0].startswith(f"! {train}: labels that differ only in case, width or blanks become separate classes: ")
+    assert told[0].startswith(f"! {train}: labels that differ only in case, width or spaces become separate classes: ")
     assert told[1:] == [
-        f"! {dev}: all {len(rows)} texts are in {train} too, so its score says less about new texts.",
+        f"! {dev}: all {len(rows)} texts are also in {train}, so its score says less about new texts.",
         f"! {train}: column qid is not used: classify scores each row by itself and does not rank.",
     ]
 
@@ -112,28 +112,28 @@ def test_rows_that_teach_something_else_are_told(plm, pretrained, rows, tmp_path
     ("lines", "message"),
     [
         ([f"{n}.\tthe cat" for n in range(30)], "nearly every row would be a class of its own.\nTo predict numbers"),
-        (["good\t\ufffd", "bad\t\ufffd\ufffd"], "the model's tokenizer leaves nothing of the 2 texts"),
+        (["good\t\ufffd", "bad\t\ufffd\ufffd"], "the model's tokenizer finds no tokens in any of the 2 texts"),
     ],
 )
-def test_rows_that_teach_nothing_are_refused(plm, pretrained, tmp_path, lines, message):
+def test_rows_unfit_for_training_are_refused(plm, pretrained, tmp_path, lines, message):
     ran = plm(*tune(pretrained, put(tmp_path / "train.tsv", "label\ttext", *lines), tmp_path / "out"))
     assert (ran.code, ran.out, (tmp_path / "out").exists()) == (2, "", False)
     assert message in ran.err
 
 
-def test_a_blank_line_of_plain_text_is_answered_by_nothing(plm, finetuned, tmp_path):
+def test_a_blank_line_of_plain_text_has_no_prediction(plm, finetuned, tmp_path):
     new = put(tmp_path / "new.txt", "the cat sees a house.", " ", "a bird hears the moon.")
     ran = plm("predict", finetuned, new)
     lines = [line.split("\t") for line in ran.out.splitlines()]
     assert [line[0] for line in lines] == ["text", "the cat sees a house.", " ", "a bird hears the moon."]
     assert lines[2] == [" ", "", "", ""]
-    assert ran.err == f"! {new}: 1 row without text, left without an answer (line 2).\n"
+    assert ran.err == f"! {new}: 1 row without text, which get no prediction (line 2).\n"
     ran = plm("predict", finetuned, put(tmp_path / "blank.txt", " ", "", "\u200b"))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.endswith("blank.txt has no text to judge.\n")
+    assert ran.err.endswith("blank.txt has no text: every row is blank.\n")
 
 
-def test_vectors_and_scores_are_of_the_column_that_is_named(plm, pretrained, tmp_path):
+def test_vectors_and_scores_are_of_the_named_column(plm, pretrained, tmp_path):
     table = put(tmp_path / "a.csv", "title;body", "the cat sees a house.;x", " ;x", "the sea;x")
     out = tmp_path / "v.npy"
     ran = plm("embed", pretrained, table, "--text", "title", "--out", out)

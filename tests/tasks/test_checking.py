@@ -37,9 +37,9 @@ def test_sound_rows_need_no_word():
 def test_labels_that_differ_in_case_width_or_blanks_are_told():
     found = said(labels("pos", "POS", "neg", "NEG", "neg", "１", "1", "very good", "verygood", "other"))
     assert found == [
-        "! train.tsv: labels that differ only in case, width or blanks become separate classes: "
+        "! train.tsv: labels that differ only in case, width or spaces become separate classes: "
         "'1' (1 row) and '１' (1 row); 'NEG' (1 row) and 'neg' (2 rows); 'POS' (1 row) and 'pos' (1 row); "
-        "'very good' (1 row) and 'verygood' (1 row). Write them alike if they mean the same."
+        "'very good' (1 row) and 'verygood' (1 row). Use one spelling if they mean the same."
     ]
 
 
@@ -53,21 +53,24 @@ def test_a_missing_value_that_is_a_class_is_told(missing):
 
 def test_many_classes_are_told():
     assert said(labels(*(f"c{number % 300}" for number in range(900)))) == [
-        "! train.tsv: 300 different labels become 300 classes. Is it the right column? --label COLUMN names it."
+        "! train.tsv: 300 different labels become 300 classes. Is this the right column? Choose it with --label COLUMN."
     ]
     assert said(labels(*(f"c{number % 100}" for number in range(900)))) == []
 
 
 def test_many_numbers_are_told_to_be_regressed():
     assert said(labels(*(str(number % 21 / 2) for number in range(100)))) == [
-        "! train.tsv: 21 different labels become 21 classes. To predict numbers: --task regress."
+        "! train.tsv: 21 different labels become 21 classes. To predict numbers, use --task regress."
     ]
     assert said(labels(*(str(number) for number in range(100))), kind="regress") == []
 
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("id {}", "Is it the right column? --label COLUMN names it."), ("{}.5", "To predict numbers: --task regress.")],
+    [
+        ("id {}", "Is this the right column? Choose it with --label COLUMN."),
+        ("{}.5", "To predict numbers, use --task regress."),
+    ],
 )
 def test_a_label_for_nearly_every_row_is_refused(name, advice):
     with pytest.raises(InputError) as caught:
@@ -91,9 +94,9 @@ def test_texts_in_two_files_are_counted():
     dev = file_of("dev.tsv", ("two ", "x"), ("three", "y"))
     test = file_of("test.tsv", ("three", "y"), ("two", "y"))
     assert said(train, dev, test) == [
-        "! dev.tsv: 1 of 2 texts are in train.tsv too, so its score says less about new texts.",
-        "! test.tsv: 1 of 2 texts are in train.tsv too, so its score says less about new texts.",
-        "! test.tsv: all 2 texts are in dev.tsv too, so its score says less about new texts.",
+        "! dev.tsv: 1 of 2 texts are also in train.tsv, so its score says less about new texts.",
+        "! test.tsv: 1 of 2 texts are also in train.tsv, so its score says less about new texts.",
+        "! test.tsv: all 2 texts are also in dev.tsv, so its score says less about new texts.",
     ]
 
 
@@ -133,10 +136,10 @@ def test_texts_that_the_tokenizer_drops_are_told_or_refused():
     check_tokens(framed(file, 3, 3), file, Frames(), out.append)
     assert out == []
     check_tokens(framed(file, 2, 3), file, Frames(), out.append)
-    assert out == ["! train.tsv: the model's tokenizer leaves nothing of 1 text (line 2)."]
+    assert out == ["! train.tsv: the model's tokenizer finds no tokens in 1 text (line 2)."]
     with pytest.raises(InputError) as caught:
         check_tokens(framed(file, 2, 2), file, Frames(), out.append)
     assert str(caught.value) == (
-        "train.tsv: the model's tokenizer leaves nothing of the 2 texts, which hold '☃' and the like.\n"
-        "Is it the right column? --text COLUMN names it."
+        "train.tsv: the model's tokenizer finds no tokens in any of the 2 texts, such as '☃'.\n"
+        "Is this the right column? Choose it with --text COLUMN."
     )

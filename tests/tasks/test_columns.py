@@ -189,7 +189,7 @@ def test_rows_to_predict_keep_their_count(desk):
 def test_plain_text_has_no_columns_to_name(desk):
     table = open_table(desk.put("a.txt", "a\n\nb\n"), Search(), desk.say)
     assert [row.blank for row in plain_rows(table, Search(), desk.say)] == [False, True, False]
-    with pytest.raises(SettingError, match=r"--text names a column, but .*a.txt is plain text, which has none"):
+    with pytest.raises(SettingError, match=r"--text names a column, but .*a.txt is plain text and has no columns"):
         plain_rows(table, Search(named=Columns(text="review")), desk.say)
 
 
@@ -205,7 +205,7 @@ def test_lines_are_listed_up_to_five():
 def test_labels_that_differ_by_blanks_around_them_are_one_and_said(desk):
     path = desk.put("a.tsv", "text\tlabel\na\tpos\nb\tpos \nc\t neg\n")
     assert [row.label for row in desk.read(path)] == ["pos", "pos", "neg"]
-    assert desk.said == ["! a.tsv: labels with blanks around them are read without: pos."]
+    assert desk.said == ["! a.tsv: spaces around labels are ignored: pos."]
 
 
 CHOICE = '{"question": "q", "choices": ["x", "y"], "label": %s}\n'
@@ -214,7 +214,7 @@ CHOICE = '{"question": "q", "choices": ["x", "y"], "label": %s}\n'
 @pytest.mark.parametrize("label", ['"²"', f'"{"1" * 5000}"', '"7"', "true", "-1", "[0]"])
 def test_a_label_that_is_no_choice_is_a_sentence(desk, label):
     refusal = desk.refusal(desk.put("a.jsonl", CHOICE % label), "choose")
-    assert "is none of the 2 choices, nor a number from 0 to 1." in refusal
+    assert "is neither one of the 2 choices nor a number from 0 to 1." in refusal
     assert len(refusal) < 200
 
 

@@ -361,7 +361,7 @@ def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_f
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK,
               "--set", "task.length=7")  # fmt: skip
     assert ran.code == 0
-    assert "48 of 48 texts are longer than 7 tokens and lose their tail" in ran.err
+    assert "48 of 48 rows are longer than 7 tokens and are truncated" in ran.err
     assert plmkit.load(tmp_path / "out").longest == 7
 
 
@@ -497,7 +497,7 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     stopped = plm(*command, "--out", out, "--seeds", 3)
     assert stopped.code == 130
     assert stopped.err.endswith(
-        "Seed 1 is lost; the same command trains it again; the seeds before it are kept.\nplm: stopped.\n"
+        "Seed 1 was interrupted; the same command starts it again and keeps finished seeds.\nplm: stopped.\n"
     )
     refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
     assert refused.code == 2
@@ -520,7 +520,7 @@ def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained,
         patch.setattr(finetuning.SeedRun, "note", pressed)
         ran = plm(*command)
     assert ran.code == 130
-    assert ran.err.endswith("Seed 0 is lost; the same command trains it again.\nplm: stopped.\n")
+    assert ran.err.endswith("Seed 0 was interrupted; the same command starts it again.\nplm: stopped.\n")
     assert plm(*command).code == 0
 
 
@@ -542,7 +542,7 @@ def test_a_finished_fine_tuning_that_lost_its_weights_is_done_again(pretrained, 
     weights.unlink()
     ran = plm(*command)
     assert ran.code == 0
-    assert f"{out} holds this fine-tuning, but model.safetensors is missing: it is done again.\n" in ran.err
+    assert f"{out} holds this fine-tuning, but model.safetensors is missing, so it runs again.\n" in ran.err
     assert weights.read_bytes() == first
 
 
@@ -551,7 +551,7 @@ def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tm
     out = tmp_path / "out"
     command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]
     assert plm(*command, "--train", rows).code == 0
-    advice = "Run the same command to continue it, or name another --out.\n"
+    advice = "Run the same command to continue it, or use another --out.\n"
     ran = plm(*command, "--train", other, "--dev", rows)
     told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
     assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")

@@ -284,7 +284,7 @@ def test_choosing_runs_from_training_to_prediction(gpt1, plm, tmp_path):
         assert told["label"] in row["choices"]
         assert sum(told["probabilities"].values()) == pytest.approx(1)
     ran = plm("export", tmp_path / "task", tmp_path / "hub")
-    assert (ran.code, "reads each row several times" in ran.err) == (2, True)
+    assert (ran.code, "runs the model several times per row" in ran.err) == (2, True)
 
 
 def test_similarity_runs_from_training_to_prediction_the_same_both_ways(gpt1, plm, tmp_path):
@@ -308,7 +308,10 @@ def test_a_masked_model_chooses_and_reads_both_orders_too(pretrained, plm, tmp_p
 
 @pytest.mark.parametrize(
     ("label", "says"),
-    [(lambda number, right: 7, "is none of the 3 choices"), (lambda number, right: "cow", "is none of the 3 choices")],
+    [
+        (lambda number, right: 7, "is neither one of the 3 choices"),
+        (lambda number, right: "cow", "is neither one of the 3 choices"),
+    ],
 )
 def test_labels_that_are_no_choice_are_refused(gpt1, plm, tmp_path, label, says):
     rows = choice_file(tmp_path / "rows.jsonl", label)
@@ -321,7 +324,7 @@ def test_labels_that_are_no_choice_are_refused(gpt1, plm, tmp_path, label, says)
 
 def test_a_table_without_choices_is_refused(gpt1, plm, rows_file, tmp_path):
     ran = plm("finetune", gpt1, "--task", "choose", "--train", rows_file, "--out", tmp_path / "task")
-    assert (ran.code, "Choosing needs context or question" in ran.err) == (2, True)
+    assert (ran.code, "Multiple choice needs context, question or both" in ran.err) == (2, True)
 
 
 def test_the_weight_of_the_language_model_cannot_be_below_nothing(gpt1, plm, rows_file, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from plmkit.config.machine import Machine
 from plmkit.errors import InputError
-from plmkit.tasks.finetune import FinetuneRequest, learnt, read_files
+from plmkit.tasks.finetune import FinetuneRequest, read_files, task_from
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
@@ -22,7 +22,7 @@ def order(tmp_path, kind: str, rows: list[dict]) -> FinetuneRequest:
 
 
 def learn(request: FinetuneRequest):
-    return learnt(request, read_files(request, Screen()))
+    return task_from(request, read_files(request, Screen()))
 
 
 @pytest.mark.parametrize(

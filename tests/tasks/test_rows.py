@@ -339,7 +339,7 @@ def test_a_label_that_is_no_finite_number_is_refused_for_regression(tmp_path, la
     path = put(tmp_path, "a.tsv", f"text\tlabel\na\t1\nb\t{label}\n")
     assert refusal(path, paired=None, numeric=True) == (
         f"a.tsv, line 3: label '{label}' is not a number.\n"
-        "Regression needs numbers; for names use `--task classify` or `--task pair`."
+        "Regression needs numbers; for classes use `--task classify` or `--task pair`."
     )
 
 
@@ -366,7 +366,7 @@ def test_a_wrong_separator_is_suspected(tmp_path):
 
 def test_plain_text_cannot_be_trained_on(tmp_path):
     assert refusal(put(tmp_path, "a.txt", "a\nb\n")) == (
-        "a.txt is plain text, one text on each line, without a column label.\n"
+        "a.txt is plain text, one text per line, and has no column label.\n"
         "Use .tsv, .csv, .jsonl or .parquet, with named columns."
     )
 
@@ -375,7 +375,7 @@ def test_pairs_given_to_a_task_on_single_texts_are_sent_to_pair(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n")) == (
         "a.tsv holds pairs of texts (columns label, sentence1, sentence2), but this task reads single "
         "texts.\n"
-        "Use `--task pair`, leave out the column sentence2, or name the one to read: --text COLUMN."
+        "Use `--task pair`, remove the column sentence2, or choose the one to read with --text COLUMN."
     )
 
 
@@ -417,7 +417,7 @@ def test_a_label_never_seen_in_training_is_refused():
     with pytest.raises(InputError) as caught:
         check_classes(labelled("negative", "postive"), ("negative", "positive"), "dev.tsv")
     assert str(caught.value) == (
-        "dev.tsv, line 3: label 'postive' was never seen in training. Did you mean 'positive'?\n"
+        "dev.tsv, line 3: label 'postive' does not occur in training. Did you mean 'positive'?\n"
         "Known labels: negative, positive."
     )
 
@@ -426,7 +426,7 @@ def test_at_most_ten_known_labels_are_shown():
     with pytest.raises(InputError) as caught:
         check_classes(labelled("zebra"), [f"c{number}" for number in range(12)], "dev.parquet")
     assert str(caught.value) == (
-        "dev.parquet, row 2: label 'zebra' was never seen in training.\n"
+        "dev.parquet, row 2: label 'zebra' does not occur in training.\n"
         "Known labels: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more."
     )
 

@@ -72,7 +72,7 @@ class Tag(Task):
         ]
         return rows, Columns()
 
-    def asked(self, given: Any, number: int, model: Path) -> Sentence:
+    def input_row(self, given: Any, number: int, model: Path) -> Sentence:
         return Sentence(text=given, words=tuple(given.split()), line=number)
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:

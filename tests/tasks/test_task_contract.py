@@ -96,7 +96,7 @@ def test_a_task_is_stored_and_read_back(kind):
 
 
 def test_a_task_has_a_name_that_a_weight_can_have():
-    with pytest.raises(SettingError, match="named by letters"):
+    with pytest.raises(SettingError, match="only letters"):
         find_kind("classify")(name="my.task")
 
 

@@ -61,7 +61,7 @@ def test_a_language_model_beside_the_task_is_refused_where_none_is_built(name):
 
 
 def test_a_language_model_is_not_trained_in_a_frozen_network():
-    with pytest.raises(SettingError, match="nothing to train"):
+    with pytest.raises(SettingError, match="does not train the language model"):
         TaskSettings(frozen=True, lm_weight=0.5)
     assert settled("gpt1", frozen=True).lm_weight == 0
 
@@ -69,7 +69,7 @@ def test_a_language_model_is_not_trained_in_a_frozen_network():
 def test_the_command_says_so_and_writes_nothing(pretrained, plm, rows_file, tmp_path):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.lm_weight=0.3")  # fmt: skip
-    assert (ran.code, "this Encoder has none" in ran.err, (tmp_path / "task").exists()) == (2, True, False)
+    assert (ran.code, "; Encoder has none" in ran.err, (tmp_path / "task").exists()) == (2, True, False)
 
 
 def peaks_of(architecture, decay: float) -> dict[str, float]:
@@ -152,7 +152,10 @@ def test_the_decay_of_weights_alone_can_be_set():
     [
         (["task.shape=steep"], "task.shape takes linear_over_all, "),
         (["task.optimizer=AdamW", "task.optimizer.beta1=1"], "task.optimizer.beta1 lies from 0 to below 1; found 1.0."),
-        (["task.optimizer=AdamW", "task.decay=0.3"], "task.decay=0.3 and task.optimizer.decay=0.01 are one setting."),
+        (
+            ["task.optimizer=AdamW", "task.decay=0.3"],
+            "task.decay=0.3 and task.optimizer.decay=0.01 are the same setting.",
+        ),
         (["task.optimizer=Lamb"], "'task.optimizer' takes one of AdamW, BertAdam, or none; found 'Lamb'."),
     ],
 )
@@ -267,7 +270,9 @@ def test_a_run_that_diverges_is_told_the_setting_that_fine_tuning_has(pretrained
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
     assert ran.code == 2
-    assert ran.err.endswith("Lower the rate (--set task.rate=...) and run the same command in a new folder.\n")
+    assert ran.err.endswith(
+        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
+    )
     assert "schedule.rate" not in ran.err
 
 
@@ -312,7 +317,7 @@ def test_a_name_that_is_only_a_little_like_another_gets_the_list():
     with pytest.raises(SettingError) as refused:
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
-        "There is no setting 'task.class_weights'. There are task.batch, task.clip, task.decay, task.dropout, "
+        "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dropout, "
         "task.epochs, task.frozen, task.layer_decay, task.length, task.lm_weight, task.optimizer, task.pooling, "
         "task.rate, task.scratch, task.shape, task.warmup."
     )

@@ -8,20 +8,20 @@ import pytest
 from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.registry import find_kind
-from plmkit.tasks.remarks import lengths_told
+from plmkit.tasks.remarks import lengths_report
 
 
 def rows_of(*labels) -> list[Row]:
     return [Row(text="a", label=label, line=number) for number, label in enumerate(labels, start=2)]
 
 
-def test_classes_are_told_with_their_counts_and_shares_the_commonest_first():
+def test_classes_are_reported_with_their_counts_and_shares_the_most_frequent_first():
     assert find_kind("classify")().describe(rows_of("bad", "good", "good", "good")) == (
         "2 classes: good: 3 (75.0%), bad: 1 (25.0%)"
     )
 
 
-def test_of_many_classes_the_commonest_six_are_told_and_the_rarest():
+def test_of_many_classes_the_six_most_frequent_and_the_rarest_are_reported():
     labels = [name for name, count in zip("abcdefgh", (9, 8, 7, 6, 5, 4, 3, 2), strict=True) for _ in range(count)]
     assert find_kind("classify")().describe(rows_of(*labels)) == (
         "8 classes: a: 9 (20.5%), b: 8 (18.2%), c: 7 (15.9%), d: 6 (13.6%), e: 5 (11.4%), f: 4 (9.1%), 2 more, "
@@ -41,26 +41,26 @@ def framed(length: int, cut: int = 0) -> Example:
     return Example(row=Row(text="a", line=1), inputs=(made,))
 
 
-def test_lengths_are_told_as_the_texts_have_them_and_how_many_are_cut():
-    told = lengths_told([framed(number) for number in range(1, 101)], 128)
-    assert told == "Tokens per row: median 50, 95th percentile 95, at most 100; none is longer than 128 and cut."
-    told = lengths_told([framed(10), framed(16, cut=984), framed(16)], 16)
+def test_lengths_are_reported_before_truncation_with_the_number_of_truncated_rows():
+    told = lengths_report([framed(number) for number in range(1, 101)], 128)
+    assert told == "Tokens per row: median 50, 95th percentile 95, at most 100; none is truncated (limit: 128)."
+    told = lengths_report([framed(10), framed(16, cut=984), framed(16)], 16)
     assert told == (
-        "Tokens per row: median 16, 95th percentile 902, at most 1,000; 1 of 3 texts are longer than 16 tokens and "
-        "lose their tail (of a pair, the longer text loses first)."
+        "Tokens per row: median 16, 95th percentile 902, at most 1,000; 1 of 3 rows are longer than 16 tokens and "
+        "are truncated (of a pair, the longer text first)."
     )
 
 
 def test_a_baseline_answers_without_looking_at_the_text():
     train, dev = rows_of("b", "a", "b"), rows_of("a", "b", "a", "a")
-    assert str(find_kind("classify")().baseline(train, dev)) == "the commonest label, b: accuracy 0.250"
+    assert str(find_kind("classify")().baseline(train, dev)) == "the most frequent label, b: accuracy 0.250"
     numbers = find_kind("regress")().baseline(rows_of(1.0, 3.0), rows_of(2.0, 5.0))
     assert str(numbers) == "the mean label: mse 4.500"
     rows = [
         Row(text="a", label="x", line=1, choices=("x", "y")),
         Row(text="a", label="x", line=2, choices=tuple("xyzw")),
     ]
-    assert str(find_kind("choose")().baseline(rows, rows)) == "any choice: accuracy 0.375"
+    assert str(find_kind("choose")().baseline(rows, rows)) == "a random choice: accuracy 0.375"
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +85,21 @@ def said(pretrained, rows_file, tmp_path_factory):
     return text.getvalue().splitlines(), about, order.out
 
 
-def test_rows_are_told_before_training(said):
+def test_rows_are_reported_before_training(said):
     lines, *_ = said
     told = [line for line in lines if line.startswith("48 rows")]
     assert len(told) == 1
     assert re.fullmatch(r"48 rows, 2 classes: (good|bad): \d+ \(\d\d\.\d%\), (good|bad): \d+ \(\d\d\.\d%\)\.", told[0])
-    assert any(re.fullmatch(r"Tokens per row: median \d+, .* none is longer than 64 and cut\.", line) for line in lines)
+    assert any(
+        re.fullmatch(r"Tokens per row: median \d+, .* none is truncated \(limit: 64\)\.", line) for line in lines
+    )
 
 
-def test_each_epoch_is_told_with_the_commonest_labels_score_beside_the_models(said):
+def test_each_epoch_reports_the_baseline_next_to_the_model(said):
     lines, about, _ = said
     share = about["result"]["baseline"]["dev"]["score"]
     beside = re.escape(
-        f"(the commonest label, {about['result']['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
+        f"(the most frequent label, {about['result']['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
     )
     pattern = rf"Seed (\d), epoch (\d) of 2: train loss \d\.\d{{3}}, dev accuracy (0\.\d{{3}}|1\.000) {beside}\."
     found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
@@ -114,7 +116,7 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
     assert found == [(seed, epoch, str(step)) for seed in "34" for step, epoch in enumerate(epochs, start=1)]
 
 
-def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
+def test_the_best_epoch_and_the_time_are_reported_at_the_end(said, capsys):
     from plmkit.cli import show
 
     _, about, out = said
@@ -123,4 +125,4 @@ def test_the_best_epoch_and_the_time_are_told_at_the_end(said, capsys):
     assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in told
     assert "minutes in total." in told
     assert about["result"]["step"] == 3 * about["result"]["epoch"]
-    assert re.search(r"dev accuracy of the commonest label, (good|bad) +0\.\d{4}", told)
+    assert re.search(r"dev accuracy of the most frequent label, (good|bad) +0\.\d{4}", told)

@@ -103,7 +103,7 @@ def test_offsets_leave_the_space_aside_and_bytes_share_their_character(tokenizer
     assert tokenizer.offsets(text) == [(0, 3), (4, 7), (8, 8), *[(8, 9)] * 4]
 
 
-def test_a_token_continues_a_word_unless_it_bears_a_space(tokenizer):
+def test_a_token_continues_a_word_unless_it_has_a_space(tokenizer):
     tokens = tokenizer.encode("the cat, sat.")
     names, continues = tokenizer.vocabulary.names(tokens), tokenizer.vocabulary.is_continuation[tokens]
     assert dict(zip(names, continues.tolist(), strict=True)) == {
@@ -114,9 +114,9 @@ def test_a_token_continues_a_word_unless_it_bears_a_space(tokenizer):
 
 def test_sentences_that_go_on_bear_the_space_between_them_but_not_in_chinese(tokenizer):
     sentences = ["The cat sat.", "The mat.", "天地。", "玄黄。"]
-    assert tokenizer.going_on(sentences, first=True) == ["The cat sat.", " The mat.", "天地。", "玄黄。"]
-    assert tokenizer.going_on(sentences[1:], first=False) == [" The mat.", "天地。", "玄黄。"]
-    assert tokenizer.going_on([], first=True) == []
+    assert tokenizer.with_spaces(sentences, first=True) == ["The cat sat.", " The mat.", "天地。", "玄黄。"]
+    assert tokenizer.with_spaces(sentences[1:], first=False) == [" The mat.", "天地。", "玄黄。"]
+    assert tokenizer.with_spaces([], first=True) == []
 
 
 SCRIPT = """
@@ -144,7 +144,7 @@ def test_the_vocabulary_never_exceeds_its_size_and_a_small_corpus_gives_a_small_
     assert len(ByteBPE(min_frequency=1).train(["ab ab"]).vocabulary) == EMPTY + 2
 
 
-def test_texts_are_read_once_and_progress_is_told():
+def test_texts_are_read_once_and_progress_is_reported():
     seen = []
     ByteBPE(size=300).train((text for text in TEXTS), on_progress=seen.append)
     assert seen == [9]
@@ -156,12 +156,12 @@ def test_broken_characters_do_not_stop_the_training():
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"]])
 def test_no_text_is_refused(texts):
-    with pytest.raises(InputError, match="There is no text to learn"):
+    with pytest.raises(InputError, match="There is no text to train"):
         ByteBPE().train(texts)
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(SettingError, match=r"tokenizer.size is 260, but bytes and special tokens alone are 261"):
+    with pytest.raises(SettingError, match=r"tokenizer.size is 260, but the bytes and special tokens alone take 261"):
         ByteBPE(size=260)
     with pytest.raises(SettingError, match=r"tokenizer.min_frequency is 0"):
         ByteBPE(min_frequency=0)

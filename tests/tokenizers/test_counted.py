@@ -9,7 +9,7 @@ from plmkit.tokenizers.tokenizer import load_tokenizer
 TEXTS = ["the cat sees the dog.", "我的狗 the"]
 
 
-def test_characters_are_numbered_by_frequency_behind_the_special_tokens():
+def test_characters_are_numbered_by_frequency_after_the_special_tokens():
     made = Characters().train(["abac", "ab"])
     assert made.vocabulary.tokens == ("<unk>", "<|endoftext|>", "a", "b", " ", "c")
     assert made.vocabulary.roles == {"unknown": "<unk>", "end": "<|endoftext|>"}
@@ -21,7 +21,7 @@ def test_a_text_is_its_characters_line_breaks_and_all():
     made = Characters().train(["a\n\nb 我😀"])
     assert made.vocabulary.names(made.encode_plain("a\n\n我 😀")) == ["a", "\n", "\n", "我", " ", "😀"]
     assert made.decode(made.encode_plain("b\n我 😀")) == "b\n我 😀"
-    assert made.going_on(["One.", "Two."], first=True) == ["One.", " Two."]
+    assert made.with_spaces(["One.", "Two."], first=True) == ["One.", " Two."]
 
 
 def test_words_are_numbered_by_frequency_and_signs_are_words():
@@ -36,7 +36,7 @@ def test_words_of_text_that_is_cut_already_are_parted_by_spaces_only():
     assert made.vocabulary.names(made.encode_plain("cat @-@ <unk> sat.")) == ["cat", "@-@", "<unk>", "<unk>"]
 
 
-def test_case_goes_where_it_is_told_to():
+def test_case_is_kept_unless_lowercase_is_set():
     assert Words(lowercase=True).train(["The Cat"]).vocabulary.tokens[2:] == ("cat", "the")
     assert Words().train(["The Cat"]).vocabulary.tokens[2:] == ("Cat", "The")
 

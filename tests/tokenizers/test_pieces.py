@@ -46,7 +46,7 @@ def test_any_text_has_the_tokens_it_has_on_its_own(tokenizer):
     texts = nasty_texts(1, 4000)
     expected = [tokenizer.encode_plain(text) for text in texts]
     unknown = np.concatenate(expected) == tokenizer.vocabulary.unknown
-    assert unknown.mean() < 0.2  # the rest is told apart
+    assert unknown.mean() < 0.2  # the others have their own tokens
     for start in range(0, len(texts), 1000):  # the cache is empty, then fuller
         tokens, lengths = tokenizer.encode_many(texts[start : start + 1000])
         rows = np.split(tokens, np.cumsum(lengths)[:-1])
@@ -84,7 +84,7 @@ def test_pieces_are_runs_and_single_characters_in_order():
     assert found.stops.tolist() == [4, 4, 6]
 
 
-def test_a_full_cache_starts_anew_and_changes_nothing():
+def test_a_full_cache_is_emptied_and_changes_nothing():
     tokenizer = bert_tokenizer([*SPECIAL_TOKENS, "a", "##a", "b", "中"], lowercase=True)
     small = PieceCache(tokenizer._plain, most_characters=20)
     for text in ("a b aa", "中aaa b", "aaaa 中", "b"):

@@ -97,10 +97,10 @@ BAD = {
     "text": (b"hello, world: this is no model\n", "not a SentencePiece model, or it is damaged"),
     "cut short": (model()[:100], "not a SentencePiece model, or it is damaged"),
     "of another kind": (model(model_type=2), "not a unigram model. Convert it"),
-    "without unknown": (model([entry for entry in PIECES if entry[2] != UNKNOWN]), "no piece for the unknown"),
+    "without unknown": (model([entry for entry in PIECES if entry[2] != UNKNOWN]), "has no unknown token"),
     "without mask": (model([entry for entry in PIECES if entry[0] != "[MASK]"]), r"has no \[MASK\]"),
     "twice the same": (model([*PIECES, PIECES[-1]]), "twice"),
-    "a broken map": (model() + message(3, message(2, b"\xff" * 9)), "normalises characters is damaged"),
+    "a broken map": (model() + message(3, message(2, b"\xff" * 9)), "character normalisation map is damaged"),
 }
 
 
@@ -130,7 +130,7 @@ XLNET_PIECES = [
 ]  # fmt: skip
 
 
-def test_xlnets_keeps_capitals_as_its_class_does_unless_settings_say_otherwise(tmp_path):
+def test_xlnets_keeps_capitals_as_its_class_does_unless_settings_differ(tmp_path):
     (tmp_path / "spiece.model").write_bytes(model(XLNET_PIECES))
     tokenizer = load_tokenizer(tmp_path)
     theirs = XLNetTokenizer(vocab=[(text, score) for text, score, _ in XLNET_PIECES])

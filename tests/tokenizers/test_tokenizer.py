@@ -252,7 +252,7 @@ def test_a_tokenizer_file_without_special_tokens_is_refused(tmp_path):
 
 def test_a_tokenizer_file_of_another_kind_is_refused(tmp_path):
     RustTokenizer(models.BPE({"a": 0}, [])).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="is a BPE of a kind that cannot be read"):
+    with pytest.raises(InputError, match="This kind of BPE tokenizer is not supported"):
         load_tokenizer(tmp_path)
 
 
@@ -271,9 +271,9 @@ BAD_BYTE_FILES = {
     "vocabulary is not JSON": ({"vocab.json": "{"}, "vocab.json cannot be read as JSON"),
     "vocabulary is a list": (
         {"vocab.json": "[1]"},
-        "vocab.json holds a list of 1, not an object of tokens and their numbers",
+        "vocab.json holds a list of 1, not an object of tokens and their IDs",
     ),
-    "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not an object of tokens and their numbers"),
+    "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not an object of tokens and their IDs"),
     "a merge of one": ({"merges.txt": "#version: 0.2\na b\nab\n"}, "merges.txt, line 3: a merge is two tokens"),
     "a merge of three": ({"merges.txt": "a b c\n"}, "merges.txt, line 1: a merge is two tokens"),
     "an unknown merge": ({"merges.txt": "x y\n"}, "the merges do not fit the vocabulary"),
@@ -294,7 +294,7 @@ def test_byte_level_bpe_needs_both_files(tmp_path):
     assert len(load_tokenizer(tmp_path).vocabulary) == 5 + 256 + 1
     (tmp_path / "merges.txt").unlink()
     with pytest.raises(
-        InputError, match=r"vocab.json: there is no merges.txt or vocab.bpe or vocab_40000.bpe beside it"
+        InputError, match=r"vocab.json: BPE also needs one of merges.txt, vocab.bpe, vocab_40000.bpe in the same folder"
     ):
         load_tokenizer(tmp_path)
 
@@ -351,11 +351,11 @@ def test_broken_settings_are_refused(tmp_path, content):
 def test_a_missing_path_and_a_folder_without_tokenizer_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"There is no file or folder .*absent"):
         load_tokenizer(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"has no tokenizer to read: it holds none of tokenizer.json, vocab.txt"):
+    with pytest.raises(InputError, match=r"has no tokenizer: it contains none of tokenizer.json, vocab.txt"):
         load_tokenizer(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "taken").write_text("a file, not a folder")
     with pytest.raises(FolderError, match="cannot be written to"):
         bert_tokenizer(WORDS, lowercase=True).save(tmp_path / "taken")

@@ -63,7 +63,7 @@ def test_special_tokens_have_their_roles(folder, theirs):
     assert len(theirs) == len(ours)
 
 
-def test_a_folder_with_a_model_beside_the_tokenizer_is_read_alike(folder, theirs):
+def test_a_folder_with_a_model_beside_the_tokenizer_is_read_the_same(folder, theirs):
     (folder / "config.json").write_text('{"model_type": "bert", "vocab_size": 400}')
     again = AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
@@ -175,7 +175,7 @@ def test_a_vocabulary_and_its_merges_are_roberta(tmp_path):
             assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text)
 
 
-def test_a_gpt2_vocabulary_gets_special_tokens_behind_its_own(tmp_path):
+def test_a_gpt2_vocabulary_gets_special_tokens_after_its_own(tmp_path):
     from transformers import GPT2Tokenizer
 
     ByteBPE(size=400).train(MIXED * 2).save(tmp_path)
@@ -195,7 +195,7 @@ def test_a_gpt2_vocabulary_gets_special_tokens_behind_its_own(tmp_path):
 # Settings that a folder says, or leaves to the class that transformers has for it
 
 
-def say(folder, name: str, **changes) -> None:
+def change(folder, name: str, **changes) -> None:
     """Change settings in a JSON file; None takes one out."""
     path = folder / name
     found = (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}) | changes
@@ -211,27 +211,27 @@ def same_tokens(folder, texts) -> None:
 def test_a_token_with_a_capital_does_not_make_an_uncased_vocabulary_cased(tmp_path):
     tokens = [*SPECIAL_TOKENS, "the", "cat", "covid", "COVID", "[NEW]"]
     (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    say(tmp_path, "config.json", model_type="bert")
+    change(tmp_path, "config.json", model_type="bert")
     same_tokens(tmp_path, ["The CAT", "COVID covid"])
     assert load_tokenizer(tmp_path).encode("The CAT") == [5, 6]
 
 
 @pytest.mark.parametrize("kind", ["BertTokenizer", "PreTrainedTokenizerFast"])
-@pytest.mark.parametrize("said", [True, False, None])
+@pytest.mark.parametrize("given", [True, False, None])
 @pytest.mark.parametrize("written", [True, False])
-def test_the_case_is_what_their_class_makes_of_both_files(tmp_path, kind, said, written):
+def test_the_case_follows_both_files_as_in_their_class(tmp_path, kind, given, written):
     WordPiece(size=400, lowercase=written, min_frequency=1).train(TEXTS).save(tmp_path)
-    say(tmp_path, "tokenizer_config.json", tokenizer_class=kind, do_lower_case=said, strip_accents=None)
+    change(tmp_path, "tokenizer_config.json", tokenizer_class=kind, do_lower_case=given, strip_accents=None)
     same_tokens(tmp_path, TEXTS[:6])
 
 
 @pytest.mark.parametrize("kind", ["RobertaTokenizer", "PreTrainedTokenizerFast"])
-@pytest.mark.parametrize("said", [True, False, None])
+@pytest.mark.parametrize("given", [True, False, None])
 @pytest.mark.parametrize("written", [True, False])
-def test_the_space_before_a_text_is_what_their_class_makes_of_both_files(tmp_path, kind, said, written):
+def test_the_space_before_a_text_follows_both_files_as_in_their_class(tmp_path, kind, given, written):
     ByteBPE(size=400).train(MIXED * 2).save(tmp_path)
-    say(tmp_path, "tokenizer_config.json", tokenizer_class=kind, add_prefix_space=said)
-    say(tmp_path, "tokenizer.json", pre_tokenizer=byte_level(written))
+    change(tmp_path, "tokenizer_config.json", tokenizer_class=kind, add_prefix_space=given)
+    change(tmp_path, "tokenizer.json", pre_tokenizer=byte_level(written))
     same_tokens(tmp_path, [*MIXED[:-1], " spaced", "\ntext"])
 
 
@@ -242,7 +242,7 @@ def byte_level(add_prefix_space: bool) -> dict:
 def test_the_space_before_a_text_is_added_without_a_tokenizer_file_too_and_survives_saving(tmp_path):
     StreamByteBPE(size=400).train(MIXED * 2).save(tmp_path / "one")
     (tmp_path / "one" / "tokenizer.json").unlink()
-    say(tmp_path / "one", "tokenizer_config.json", tokenizer_class="GPT2Tokenizer", add_prefix_space=True)
+    change(tmp_path / "one", "tokenizer_config.json", tokenizer_class="GPT2Tokenizer", add_prefix_space=True)
     same_tokens(tmp_path / "one", MIXED)
     ours = load_tokenizer(tmp_path / "one")
     assert ours.vocabulary.names(ours.encode("the"))[0].startswith("Ġ")
@@ -251,7 +251,7 @@ def test_the_space_before_a_text_is_added_without_a_tokenizer_file_too_and_survi
     assert load_tokenizer(tmp_path / "two").encode("the") == ours.encode("the")
 
 
-def test_gpt2_has_no_frame_but_the_one_that_its_files_say(tmp_path):
+def test_gpt2_has_only_the_frame_of_its_files(tmp_path):
     StreamByteBPE(size=400).train(MIXED * 2).save(tmp_path)
     bare, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     assert bare.vocabulary.frame(1) == ([], [], [])

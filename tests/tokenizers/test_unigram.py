@@ -92,7 +92,7 @@ def test_offsets_leave_the_space_aside(tokenizer):
     assert tokenizer.offsets("The cat  sat") == [(0, 3), (4, 7), (9, 12)]
 
 
-def test_a_token_continues_a_word_unless_it_bears_a_space(tokenizer):
+def test_a_token_continues_a_word_unless_it_has_a_space(tokenizer):
     vocabulary = tokenizer.vocabulary
     for token, continues in zip(vocabulary.tokens, vocabulary.is_continuation, strict=True):
         assert continues == (token not in SPECIAL and not token.startswith("▁"))
@@ -113,7 +113,7 @@ def test_the_same_texts_give_the_same_vocabulary_in_every_process():
     assert all(run.stderr == b"" for run in runs)
 
 
-def test_scores_that_the_trainer_spaces_by_chance_are_made_alike():
+def test_scores_that_the_trainer_spaces_by_chance_are_made_equal():
     scores = {"▁the": -1.0, "ab": -9.0, "x": -8.9999, "y": -8.9998, "z": -5.00001}
     assert in_order(scores, 9) == [("▁the", -1.0), ("z", -5.0), ("ab", -9.0), ("x", -9.0), ("y", -9.0)]
     assert in_order(scores, 4) == [("▁the", -1.0), ("z", -5.0), ("x", -9.0), ("y", -9.0)]
@@ -128,7 +128,7 @@ def test_the_vocabulary_never_exceeds_its_size():
         assert len(Unigram(size=size).train(TEXTS).vocabulary) <= size
 
 
-def test_texts_are_read_once_and_progress_is_told():
+def test_texts_are_read_once_and_progress_is_reported():
     seen = []
     Unigram(size=80).train((text for text in TEXTS), on_progress=seen.append)
     assert seen == [12]
@@ -158,7 +158,7 @@ def test_broken_characters_do_not_stop_the_training():
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"], ["\x00"]])
 def test_no_text_is_refused(texts):
-    with pytest.raises(InputError, match="There is no text to learn"):
+    with pytest.raises(InputError, match="There is no text to train"):
         Unigram().train(texts)
 
 

@@ -99,7 +99,9 @@ def test_the_released_vocabulary_takes_the_merges_that_were_published_with_it(tm
 def test_the_released_vocabulary_without_its_merges_is_refused(tmp_path):
     write_released(tmp_path, "encoder_bpe_40000.json", "vocab_40000.bpe")
     (tmp_path / "vocab_40000.bpe").unlink()
-    with pytest.raises(InputError, match=r"no merges.txt or vocab.bpe or vocab_40000.bpe beside it; BPE needs both"):
+    with pytest.raises(
+        InputError, match=r"BPE also needs one of merges.txt, vocab.bpe, vocab_40000.bpe in the same folder"
+    ):
         load_tokenizer(tmp_path)
 
 
@@ -116,16 +118,18 @@ def test_a_gpt1_is_pretrained_with_the_released_files(tmp_path, plm):
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"]])
 def test_no_text_is_refused(texts):
-    with pytest.raises(InputError, match="no vocabulary can be learnt"):
+    with pytest.raises(InputError, match="no vocabulary can be built"):
         WordEndBPE().train(texts)
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(SettingError, match=r"tokenizer.size is 2, but the special tokens alone are 2"):
+    with pytest.raises(SettingError, match=r"tokenizer.size is 2, but the special tokens alone take 2"):
         WordEndBPE(size=2)
     with pytest.raises(SettingError, match=r"tokenizer.min_frequency is 0"):
         WordEndBPE(min_frequency=0)
-    with pytest.raises(SettingError, match=r"tokenizer.size is 256, but bytes and the end of a text alone are 257"):
+    with pytest.raises(
+        SettingError, match=r"tokenizer.size is 256, but the bytes and the end-of-text token alone take 257"
+    ):
         StreamByteBPE(size=256)
 
 
@@ -143,7 +147,7 @@ def test_gpt2s_only_special_token_is_the_end_of_a_text_and_stands_last(tmp_path)
     assert vocabulary.tokens[:3] == ("!", '"', "#")  # bytes first, in GPT-2's order
     assert vocabulary.frame(1) == ([], [], [])
     ours.save(tmp_path)
-    assert load_tokenizer(tmp_path).vocabulary == vocabulary  # the settings beside it are taken at their word
+    assert load_tokenizer(tmp_path).vocabulary == vocabulary  # by the settings next to it
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert theirs.eos_token_id == theirs.bos_token_id == vocabulary.end
     for text in ("The cat\nsat 😀", "one<|endoftext|>two", "天地玄黄"):
@@ -152,10 +156,10 @@ def test_gpt2s_only_special_token_is_the_end_of_a_text_and_stands_last(tmp_path)
 
 def test_gpt2_learns_where_lines_end():
     ours = StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3)
-    assert ours.going_on(["One.", "Two."], first=True) == ["One.", " Two."]
-    assert ours.going_on(["Three.", "Four."], first=False) == ["\nThree.", " Four."]
-    assert ours.going_on(["天地。"], first=False) == ["\n天地。"]
-    assert ours.going_on([], first=False) == []
+    assert ours.with_spaces(["One.", "Two."], first=True) == ["One.", " Two."]
+    assert ours.with_spaces(["Three.", "Four."], first=False) == ["\nThree.", " Four."]
+    assert ours.with_spaces(["天地。"], first=False) == ["\n天地。"]
+    assert ours.with_spaces([], first=False) == []
 
 
 def test_bare_files_of_gpt2_get_what_is_needed_and_no_more(tmp_path):
@@ -168,7 +172,7 @@ def test_bare_files_of_gpt2_get_what_is_needed_and_no_more(tmp_path):
     assert len(load_tokenizer(tmp_path / "bare").vocabulary) == len(whole) + 5  # as a masked model needs it
 
 
-def test_task_tokens_frame_a_row_behind_the_last_token():
+def test_task_tokens_come_after_the_last_token():
     ours = StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3)
     grown = ours.with_tokens({"cls": "_start_", "sep": "_delimiter_", "extract": "_classify_"})
     size = len(ours.vocabulary)

@@ -83,7 +83,7 @@ def test_the_order_of_texts_does_not_matter():
     assert WordPiece(size=80).train(TEXTS).fingerprint() == WordPiece(size=80).train(TEXTS[::-1]).fingerprint()
 
 
-def test_texts_are_read_once_and_progress_is_told():
+def test_texts_are_read_once_and_progress_is_reported():
     seen = []
     tokenizer = WordPiece(size=80).train((text for text in TEXTS), on_progress=seen.append)
     assert seen == [9]

@@ -202,7 +202,7 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
         2, f"plm: There is no model in {tmp_path / 'empty'}. --verify checks folders that plmkit wrote.\n",
     )  # fmt: skip
     ran = plm("doctor", "--verify", folder, "--set", "run.threads=1")
-    assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave --set and --tokenizer out.\n")
+    assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave out --set and --tokenizer.\n")
 
 
 def test_what_a_killed_export_or_embedding_left_goes_with_the_next_one(
@@ -223,13 +223,13 @@ def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
 ):
     from plmkit.tasks import finetune
 
-    out, tell_rows = tmp_path / "out", finetune.tell_rows
+    out, tell_examples = tmp_path / "out", finetune.tell_examples
 
     def meanwhile(*arguments):
         shutil.copytree(finetuned, out)
-        return tell_rows(*arguments)
+        return tell_examples(*arguments)
 
-    monkeypatch.setattr(finetune, "tell_rows", meanwhile)  # the last that is said before the folder is locked
+    monkeypatch.setattr(finetune, "tell_examples", meanwhile)  # the last that is said before the folder is locked
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, "--epochs", 1)
     assert ran.code == 2
     assert f"plm: --out {out} holds another fine-tuning: " in ran.err
@@ -244,7 +244,7 @@ def test_a_fine_tuning_that_diverges_names_its_own_setting(pretrained, rows_file
     )  # fmt: skip
     assert ran.code == 2
     assert ran.err.endswith(
-        "plm: The update of step 1 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
-        "Lower the rate (--set task.rate=...) and run the same command in a new folder.\n"
+        "plm: The weights or the loss are not finite after step 1; the run stops here.\n"
+        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
     )
     assert not list((tmp_path / "out").rglob("*.safetensors"))

@@ -10,12 +10,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from distributed_cases import HALF, RECIPES, STEPS, order_of, settings_of
 
+from plmkit.data.batch import Batch, Side
+from plmkit.errors import SettingError
 from plmkit.storage.manifest import MANIFEST
 from plmkit.terminal.screen import Screen
 from plmkit.training.log import read_metrics
 from plmkit.training.pretrain import pretrain
+from plmkit.training.world import World
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -124,8 +128,8 @@ def test_a_killed_process_ends_the_job_with_its_number(text, tmp_path):
         job.kill()
     assert job.returncode not in (0, None)
     assert "rank      : 1 " in said
-    assert "plm: Process 0 of 2 cannot reach another one, which has ended" in said
-    assert "Start the same command again" in said
+    assert "plm: Process 0 of 2 lost the connection to another one, which has ended" in said
+    assert "Run the same command again" in said
 
 
 def wait_for(happens, seconds: float) -> None:
@@ -146,3 +150,11 @@ def process_of(parent: int, rank: str) -> int:
         except OSError:  # it has ended
             continue
     raise AssertionError(f"torchrun has no process of rank {rank}")
+
+
+def test_more_processes_than_streams_of_text_are_refused():
+    tokens = torch.zeros(2, 4, dtype=torch.long)
+    batch = Batch(source=Side(tokens=tokens, visible=tokens == 0), continues=torch.ones(2, dtype=torch.bool))
+    with pytest.raises(SettingError, match=r"(?s)3 processes share 2 streams of text .*Start fewer processes"):
+        World(rank=0, size=3).part(batch, 0)
+    assert len(World(rank=0, size=2).part(batch, 0).source.tokens) == 1

@@ -19,7 +19,7 @@ from plmkit.training.step import Step
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor that is fast in bfloat16."""
-    monkeypatch.setattr(device, "bfloat16_gain", lambda: 1.9)
+    monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 1.9)
 
 
 def dtype_of(folder) -> str:
@@ -34,11 +34,11 @@ def test_a_pretraining_run_keeps_its_precision_and_says_when_it_cannot(
     assert first.code == 0, first.err
     assert "Computing on cpu with 1 thread in bfloat16, measured 1.9 times as fast as float32." in first.err
     assert dtype_of(tmp_path / "run") == "bfloat16"
-    monkeypatch.setattr(device, "bfloat16_gain", lambda: 0.02)
+    monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 0.02)
     other = plm(*command, "--steps", 1, "--extend")
     assert other.code == 0, other.err
     assert (
-        "This run began in bfloat16 and continues in float32, because this cpu has no fast bfloat16.\n"
+        "This run started in bfloat16 and continues in float32, because this cpu has no fast bfloat16.\n"
         "Computing on cpu with 1 thread in float32." in other.err
     )
     assert dtype_of(tmp_path / "run") == "float32"

@@ -153,7 +153,7 @@ def test_settings_reach_one_stream_or_all_of_them():
     [
         ({"streams": (SENTENCES, replace(PAIRS, name="sentences"))}, "streams need unique names"),
         ({"streams": (SENTENCES, replace(PAIRS, weight=0))}, "streams.pairs.weight must be above 0; found 0"),
-        ({"streams": (SENTENCES, replace(PAIRS, heads=("order",)))}, "the stream 'pairs' trains order, which is not an objective"),
+        ({"streams": (SENTENCES, replace(PAIRS, heads=("order",)))}, "'pairs' trains order, which is not an objective"),
         ({"streams": (SENTENCES, replace(SENTENCES, name="more"))}, "no stream trains next_sentence"),
         ({"streams": (replace(SENTENCES, heads=None), PAIRS)}, "NextSentence reads random_next"),
         ({"streams": (SENTENCES, replace(PAIRS, place="sentences"))}, "but arrange rows differently"),

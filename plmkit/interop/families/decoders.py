@@ -1,4 +1,4 @@
-"""Decoders: GPT-1, and GPT-2 with GPT-3 where its bands are as wide as its rows."""
+"""Decoders: GPT-1, GPT-2, and GPT-3 if its bands are as wide as its rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ GPT2_ONLY: dict[str, Any] = {  # defaults, and the only values that are supporte
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
 }
-GPT1_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}  # here their `gelu` is the form with tanh
+GPT1_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu"}  # here `gelu` means the tanh approximation
 GPT1_ACTIVATION_NAMES = {ours: theirs for theirs, ours in GPT1_ACTIVATIONS.items()}
 
 
@@ -49,7 +49,7 @@ class DecoderFamily(Family):
         "causal_lm": {},  # the tied token embedding is its only weight
         "label": {"classify.weight": "score.weight"},
     }
-    SEGMENTS = False  # they would add the embedding of a token for each segment
+    SEGMENTS = False  # transformers would add a token embedding per segment
 
     def as_theirs(self, name: str, ours: Tensor, architecture: Any) -> Tensor:
         return ours.T.contiguous() if name.endswith(TRANSPOSED) else ours
@@ -68,8 +68,8 @@ class GPT2(DecoderFamily):
         "GPT2Model": {},
     }
     REFUSALS: ClassVar = {
-        BandedDecoder: tr("GPT-2 has no bands"),
-        CharacterDecoder: tr("transformers has no decoder with positions at every layer"),
+        BandedDecoder: tr("GPT-2 has no banded attention"),
+        CharacterDecoder: tr("transformers has no decoder with position embeddings at every layer"),
         Recurrent: tr("transformers has no LSTM"),
     }
 
@@ -82,11 +82,11 @@ class GPT2(DecoderFamily):
         if other := [name for name, value in GPT2_ONLY.items() if config.get(name, value) != value]:
             raise InputError(
                 tr(
-                    "{where}: {other} is {config}; only {gpt2_only} is supported.",
+                    "{where}: {name} is {given!r}; only {value!r} is supported.",
                     where=where,
-                    other=other[0],
-                    config=config[other[0]],
-                    gpt2_only=GPT2_ONLY[other[0]],
+                    name=other[0],
+                    given=config[other[0]],
+                    value=GPT2_ONLY[other[0]],
                 )
             )
         activation = config.get("activation_function", "gelu_new")
@@ -124,7 +124,7 @@ class GPT1(DecoderFamily):
         "OpenAIGPTForSequenceClassification": {"label": "logits"},
         "OpenAIGPTModel": {},
     }
-    REFUSALS: ClassVar = {PostNormDecoder: tr("GPT-1 is four times as wide inside")}
+    REFUSALS: ClassVar = {PostNormDecoder: tr("GPT-1's feed-forward width is four times its width")}
 
     def writes(self, architecture: Architecture) -> bool:
         return (
@@ -138,10 +138,10 @@ class GPT1(DecoderFamily):
         if activation not in GPT1_ACTIVATIONS:
             raise InputError(
                 tr(
-                    "{where}: afn '{activation}' is unknown; known: {gpt1_activations}.",
+                    "{where}: afn '{activation}' is unknown; known: {activations}.",
                     where=where,
                     activation=activation,
-                    gpt1_activations=", ".join(GPT1_ACTIVATIONS),
+                    activations=", ".join(GPT1_ACTIVATIONS),
                 )
             )
         shape = read_decoder(config, where, DEFAULTS | {"n_positions": 512})

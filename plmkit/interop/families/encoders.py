@@ -35,8 +35,8 @@ BLOCK = {
 }
 
 OTHER_NETWORKS = {
-    "is_decoder": tr("is a causal decoder, though built as an encoder"),
-    "add_cross_attention": tr("attends to the states of another network"),
+    "is_decoder": tr("is an encoder used as a causal decoder"),
+    "add_cross_attention": tr("has cross-attention to another network"),
 }
 
 
@@ -60,7 +60,7 @@ def block_pairs(ours: str, theirs: str, attention: str, layers: dict[str, str]) 
 
 
 def encoder_pairs(prefix: str, layers: int, pooler: str) -> Iterator[Pair]:
-    """An encoder whose blocks share nothing, as BERT's."""
+    """An encoder without shared layers, as BERT."""
     yield from embedding_pairs(prefix)
     for layer in range(layers):
         stem = f"{prefix}.encoder.layer.{layer}"
@@ -76,10 +76,10 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
         if config.get(name):
             raise InputError(
                 tr(
-                    "{where}: {name} is {config}: this network {meaning}, which is not supported.",
+                    "{where}: {name} is {value}: this network {meaning}, which is not supported.",
                     where=where,
                     name=name,
-                    config=config[name],
+                    value=config[name],
                     meaning=meaning,
                 )
             )
@@ -94,7 +94,7 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
             )
         )
     if config.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(tr("{where}: only absolute positions are supported.", where=where))
+        raise InputError(tr("{where}: only absolute position embeddings are supported.", where=where))
     try:
         return {
             "layers": config["num_hidden_layers"],
@@ -162,7 +162,9 @@ class Bert(Family):
         "BertModel": {},
     }
     REFUSALS: ClassVar = {
-        Encoder: tr("BERT's positions begin at 0, RoBERTa's later and with gelu; both have embeddings of full width")
+        Encoder: tr(
+            "BERT's positions start at 0, RoBERTa's after the padding ID, with gelu; both have full-width embeddings"
+        )
     }
 
     def writes(self, architecture: Architecture) -> bool:
@@ -192,8 +194,8 @@ class Ernie(Bert):
         if config.get("use_task_id"):
             raise InputError(
                 tr(
-                    "{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do; this "
-                    "network has none, and without it the model would compute something else. Use an ERNIE 1.",
+                    "{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do, which is not "
+                    "supported. Use an ERNIE 1 model.",
                     where=where,
                 )
             )
@@ -204,7 +206,7 @@ class Ernie(Bert):
 
 
 class Roberta(Family):
-    """RoBERTa: BERT's encoder, whose positions begin after the number of the padding token (Liu et al., 2019)."""
+    """RoBERTa: BERT's encoder, with positions that start after the padding ID (Liu et al., 2019)."""
 
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "roberta", "RoBERTa", "roberta-base", "roberta"
     DECODER = "lm_head.decoder.weight"
@@ -224,7 +226,7 @@ class Roberta(Family):
     POSITIONS = "model.embed.positions.weight"
 
     def writes(self, architecture: Architecture) -> bool:
-        # their LM head has erf's GELU whatever the settings say
+        # transformers' LM head always uses the exact (erf) GELU
         return (
             isinstance(architecture, Encoder)
             and architecture.first > 0
@@ -233,7 +235,7 @@ class Roberta(Family):
         )
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        """Positions are moved to where theirs begin, if the vocabulary has its padding elsewhere."""
+        """Positions are moved to start where theirs do, after the padding ID."""
         first = vocabulary.pad + 1
         positions = weights[self.POSITIONS][architecture.first :]
         unread = weights[self.POSITIONS][: architecture.first]  # rows before the first position
@@ -248,8 +250,8 @@ class Roberta(Family):
         if type(pad) is not int or pad < 0:
             raise InputError(
                 tr(
-                    "{where}: pad_token_id is {pad}; RoBERTa numbers its positions from there.\n"
-                    "Write the number of the padding token into config.json: in the released models it is 1.",
+                    "{where}: pad_token_id is {pad}, but RoBERTa's positions start after it.\n"
+                    "Set it to the ID of the padding token in config.json; in the released models it is 1.",
                     where=where,
                     pad=pad,
                 )
@@ -272,7 +274,7 @@ class Roberta(Family):
 
 
 def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
-    """Whether it is the encoder of BERT, whatever its sizes."""
+    """Whether it is BERT's encoder, of any size."""
     return (
         isinstance(architecture, Encoder)
         and architecture.first == 0

@@ -48,7 +48,7 @@ ELECTRA_DEFAULTS: dict[str, Any] = {**BERT_DEFAULTS, "embedding_size": 128}
 
 
 class Albert(Family):
-    """ALBERT: one group of layers where all is shared, one group per layer where nothing is (Lan et al., 2019)."""
+    """ALBERT: one group if all layers are shared, one group per layer if none is (Lan et al., 2019)."""
 
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "albert", "ALBERT", "albert-base", "albert"
     DECODER = "predictions.decoder.weight"
@@ -72,7 +72,7 @@ class Albert(Family):
         return isinstance(architecture, SharedEncoder)
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        """Theirs always has a projection of the embeddings; where ours has none, it is the identity."""
+        """Theirs always projects the embeddings; if ours does not, the projection is the identity."""
         if architecture.embedding is None:
             width = architecture.width
             identity = {"model.project.weight": torch.eye(width), "model.project.bias": torch.zeros(width)}
@@ -86,8 +86,8 @@ class Albert(Family):
         if groups not in (1, layers) or given["inner_group_num"] != 1:
             raise InputError(
                 tr(
-                    "{where}: {layers} layers in {groups} groups of {inner_group_num} cannot be read; only one "
-                    "layer for all (1 group), or one group per layer, of one layer.",
+                    "{where}: {layers} layers in {groups} groups of {inner_group_num} are not supported; only one "
+                    "group, or one group per layer, with inner_group_num 1.",
                     where=where,
                     layers=layers,
                     groups=groups,
@@ -105,7 +105,7 @@ class Albert(Family):
         }
 
     def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
-        """Where only some sublayers are shared, which theirs cannot, they are written for every layer."""
+        """Sublayers shared on their own, which theirs does not support, are written for every layer."""
         yield from embedding_pairs(self.PREFIX)
         for layer in range(1 if architecture.sharing == "all" else architecture.layers):
             stem = f"{self.PREFIX}.encoder.albert_layer_groups.{layer}.albert_layers.0"
@@ -140,11 +140,11 @@ class Electra(Family):
         "ElectraForSequenceClassification": {"label": "logits"},
         "ElectraModel": {},
     }
-    REFUSALS: ClassVar = {GeneratorDiscriminator: tr("ELECTRA's heads have gelu")}
+    REFUSALS: ClassVar = {GeneratorDiscriminator: tr("ELECTRA's heads use gelu")}
     POOLER = "classifier.dense"  # which only their classifier has
 
     def writes(self, architecture: Architecture) -> bool:
-        # their heads have erf's GELU whatever the settings say
+        # transformers' heads always use the exact (erf) GELU
         if isinstance(architecture, GeneratorDiscriminator):
             return architecture.activation == "gelu"
         return (

@@ -35,7 +35,7 @@ class Family(ABC):
     MODEL_TYPE: ClassVar[str]  # in config.json
     TITLE: ClassVar[str]  # in messages
     RECIPE: ClassVar[str]  # of its paper
-    PREFIX: ClassVar[str]  # of the weights of the network, where there are heads beside it
+    PREFIX: ClassVar[str]  # of the network's weights, if there are heads too
     DECODER: ClassVar[str]  # their name of the output embedding, which is tied to the token embedding
     HEADS: ClassVar[Mapping[str, Mapping[str, str]]]  # for each head of ours, its weights and their names
     CLASSES: ClassVar[Mapping[str, Mapping[str, str]]]  # for each class of theirs, its heads and their outputs
@@ -59,7 +59,7 @@ class Family(ABC):
         """Every weight of the network without its heads; some classes of theirs rename weights by the head."""
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        """The networks to write; more than one where a run trains more than one."""
+        """The networks to write; several if a run trains several."""
         return [Net(architecture=architecture, weights=weights)]
 
     def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
@@ -71,5 +71,5 @@ class Family(ABC):
         return ours
 
     def refusal(self, architecture: Architecture) -> str | None:
-        """Why it cannot hold an architecture that is similar to its own; None where it has nothing to say."""
+        """Why it cannot hold an architecture similar to its own; None for others."""
         return next((why for kind, why in self.REFUSALS.items() if isinstance(architecture, kind)), None)

@@ -1,4 +1,4 @@
-"""XLNet, in whose matrices the attention heads are a dimension of their own and the input comes first."""
+"""XLNet, whose matrices have the attention heads as a separate dimension and the input first."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KIND
 from plmkit.interop.families.family import Family, Pair
 from plmkit.language import tr
 
-LONGEST = 512  # they set no limit; the released models were trained on this
+LONGEST = 512  # transformers sets no limit; the released models were trained at this length
 DEFAULTS: dict[str, Any] = {
     "ff_activation": "gelu",
     "layer_norm_eps": 1e-12,
@@ -66,7 +66,7 @@ class XLNet(Family):
         "XLNetForSequenceClassification": {"label": "logits"},
         "XLNetModel": {},
     }
-    REFUSALS: ClassVar = {SegmentSettings: tr("transformers has no Transformer-XL any more")}
+    REFUSALS: ClassVar = {SegmentSettings: tr("transformers no longer has Transformer-XL")}
 
     def writes(self, architecture: Architecture) -> bool:
         return isinstance(architecture, TwoStream)
@@ -88,10 +88,10 @@ class XLNet(Family):
             known = ", ".join(ACTIVATIONS)
             raise InputError(
                 tr(
-                    "{where}: ff_activation '{ff_activation}' is unknown; known: {known}.",
+                    "{where}: ff_activation '{activation}' is unknown; known: {activations}.",
                     where=where,
-                    ff_activation=given["ff_activation"],
-                    known=known,
+                    activation=given["ff_activation"],
+                    activations=known,
                 )
             )
         try:

@@ -34,10 +34,10 @@ class Choose(RowTask):
         if not texts or "choices" not in table.columns:
             raise InputError(
                 tr(
-                    "{path} has the columns {listed}.\n"
-                    "Choosing needs context or question or both, choices (a list, as in JSONL) and label.",
+                    "{path} has the columns {columns}.\n"
+                    "Multiple choice needs context, question or both, choices (a list, as in JSONL) and label.",
                     path=table.path,
-                    listed=listed(table.columns),
+                    columns=listed(table.columns),
                 )
             )
         columns, note = search.within(table.heading, ("label",) if labelled else ())
@@ -53,11 +53,15 @@ class Choose(RowTask):
             rows.append(Row(text=text, choices=choices, label=chosen, line=line))
         return rows, columns
 
-    def asked(self, given: Any, number: int, model: Path) -> Row:
+    def input_row(self, given: Any, number: int, model: Path) -> Row:
         choices = given.get("choices") if isinstance(given, Mapping) else None
         if not isinstance(choices, list | tuple):
             raise InputError(
-                tr("{model} chooses: row {number} needs `text` and `choices`, a list.", model=model, number=number)
+                tr(
+                    "{model} is a multiple-choice model: row {number} needs `text` and a list of `choices`.",
+                    model=model,
+                    number=number,
+                )
             )
         text, _ = text_or_pair(given, number)
         return Row(text=text, choices=tuple(map(str, choices)), line=number)
@@ -84,7 +88,7 @@ class Choose(RowTask):
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)
-        return Baseline(answer=tr("any choice"), measure="accuracy", score=chance)
+        return Baseline(answer=tr("a random choice"), measure="accuracy", score=chance)
 
     def describe(self, rows: Sequence[Row]) -> str:
         counts = [len(row.choices) for row in rows]

@@ -8,7 +8,7 @@ from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
 from plmkit.tasks.answers import ClassTask
 from plmkit.tasks.contract import Row
-from plmkit.tasks.rows import asked_texts, read_texts
+from plmkit.tasks.rows import read_texts, text_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,5 +20,5 @@ class Pair(ClassTask):
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         return read_texts(table, search, say, paired=True, labelled=labelled)
 
-    def asked(self, given: Any, number: int, model: Path) -> Row:
-        return asked_texts(given, number, model, paired=True)
+    def input_row(self, given: Any, number: int, model: Path) -> Row:
+        return text_row(given, number, model, paired=True)

@@ -1,4 +1,4 @@
-"""Classification of pairs whose order means nothing."""
+"""Classification of pairs in any order."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A number for pairs whose order means nothing."""
+"""A number for pairs in any order."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.tasks.answers import NumberTask
 from plmkit.tasks.contract import Row
 from plmkit.tasks.framing import Texts, both_orders
-from plmkit.tasks.rows import asked_texts, read_texts
+from plmkit.tasks.rows import read_texts, text_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Similarity(NumberTask):
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         return read_texts(table, search, say, paired=True, labelled=labelled, numeric=True)
 
-    def asked(self, given: Any, number: int, model: Path) -> Row:
-        return asked_texts(given, number, model, paired=True)
+    def input_row(self, given: Any, number: int, model: Path) -> Row:
+        return text_row(given, number, model, paired=True)
 
     def versions(self, row: Row) -> list[Texts]:
         return both_orders(row.text, row.other)
