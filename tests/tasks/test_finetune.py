@@ -551,7 +551,7 @@ def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tm
     out = tmp_path / "out"
     command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]
     assert plm(*command, "--train", rows).code == 0
-    advice = "Run the same command to continue it, or use another --out.\n"
+    advice = "Run the same command to continue it, or name another --out.\n"
     ran = plm(*command, "--train", other, "--dev", rows)
     told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
     assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")
