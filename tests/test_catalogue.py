@@ -263,7 +263,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.memory": "memory",
     r"architecture\.band": "bands",
     r"architecture\.longest|stages\..*": "length",
-    r"architecture\.neighbours|initialisation\..*|objectives\..*corpus_vocabulary": "starting weights",
+    r"architecture\.neighbours|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"schedule\.batch": "batch",
@@ -300,7 +300,7 @@ def test_sizes_for_minutes_say_in_what_they_leave_the_paper(name):
     assert all(any(re.fullmatch(pattern, setting) for pattern in POINTS) for setting in changed)
     if paper.name == "bert-base":
         points -= {"size"}  # published too (Turc et al., 2019)
-    found = find(name).notes.removesuffix(" are set for minutes on a small machine; all else is the paper's.")
+    found = find(name).notes.removesuffix(" are set for runs of minutes on a small machine; all else is the paper's.")
     assert set(re.split(", | and ", found.lower())) == points - {""}
 
 

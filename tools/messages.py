@@ -25,7 +25,12 @@ TRANSLATING = {"tr", "several", "translated"}  # their first string is a key of 
 # where words in a row are no message: programmers read them, or they are data
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
 SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown
-SILENT_CONSTANTS = {"FOR_MINUTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
+SILENT_CONSTANTS = {"FOR_MINUTES", "NOTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
+OF_TYPER = (  # help texts of its own options
+    "Show this message and exit.",
+    "Install completion for the current shell.",
+    "Show completion for the current shell, to copy it or customize the installation.",
+)
 SILENT_NODES = (ast.Assert, ast.Compare)
 
 
@@ -50,8 +55,9 @@ def keys() -> dict[str, list[str]]:
         for call in calls(tree, TRANSLATING):
             if (key := key_of(call)) is not None:
                 found.setdefault(key, []).append(file)
-    for text in shown_texts():
-        found.setdefault(text, []).append("recipes")
+    for file, texts in shown_texts().items():
+        for text in texts:
+            found.setdefault(text, []).append(file)
     return found
 
 
@@ -70,11 +76,11 @@ def key_of(call: ast.Call) -> str | None:
     return counted(text.value) if call.func.id == "several" else text.value
 
 
-def shown_texts() -> list[str]:
-    """What `plm recipes` shows of recipes and choices, which is data and not in a call of `tr`."""
+def shown_texts() -> dict[str, list[str]]:
+    """What is shown in the reader's language but is data and not in a call of `tr`, by where it is."""
     from plmkit.cli.show_recipes import texts_of_recipes
 
-    return texts_of_recipes()
+    return {"recipes": texts_of_recipes(), "cli/app.py": list(OF_TYPER)}
 
 
 def bypassing(tree: ast.Module) -> Iterator[ast.expr]:

@@ -1,4 +1,4 @@
-"""Transformer-XL with absolute positions: what its authors argue against, to be measured beside theirs."""
+"""Transformer-XL with absolute positions: the baseline that its authors argue against."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from plmkit.layers.relative import sinusoids
 
 @dataclass(frozen=True, kw_only=True)
 class AbsoluteRecurrence(SegmentSettings):
-    """Segment recurrence whose segments all number their positions alike (Dai et al., 2019, 3.3)."""
+    """Segment recurrence with absolute positions, which restart in every segment (Dai et al., 2019, 3.3)."""
 
     def build(self, vocabulary: Vocabulary) -> "AbsoluteRecurrenceModel":
         return AbsoluteRecurrenceModel(self, vocabulary.rows)
 
 
 class AbsoluteAttention(SegmentAttention):
-    """Scores by content alone: what is known of a position is in its vector."""
+    """Attention scores by content alone: positions are part of the embeddings."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__(width, heads, dropout)
@@ -40,10 +40,10 @@ class AbsoluteRecurrenceModel(SegmentRecurrenceModel):
             self.register_buffer(name, nothing, persistent=False)
 
     def waves(self, keys: int, clamp: int | None = None) -> Tensor:
-        """(keys + 1, width) of no distance at all."""
+        """(keys + 1, width) zeros: no distances."""
         return self.content_bias.new_zeros(keys + 1, self.settings.width)
 
     def read(self, tokens: Tensor, before: int = 0) -> Tensor:
-        """Positions start from 0 in every segment; a text read in steps has segments of `longest` tokens."""
+        """Positions start at 0 in every segment; in step-by-step inference a segment has `longest` tokens."""
         places = torch.arange(before, before + tokens.shape[1], device=tokens.device) % self.settings.longest
         return self.embed(tokens) + sinusoids(places, self.settings.width).to(self.content_bias.dtype)

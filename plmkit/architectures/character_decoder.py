@@ -25,14 +25,14 @@ class CharacterDecoder(DecoderSettings):
     activation: str = "relu"
     dropout: float = 0.55
     attention_dropout: float = 0.55
-    tied_heads: ClassVar[tuple[str, ...]] = ()  # its output embedding is a weight of its own
+    tied_heads: ClassVar[tuple[str, ...]] = ()  # its output embedding is not tied
 
     def build(self, vocabulary: Vocabulary) -> "CharacterDecoderModel":
         return CharacterDecoderModel(self, vocabulary.rows)
 
 
 class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
-    """Padding comes after the text of a row, so that nothing attends to it."""
+    """Rows are padded on the right, so that no token attends to padding."""
 
     def __init__(self, settings: CharacterDecoder, vocabulary_size: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         return empty_cache(rows, longest, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
-        """(B, n) further tokens to (B, n, width)."""
+        """(B, n) next tokens → (B, n, width) states."""
         rows, count = tokens.shape
         hidden = self.embed(tokens.flatten())
         for number, (block, positions) in enumerate(zip(self.blocks, self.positions, strict=True)):

@@ -1,4 +1,4 @@
-"""What every architecture is, and every model that one builds."""
+"""The contracts of architectures and of the models they build."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -29,25 +29,25 @@ class Architecture(ABC):
 
     layers: int
     width: int
-    longest: int = 512  # tokens read at once
-    generates: ClassVar[Generates] = "no"  # "permuted": in any order, of which that of the text is one
-    bounded: ClassVar[bool] = True  # it has no position after `longest`
+    longest: int = 512  # maximum sequence length in tokens
+    generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
+    bounded: ClassVar[bool] = True  # it has no positions beyond `longest`
     optional_pooler: ClassVar[bool] = False  # `pooler` is one of its settings
     limits_distances: ClassVar[bool] = False  # `clamp` is one of its settings
-    tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding, without other weights
-    needs: ClassVar[tuple[str, ...] | None] = None  # special tokens it needs; None: those that its tokenizer needs
-    head_bias: ClassVar[bool] = True  # of the classification head
-    may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when starting from weights
-    networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, where there are several
+    tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding alone
+    needs: ClassVar[tuple[str, ...] | None] = None  # special tokens it needs; None: those of its tokenizer
+    head_bias: ClassVar[bool] = True  # whether classification heads have a bias
+    may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when initialising from weights
+    networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
 
     def with_settings(self, **changes: Any) -> Self:
-        """The same architecture with other values of settings, which its class may have beyond the contract."""
+        """A copy with changed settings, which may be settings of its class beyond this contract."""
         return replace(self, **changes)
 
     @abstractmethod
     def build(self, vocabulary: Vocabulary) -> "Model":
-        """The network with initial weights, and a token embedding of `vocabulary.rows` rows."""
+        """The network with its initial weights and a token embedding of `vocabulary.rows` rows."""
 
     @abstractmethod
     def for_task(self, dropout: float) -> "Architecture":
@@ -60,27 +60,27 @@ class Architecture(ABC):
 
     @property
     def initial_weights(self) -> str:
-        """How weights are initialised, also those of a classification head; one of STARTS."""
+        """How weights are initialised, those of classification heads included; one of STARTS."""
         return "truncated"
 
     @property
     def segment_count(self) -> int | None:
-        """Segments that it can tell apart; None: it has no limit, or reads none."""
+        """Number of segment ids; None: it has no limit, or does not use them."""
         return None
 
     @property
     def memory_length(self) -> int | None:
-        """Tokens that its recurrent memory holds; None: it has none of a given length."""
+        """Tokens that its recurrent memory holds; None: it has no memory of fixed length."""
         return None
 
     @property
     def context_length(self) -> int:
-        """Tokens that one token attends to where a long text is read in steps, itself included."""
+        """Tokens that a token attends to in step-by-step inference, itself included."""
         return self.longest
 
     @property
     def reused_share(self) -> float | None:
-        """The share of each row that goes into the memory, where only a part does."""
+        """The share of each row that enters the recurrent memory, if only a part does."""
         return None
 
     @property
@@ -94,13 +94,13 @@ class Architecture(ABC):
         return False
 
     def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
-        """Rows of the token embedding in a model's weights; 0 where it is missing."""
+        """Rows of the token embedding in a model's weights; 0 if it is missing."""
         return len(weights.get(self.embedding_name, ()))
 
     def layer_of(self, name: str) -> int | None:
-        """The layer of a weight: 0 for embeddings, then from 1 on; None for what pools the last layer.
+        """The layer of a weight: 0 for embeddings, then 1, 2, ...; None for a pooler.
 
-        What stands beside or after the layers belongs to the last.
+        Weights outside the layers belong to the last one.
         """
         part, *rest = name.removeprefix("model.").split(".")
         if part == "blocks":
@@ -116,7 +116,7 @@ class Architecture(ABC):
         return 0 if layer is None else self.own_layers + 2 - layer
 
     def network_of(self, name: str) -> str:
-        """Which of `networks` a weight belongs to, or "shared"."""
+        """The one of `networks` that a weight belongs to, or "shared"."""
         return "shared"
 
 
@@ -130,12 +130,12 @@ class Model(nn.Module, ABC):
 
     @property
     def token_embedding(self) -> nn.Embedding | None:
-        """One vector per token, to which a head can tie its output; None: the model has no such embedding."""
+        """The token embedding, to which a head can tie its output; None: the model has no single one."""
         return None
 
     @property
     def adaptive_embedding(self) -> AdaptiveEmbedding | None:
-        """The same in clusters by frequency, for an adaptive softmax."""
+        """A token embedding in frequency clusters, for an adaptive softmax."""
         return None
 
     @property
@@ -150,7 +150,7 @@ class Model(nn.Module, ABC):
             raise SettingError(
                 tr(
                     "{type} has no single token embedding to which an objective could tie its output. Choose an "
-                    "objective with weights of its own, such as AdaptiveLM, or architecture.shrink=1.",
+                    "objective with its own weights, such as AdaptiveLM, or set architecture.shrink=1.",
                     type=type(self.settings).__name__,
                 )
             )
@@ -158,7 +158,7 @@ class Model(nn.Module, ABC):
 
 
 class GeneratingModel(Model, Generic[SomeCache]):
-    """A model that also reads a text from left to right in steps, each of which sees the steps before in a cache."""
+    """A model that also reads text step by step from left to right, with a cache of the earlier steps."""
 
     @abstractmethod
     def begin(
@@ -170,15 +170,15 @@ class GeneratingModel(Model, Generic[SomeCache]):
         clamp: int | None = None,
         source: Side | None = None,
     ) -> SomeCache:
-        """An empty cache for a number of rows of up to `longest` tokens.
+        """An empty cache for `rows` rows of up to `longest` tokens.
 
-        `context_length` and `clamp` take the place of the architecture's own, where it has them; an encoder–decoder
+        `context_length` and `clamp` override the architecture's own, if it has them; an encoder–decoder
         encodes `source` first.
         """
 
     @abstractmethod
     def extend(self, tokens: Tensor, cache: SomeCache) -> Tensor:
-        """(B, n) the next tokens to (B, n, width) states that predict the token after each."""
+        """(B, n) next tokens → (B, n, width) states, each of which predicts the following token."""
 
 
 def check_sizes(settings: Architecture, *names: str) -> None:
@@ -187,15 +187,15 @@ def check_sizes(settings: Architecture, *names: str) -> None:
         if getattr(settings, name) < 1:
             raise SettingError(
                 tr(
-                    "architecture.{name} must be 1 or more; found {getattr}.",
+                    "architecture.{name} must be at least 1; found {value}.",
                     name=name,
-                    getattr=getattr(settings, name),
+                    value=getattr(settings, name),
                 )
             )
 
 
 def check_heads(width: int, heads: int, even: bool = False) -> None:
-    """Refuse a width that attention heads cannot share evenly, or an odd one where positions are waves."""
+    """Refuse a width that is not a multiple of the heads, or an odd one for sinusoidal positions."""
     if even and (width % heads or width % 2):
         raise SettingError(
             tr(
@@ -207,8 +207,7 @@ def check_heads(width: int, heads: int, even: bool = False) -> None:
     if width % heads:
         raise SettingError(
             tr(
-                "architecture.width={width} cannot be divided among architecture.heads={heads}: choose a width "
-                "that is a multiple of heads.",
+                "architecture.width={width} is not a multiple of architecture.heads={heads}. Choose a width that is.",
                 width=width,
                 heads=heads,
             )
@@ -221,22 +220,22 @@ def check_activations(settings: Architecture, *names: str) -> None:
             known = ", ".join(ACTIVATIONS)
             raise SettingError(
                 tr(
-                    "There is no architecture.{name} '{getattr}'; there are {known}.",
+                    "Unknown architecture.{name} '{value}'; choose from {known}.",
                     name=name,
-                    getattr=getattr(settings, name),
+                    value=getattr(settings, name),
                     known=known,
                 )
             )
 
 
 def check_dropout(settings: Architecture, *names: str) -> None:
-    """Refuse what is no share from 0 to below 1; None stands for no dropout."""
+    """Refuse values outside 0 to below 1; None means no dropout."""
     for name in names:
         if not 0 <= (getattr(settings, name) or 0.0) < 1:
             raise SettingError(
                 tr(
-                    "architecture.{name} is from 0 to below 1; found {getattr}.",
+                    "architecture.{name} must be at least 0 and below 1; found {value}.",
                     name=name,
-                    getattr=getattr(settings, name),
+                    value=getattr(settings, name),
                 )
             )

@@ -1,4 +1,4 @@
-"""The decoders of GPT-1, GPT-2 and GPT-3: every position reads itself and those before it."""
+"""The decoders of GPT-1, GPT-2 and GPT-3: causal Transformers."""
 
 import math
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from plmkit.layers.packing import Packing
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderSettings(Architecture):
-    """The numbers that all decoders have."""
+    """Settings that all decoders share."""
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
@@ -43,7 +43,7 @@ class DecoderSettings(Architecture):
     epsilon: float = 1e-5
     generates: ClassVar[Generates] = "causal"
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
-    needs: ClassVar[tuple[str, ...] | None] = ()  # it can do without any special token
+    needs: ClassVar[tuple[str, ...] | None] = ()  # it needs no special tokens
     head_bias: ClassVar[bool] = False  # (Radford et al., 2018, 3.2)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class DecoderSettings(Architecture):
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder(DecoderSettings):
-    """Causal Transformer, normalised before each sublayer and at the end (Radford et al., 2019, 2.3)."""
+    """Causal Transformer with pre-norm blocks and a final norm (Radford et al., 2019, 2.3)."""
 
     def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [pre_norm(self, causal_attention(self)) for _ in range(self.layers)]
@@ -76,15 +76,15 @@ class Decoder(DecoderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class BandedDecoder(DecoderSettings):
-    """GPT-2's network, its layers in turn dense and locally banded (Brown et al., 2020, 2.1)."""
+    """GPT-2's network with alternating dense and locally banded layers (Brown et al., 2020, 2.1)."""
 
     longest: int = 2048
-    band: int = 256  # positions that a banded layer reads, itself among them; the paper does not say how many
+    band: int = 256  # positions that a banded layer attends to, itself included; the paper does not say how many
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.band < 1:
-            raise SettingError(tr("architecture.band must be 1 or more; found {band}.", band=self.band))
+            raise SettingError(tr("architecture.band must be at least 1; found {band}.", band=self.band))
 
     def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [
@@ -96,7 +96,7 @@ class BandedDecoder(DecoderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PostNormDecoder(DecoderSettings):
-    """Causal Transformer, normalised after each sublayer (Radford et al., 2018, 4.1)."""
+    """Causal Transformer with post-norm blocks (Radford et al., 2018, 4.1)."""
 
     longest: int = 512
 
@@ -138,7 +138,7 @@ def post_norm(settings: DecoderSettings, attention: nn.Module) -> PostNormBlock:
 
 
 class DecoderModel(GeneratingModel[KeyValueCache]):
-    """Padding comes after the text of a row, so that nothing attends to it."""
+    """Rows are padded on the right, so that no token attends to padding."""
 
     def __init__(
         self, settings: DecoderSettings, vocabulary_size: int, blocks: Sequence[nn.Module], norm: nn.Module
@@ -184,7 +184,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return cache
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
-        """(B, n) further tokens to (B, n, width)."""
+        """(B, n) next tokens → (B, n, width) states."""
         rows, count = tokens.shape
         if count == 1 and cache.steps:
             return self.step(tokens[:, 0], cache)[:, None]
@@ -196,7 +196,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return self.norm(hidden).view(rows, count, -1)
 
     def step(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
-        """(B,) one further token in each row to (B, width)."""
+        """(B,) the next token of each row → (B, width) states."""
         hidden = self.embed.tokens.weight[tokens] + self.embed.positions.weight[cache.length]
         for step, place, seen in zip(cache.steps, *cache.further(), strict=True):
             hidden = step(hidden, place, seen)
@@ -215,9 +215,9 @@ def empty_cache(rows: int, longest: int, settings: DecoderSettings, like: Tensor
 
 
 def scaled(model: DecoderModel) -> DecoderModel:
-    """GPT-2's initial weights: the more layers, the less each adds to the residual stream (Radford et al., 2019, 2.3).
+    """GPT-2's initial weights: residual layers are scaled by 1 / sqrt(their number) (Radford et al., 2019, 2.3).
 
-    The released code halves the standard deviation of positions; two additions per layer is how the paper is read.
+    The released code halves the standard deviation of positions; we count two residual additions per layer.
     """
     deviation = 0.02 / math.sqrt(2 * len(model.blocks))
     with torch.no_grad():

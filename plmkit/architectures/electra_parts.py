@@ -1,4 +1,4 @@
-"""Two networks that were trained together, each alone: under the names that it would have had so."""
+"""The generator and the discriminator as separate networks, with the weight names of a single encoder."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Alone:
 
 
 def generator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
-    """It predicts masked tokens, as MaskedLM does; its own embeddings, if any, take the place of the shared ones."""
+    """The generator with a MaskedLM head; its own embeddings, if any, replace the shared ones."""
     places = {"model.generator.": "model.", "model.vocabulary.": "heads.masked_lm.vocabulary."}
     return Alone(architecture=architecture.generator_encoder, weights=moved(weights, places))
 
@@ -30,7 +30,7 @@ def discriminator_alone(architecture: GeneratorDiscriminator, weights: dict[str,
 
 
 def moved(weights: dict[str, Tensor], places: dict[str, str]) -> dict[str, Tensor]:
-    """The shared embeddings, and over them the weights under the old prefixes, renamed to the new ones."""
+    """The shared embeddings, then the weights with these prefixes, renamed."""
     out = {name: tensor for name, tensor in weights.items() if name.startswith(SHARED)}
     for old, new in places.items():
         out |= {new + name.removeprefix(old): tensor for name, tensor in weights.items() if name.startswith(old)}

@@ -29,21 +29,21 @@ from plmkit.layers.packing import NeededTokens, Packing
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder(Architecture):
-    """Bidirectional Transformer, normalised after each sublayer (Devlin et al., 2018)."""
+    """Bidirectional Transformer with post-norm blocks (Devlin et al., 2018)."""
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
-    embedding: int | None = None  # width of the token, position and segment vectors; None: that of the network
+    embedding: int | None = None  # width of the token, position and segment embeddings; None: that of the network
     first: int = 0  # number of the first position; RoBERTa's is 2
     segments: int = 2
     activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    pooler: bool = True  # one more layer on the first position, for tasks that classify the row as a whole
+    pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     pooler_activation: str = "tanh"  # Hugging Face's ELECTRA has "gelu"
-    pooler_dropout: float | None = None  # before that layer, where RoBERTa and ELECTRA have one; None: none, as BERT
-    start: str = "truncated"  # initial weights: normal, "truncated" at two standard deviations, or "normal" without
+    pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; None: no dropout, as in BERT
+    start: str = "truncated"  # initial weights: "normal", or "truncated" at two standard deviations
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout", "neighbours", "start"}
@@ -53,19 +53,23 @@ class Encoder(Architecture):
         if self.first < 0 or (self.embedding is not None and self.embedding < 1):
             raise SettingError(
                 tr(
-                    "architecture.first is 0 or more, architecture.embedding 1 or more or none; found {first} and "
-                    "{embedding}.",
+                    "architecture.first must be at least 0, architecture.embedding at least 1 or none; found "
+                    "{first} and {embedding}.",
                     first=self.first,
                     embedding=self.embedding,
                 )
             )
         check_heads(self.width, self.heads)
         if self.neighbours and self.width // self.heads % 2:
-            raise SettingError(tr("architecture.neighbours needs an even width for each head."))
+            raise SettingError(tr("architecture.neighbours needs heads of even width."))
         check_activations(self, "activation", "pooler_activation")
         if self.start not in STARTS:
             raise SettingError(
-                tr("architecture.start takes {starts}; found '{start}'.", starts=" or ".join(STARTS), start=self.start)
+                tr(
+                    "architecture.start must be {starts}; found '{start}'.",
+                    starts=" or ".join(STARTS),
+                    start=self.start,
+                )
             )
         check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
 
@@ -83,11 +87,11 @@ class Encoder(Architecture):
 
     @property
     def is_narrow(self) -> bool:
-        """Are the vectors at the input of another width than the network's?"""
+        """Whether embeddings and network differ in width."""
         return self.embedding not in (None, self.width)
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it has a pooler."""
+        """The network that is fine-tuned, with a pooler."""
         before = None if self.pooler_dropout is None else dropout
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, pooler_dropout=before)
 
@@ -121,9 +125,9 @@ def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -
 
 
 def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, batch: Batch) -> tuple[States, Tensor]:
-    """(T, width) through all blocks: the states, and (B, width) those of the first tokens.
+    """(T, width) through all blocks: the states, and (B, width) the states of the first tokens.
 
-    Where only some positions are needed, the last block computes only these, from all states of the one before.
+    If only some positions are needed, the last block computes only these, from all states of the block before.
     """
     inputs = []
     for block in blocks[:-1]:
@@ -143,7 +147,7 @@ def read_through(blocks: Sequence[nn.Module], hidden: Tensor, packing: Packing, 
 
 
 class EncoderModel(Model):
-    """`embed` may be another network's: then it is shared, and saved there."""
+    """If `embed` is another network's, it is shared and saved with that network."""
 
     embed: InputEmbedding
 
@@ -153,7 +157,7 @@ class EncoderModel(Model):
         if embed is None:
             self.embed = input_embedding(settings, vocabulary_size)
         else:
-            object.__setattr__(self, "embed", embed)  # past torch's register, or else it would be saved twice
+            object.__setattr__(self, "embed", embed)  # not registered with torch, or it would be saved twice
         self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
         self.blocks = nn.ModuleList(
             block_of(settings, attention_of(settings), feed_forward_of(settings)) for _ in range(settings.layers)

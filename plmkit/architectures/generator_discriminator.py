@@ -15,27 +15,27 @@ from plmkit.initialisation.weights import start_at_neighbours, start_weights
 from plmkit.language import tr
 from plmkit.layers.vocabulary_head import VocabularyHead
 
-HEAD = 64  # width of a generator's head
-SEED = 20  # of the samples outside training: the same text gets the same ones each time
+HEAD = 64  # width of the generator's attention heads
+SEED = 20  # of the samples outside training, which are always the same for the same text
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorDiscriminator(Architecture):
-    """A small encoder replaces the masked tokens, a large one reads the result (Clark et al., 2020)."""
+    """A small encoder replaces the masked tokens, a large one encodes the result (Clark et al., 2020)."""
 
     heads: int
     inner: int
-    embedding: int | None = None  # width of the vectors that both read; None: that of the discriminator
+    embedding: int | None = None  # width of the embeddings of both; None: that of the discriminator
     generator: float = 0.25  # width of the generator, as a share of the discriminator's
-    temperature: float = 1.0  # of the samples; lower is closer to the generator's first choice
+    temperature: float = 1.0  # of the sampling; lower is closer to greedy
     segments: int = 2
     activation: str = "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    tied: bool = True  # both have the same token, position and segment embeddings
+    tied: bool = True  # both share token, position and segment embeddings
     neighbours: bool = False  # as in Encoder
-    disallow_correct: bool = False  # never put in the token that stood there; an option of the released code
+    disallow_correct: bool = False  # never sample the original token; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
 
@@ -43,8 +43,8 @@ class GeneratorDiscriminator(Architecture):
         if not 0 < self.generator <= 1:
             raise SettingError(
                 tr(
-                    "architecture.generator is the generator's width as a share of the discriminator's, above 0 "
-                    "and at most 1; found {generator:g}. A generator larger than the discriminator is not allowed.",
+                    "architecture.generator must be the generator's width as a share of the discriminator's, above 0 "
+                    "and at most 1; found {generator:g}.",
                     generator=self.generator,
                 )
             )
@@ -52,20 +52,20 @@ class GeneratorDiscriminator(Architecture):
             raise SettingError(
                 tr("architecture.temperature must be above 0; found {temperature:g}.", temperature=self.temperature)
             )
-        width = self.discriminator_encoder.width  # checks the settings that both have
+        width = self.discriminator_encoder.width  # checks the settings that both share
         made = max(1, round(self.generator * width))
         if made % max(1, made // HEAD) or (self.neighbours and made % 2):
             raise SettingError(
                 tr(
-                    "architecture.generator={generator:g} makes a generator {made} wide, which {made_2} heads "
-                    "cannot share. Choose a share of {width} that is an even number below {head} or a multiple of "
-                    "{head_2}.",
+                    "architecture.generator={generator:g} gives a generator of width {made}, which cannot be divided "
+                    "among its {heads} heads. Choose a share of {width} that is an even number below {limit} or a "
+                    "multiple of {head}.",
                     generator=self.generator,
                     made=made,
-                    made_2=made // HEAD,
+                    heads=made // HEAD,
                     width=width,
-                    head=2 * HEAD,
-                    head_2=HEAD,
+                    limit=2 * HEAD,
+                    head=HEAD,
                 )
             )
 
@@ -99,7 +99,7 @@ class GeneratorDiscriminator(Architecture):
 
     @property
     def generator_encoder(self) -> Encoder:
-        """Of the same depth (google-research/electra)."""
+        """The generator has the discriminator's depth (google-research/electra)."""
         width = max(1, round(self.generator * self.width))
         return replace(
             self.discriminator_encoder,
@@ -107,7 +107,7 @@ class GeneratorDiscriminator(Architecture):
             width=width,
             inner=4 * width,
             embedding=self.embedding or self.width,
-            neighbours=False,  # its heads are started by the waves of the discriminator's
+            neighbours=False,  # done below, with the discriminator's waves
         )
 
     def for_task(self, dropout: float) -> Encoder:
@@ -145,7 +145,7 @@ class GeneratorDiscriminatorModel(Model):
             )
 
     def forward(self, batch: Batch) -> States:
-        """The discriminator's states; without masked tokens, of the text as it is."""
+        """The discriminator's states; without masked tokens, those of the unchanged text."""
         if batch.targets is None:
             return self.discriminator(batch)
         predicted = batch.predicted  # only these are projected to the vocabulary
@@ -168,24 +168,24 @@ class GeneratorDiscriminatorModel(Model):
         return self.vocabulary
 
     def allowed(self, guesses: Tensor, right: Tensor) -> Tensor:
-        """(N, tokens) scores of what may be put in, where (N,) would be right."""
+        """(N, tokens) logits to sample from, given the (N,) original tokens."""
         if not self.settings.disallow_correct:
             return guesses
         return guesses.scatter(1, self.vocabulary.placed(right)[:, None], -torch.inf)
 
     def sample(self, guesses: Tensor, draws: Tensor | None = None) -> Tensor:
-        """One token for each row of scores; outside training always the same, drawn from a generator of its own."""
+        """One token per row of scores; outside training from a fixed seed."""
         own = None if self.training else torch.Generator(guesses.device).manual_seed(SEED)
         return sample_tokens(guesses.float() / self.settings.temperature, own, draws if self.training else None)
 
 
 def sample_tokens(scores: Tensor, generator: torch.Generator | None = None, draws: Tensor | None = None) -> Tensor:
-    """From softmax(scores), as the largest of scores plus Gumbel noise is, but with one random number per row."""
+    """Sample from softmax(scores), like Gumbel-max sampling but with one random number per row."""
     heights = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # (N, vocabulary) rising
     if draws is None:
         draws = torch.rand(len(scores), device=scores.device, generator=generator)
     draws = draws[:, None]
     below = torch.nextafter(
         heights[:, -1:], torch.zeros_like(draws)
-    )  # rounded up, a draw would choose what has no share
+    )  # a draw rounded up could choose a token of probability 0
     return torch.searchsorted(heights, torch.minimum(draws * heights[:, -1:], below), right=True).squeeze(1)

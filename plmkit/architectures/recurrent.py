@@ -1,4 +1,4 @@
-"""An LSTM that reads text token by token: what Transformers are measured against."""
+"""An LSTM language model: the baseline for Transformers."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -20,26 +20,26 @@ Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrent(Architecture):
-    """LSTM with dropout off the recurrent path (Zaremba et al., 2014); its output embedding is the input's."""
+    """LSTM with dropout on non-recurrent connections (Zaremba et al., 2014) and tied embeddings."""
 
     dropout: float = 0.5
-    spread: float = 0.05  # initial weights lie between minus this and this
+    spread: float = 0.05  # initial weights are uniform in [-spread, spread]
     generates: ClassVar[Generates] = "causal"
-    bounded: ClassVar[bool] = False  # its state carries what it has read, however long ago
+    bounded: ClassVar[bool] = False  # its state has no length limit
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "width", "longest")
         check_dropout(self, "dropout")
         if self.spread <= 0:
-            raise SettingError(tr("architecture.spread must be above 0; found {spread}.", spread=self.spread))
+            raise SettingError(tr("architecture.spread must be above 0; found {value}.", value=self.spread))
 
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "layers", "pooled", "memory"})
 
     def layer_of(self, name: str) -> int | None:
-        """`cells.weight_ih_l0` is of the first layer."""
+        """`cells.weight_ih_l0` belongs to the first layer."""
         if name.startswith("model.cells."):
             return 1 + int(name.rpartition("_l")[2])
         return super().layer_of(name)
@@ -53,7 +53,7 @@ class Recurrent(Architecture):
 
 
 class RecurrentModel(GeneratingModel["CellState"]):
-    """Padding comes after the text of a row, so that nothing depends on it."""
+    """Rows are padded on the right, so that no state depends on padding."""
 
     def __init__(self, settings: Recurrent, vocabulary_size: int) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class RecurrentModel(GeneratingModel["CellState"]):
         )
 
     def each_layer(self, hidden: Tensor, before: Cells | None) -> tuple[list[Tensor], Tensor, Cells]:
-        """Layer by layer, which takes longer than all at once: the input of each, the last output, and the cells."""
+        """Layer by layer, slower than all at once: the input of each layer, the last output, and the cells."""
         zeros = hidden.new_zeros(self.settings.layers, len(hidden), self.settings.width)
         states = (zeros, zeros) if before is None else before
         inputs, after = [], []
@@ -113,20 +113,20 @@ class RecurrentModel(GeneratingModel["CellState"]):
         clamp: int | None = None,
         source: Side | None = None,
     ) -> "CellState":
-        """The state stands for all that was read, however long the text."""
+        """The state replaces a cache, whatever the length of the text."""
         shape = self.settings.layers, rows, self.settings.width
         zeros = self.embed.tokens.weight.new_zeros(shape)
         return CellState((zeros, zeros))
 
     def extend(self, tokens: Tensor, cache: "CellState") -> Tensor:
-        """(B, n) further tokens to (B, n, width)."""
+        """(B, n) next tokens → (B, n, width) states."""
         hidden, cache.state = self.cells(self.embed(tokens), cache.state)
         cache.length += tokens.shape[1]
         return hidden
 
 
 class CellState(Cache):
-    """What the cells of all layers hold after `length` tokens."""
+    """The state of all layers after `length` tokens."""
 
     def __init__(self, state: tuple[Tensor, Tensor]) -> None:
         self.state = state  # (layers, B, width) each
@@ -137,7 +137,7 @@ class CellState(Cache):
 
 
 def folded(hidden: Tensor, cell: Tensor) -> Tensor:
-    """Outputs and cells, (layers, B, width) each, as a memory (B, layers, 2, width)."""
+    """Outputs and cells, (layers, B, width) each, as recurrent memory (B, layers, 2, width)."""
     return torch.stack([hidden, cell], dim=2).transpose(0, 1)
 
 

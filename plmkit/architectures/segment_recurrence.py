@@ -1,4 +1,4 @@
-"""Transformer-XL: a decoder that remembers the segments before."""
+"""Transformer-XL: a decoder with recurrent memory of earlier segments."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -41,41 +41,41 @@ SHARPNESS = 4.0  # puts most of a head's attention on its own distance
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentSettings(Architecture):
-    """The numbers that segment recurrence has whatever its positions are."""
+    """Settings of segment recurrence with any kind of positions."""
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
-    memory: int  # steps before the segment that are kept; 0: none
-    same_length: bool = False  # every token reads exactly `memory` steps, itself among them
-    cutoffs: tuple[int, ...] = ()  # where the vocabulary, by frequency, is cut into clusters
-    shrink: int = 1  # how much narrower each cluster's vectors are than those of the one before
+    memory: int  # length of the recurrent memory in tokens; 0: none
+    same_length: bool = False  # every token attends to exactly `memory` tokens, itself included
+    cutoffs: tuple[int, ...] = ()  # clusters of the vocabulary by frequency: where each but the first begins
+    shrink: int = 1  # each cluster's embeddings are narrower than the previous by this factor
     activation: str = "relu"
     dropout: float = 0.1
     attention_dropout: float = 0.0
     epsilon: float = 1e-5
     generates: ClassVar[Generates] = "causal"
-    bounded: ClassVar[bool] = False  # the memory reaches back beyond `longest`
+    bounded: ClassVar[bool] = False  # the memory extends the context beyond `longest`
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "longest", "shrink")
         if self.memory < 0:
-            raise SettingError(tr("architecture.memory is 0 or more steps; found {memory}.", memory=self.memory))
+            raise SettingError(tr("architecture.memory must be at least 0; found {memory}.", memory=self.memory))
         check_heads(self.width, self.heads, even=True)
         check_activations(self, "activation")
         if list(self.cutoffs) != sorted({*self.cutoffs}) or any(cutoff < 1 for cutoff in self.cutoffs):
             raise SettingError(
-                tr("architecture.cutoffs must rise from above 0; found {cutoffs}.", cutoffs=list(self.cutoffs))
+                tr("architecture.cutoffs must be positive and increasing; found {cutoffs}.", cutoffs=list(self.cutoffs))
             )
         if self.shrink ** len(self.cutoffs) > self.width:
             raise SettingError(
                 tr(
-                    "architecture.shrink={shrink} leaves the last of {cutoffs_count} clusters no width.",
+                    "architecture.shrink={shrink} leaves the last of {cutoffs_count} clusters without width.",
                     shrink=self.shrink,
                     cutoffs_count=len(self.cutoffs) + 1,
                 )
             )
         if self.same_length and not self.memory:
-            raise SettingError(tr("architecture.same_length reads `memory` steps, but architecture.memory is 0."))
+            raise SettingError(tr("architecture.same_length needs recurrent memory, but architecture.memory is 0."))
         check_dropout(self, "dropout", "attention_dropout")
 
     @property
@@ -91,7 +91,7 @@ class SegmentSettings(Architecture):
         return self.memory or self.longest
 
     def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
-        """Of all clusters, where the embedding is cut into some."""
+        """The sum over all clusters of the embedding."""
         clusters = [len(weight) for name, weight in weights.items() if name.startswith("model.embed.tables.")]
         return sum(clusters) or super().vocabulary_size(weights)
 
@@ -102,10 +102,10 @@ class SegmentSettings(Architecture):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentRecurrence(SegmentSettings):
-    """Decoder with relative positions that reads what its layers made of the segments before (Dai et al., 2019)."""
+    """Decoder with relative positions and recurrent memory of earlier segments (Dai et al., 2019)."""
 
-    clamp: int | None = None  # distances beyond this count as this
-    neighbours: bool = False  # initial heads attend to the tokens just before; for runs of minutes
+    clamp: int | None = None  # maximum distance; larger ones count as this
+    neighbours: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
     limits_distances: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
 
@@ -113,7 +113,7 @@ class SegmentRecurrence(SegmentSettings):
         super().__post_init__()
         if self.clamp is not None and self.clamp < 1:
             raise SettingError(
-                tr("architecture.clamp is a distance, 1 or more, or none; found {clamp}.", clamp=self.clamp)
+                tr("architecture.clamp must be a distance of at least 1, or none; found {clamp}.", clamp=self.clamp)
             )
 
     def build(self, vocabulary: Vocabulary) -> "SegmentRecurrenceModel":
@@ -124,10 +124,10 @@ class SegmentRecurrence(SegmentSettings):
 
 
 class SegmentAttention(RelativeAttention):
-    """Scores by content and by distance; keys and values of memory and segment, queries of the segment only."""
+    """Scores by content and by distance; keys and values from memory and segment, queries from the segment only."""
 
     def forward(self, hidden: Tensor, find: "KeysValues", context: "AttentionContext") -> Tensor:
-        """(B, L, width) of a segment to the same: what it attends to in the segments before and in itself."""
+        """(B, L, width) states of a segment → the same, attending to earlier segments and to itself."""
         query = self.queries(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, L, head width)
         contents, places = query + context.content_bias[:, None], query + context.position_bias[:, None]
         mixed = find(self, hidden, contents, places / math.sqrt(query.shape[-1]), context)
@@ -148,11 +148,13 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     return drop(scores.softmax(-1), dropout) @ value
 
 
-KeysValues = Callable[[SegmentAttention, Tensor, Tensor, Tensor, "AttentionContext"], Tensor]  # from queries to values
+KeysValues = Callable[
+    [SegmentAttention, Tensor, Tensor, Tensor, "AttentionContext"], Tensor
+]  # queries → attended values
 
 
 def from_memory(memory: Tensor | None, waves: Tensor) -> KeysValues:
-    """Attend to the states of earlier segments: keys and values are computed again, without gradient into them."""
+    """Attend to the states of earlier segments: keys and values are recomputed, without gradient into the memory."""
 
     def find(
         attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, context: "AttentionContext"
@@ -166,7 +168,7 @@ def from_memory(memory: Tensor | None, waves: Tensor) -> KeysValues:
 
 
 def from_cache(cache: KeyValueMemory, layer: int) -> KeysValues:
-    """Attend to the keys and values of the tokens before as they are cached: for inference, not for training."""
+    """Attend to cached keys and values of earlier tokens: for inference only."""
 
     def find(
         attention: SegmentAttention, hidden: Tensor, contents: Tensor, places: Tensor, context: "AttentionContext"
@@ -179,7 +181,7 @@ def from_cache(cache: KeyValueMemory, layer: int) -> KeysValues:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionContext:
-    """What the attention of all layers shares: the mask, and the paper's u and v."""
+    """Shared by the attention of all layers: the mask, and the paper's u and v."""
 
     masked: Tensor | None  # (L, K) True where a query may not attend to a key; None: nowhere
     content_bias: Tensor  # (heads, head width), u
@@ -209,7 +211,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         self.start()
 
     def start(self, deviation: float = 0.02) -> None:
-        """Everything from a normal, norms around 1 (kimiyoung/transformer-xl)."""
+        """All weights from a normal distribution, norms around 1 (kimiyoung/transformer-xl)."""
         for bias in (self.content_bias, self.position_bias):
             nn.init.normal_(bias, std=deviation)
         for part in self.blocks.modules():
@@ -221,13 +223,13 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
                 nn.init.normal_(part.weight, mean=1.0, std=deviation)
 
     def start_near(self) -> None:
-        """Initially head h of every layer attends to the token h steps before.
+        """Initialise head h of every layer to attend to the token h positions before.
 
-        The waves of two distances agree most where the distances are equal, so a head whose distances answer with
-        the waves of its own begins there, by the paper's v alone. All of it is free to change from the first update on.
+        The sinusoids of two distances agree most if the distances are equal, so a head whose distance keys are
+        its own sinusoids attends there, by the paper's v alone. All of it is trained from the first update on.
         """
         heads, inside = self.position_bias.shape
-        fast = max(1, self.settings.width // 2 // SLOW)  # waves that tell one step from the next
+        fast = max(1, self.settings.width // 2 // SLOW)  # waves that distinguish adjacent positions
         waves = sinusoids(torch.arange(heads), self.settings.width).unflatten(1, (2, -1))
         waves[..., fast:] = 0.0
         with torch.no_grad():
@@ -255,7 +257,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         )
 
     def read(self, tokens: Tensor, before: int = 0) -> Tensor:
-        """(B, n) tokens, which follow `before` others of a text read in steps, to (B, n, width)."""
+        """(B, n) tokens, after `before` earlier ones of the text → (B, n, width) embeddings."""
         return self.embed(tokens)
 
     @property
@@ -281,7 +283,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
-        """(B, n) further tokens to (B, n, width); each goes through the layers once, now."""
+        """(B, n) next tokens → (B, n, width) states; each passes through the layers once."""
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
     def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
@@ -294,7 +296,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         return AttentionContext(masked=masked, content_bias=self.content_bias, position_bias=self.position_bias)
 
     def waves(self, keys: int, clamp: int | None = None) -> Tensor:
-        """(keys + 1, width) of the distances from keys - 1 down to 0, and -1: to bring scores under their keys."""
+        """(keys + 1, width) sinusoids of the distances keys - 1 down to -1; the last one serves the relative shift."""
         distances = distances_before(keys + 1, self.content_bias.device) - 1
         limit = clamp or self.settings.clamp
         if limit is not None:
@@ -302,7 +304,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
         return sinusoids(distances, self.settings.width).to(self.content_bias.dtype)
 
     def remember(self, memory: Tensor | None, inputs: list[Tensor]) -> Memory | None:
-        """(B, layers, M, width) the last steps of what each layer read, without gradient."""
+        """(B, layers, M, width) the last inputs of each layer, without gradient."""
         if not self.settings.memory:
             return None
         kept = torch.stack([hidden.detach()[:, -self.settings.memory :] for hidden in inputs], dim=1)

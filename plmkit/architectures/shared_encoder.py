@@ -1,4 +1,4 @@
-"""The encoder of ALBERT: narrow vectors at the input, and layers that share their weights."""
+"""The encoder of ALBERT: a factorised embedding, and layers that share their weights."""
 
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
@@ -28,18 +28,18 @@ SHARINGS = ("all", "attention", "feed_forward", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEncoder(Architecture):
-    """BERT's encoder with a factorised embedding, one layer used again and again (Lan et al., 2019, 3.1)."""
+    """BERT's encoder with a factorised embedding and shared layers (Lan et al., 2019, 3.1)."""
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
-    embedding: int | None = 128  # width of the token, position and segment vectors; None: the network's, unprojected
-    sharing: str = "all"  # what all layers have in common: all, attention, feed_forward or none
+    embedding: int | None = 128  # width of the token, position and segment embeddings; None: the network's, unprojected
+    sharing: str = "all"  # weights that all layers share: all, attention, feed_forward or none
     segments: int = 2
     activation: str = "gelu_tanh"
-    dropout: float = 0.0  # as in the second release; the first had 0.1 below xxlarge
+    dropout: float = 0.0  # as in the second release; the first had 0.1 except for xxlarge
     attention_dropout: float = 0.0
     epsilon: float = 1e-12
-    pooler: bool = True  # one more layer on the first position, for tasks that classify the row as a whole
+    pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
@@ -48,16 +48,16 @@ class SharedEncoder(Architecture):
         if self.sharing not in SHARINGS:
             raise SettingError(
                 tr(
-                    "architecture.sharing takes {sharings}; found '{sharing}'.",
+                    "architecture.sharing must be one of {sharings}; found '{sharing}'.",
                     sharings=", ".join(SHARINGS),
                     sharing=self.sharing,
                 )
             )
-        narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the numbers first
+        narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the sizes first
         if self.neighbours and (narrow % 2 or narrow < head):
             raise SettingError(
                 tr(
-                    "architecture.neighbours needs an even architecture.embedding, as wide as a head or wider: "
+                    "architecture.neighbours needs an even architecture.embedding, at least as wide as a head; "
                     "found {narrow} and heads of {head}.",
                     narrow=narrow,
                     head=head,
@@ -66,7 +66,7 @@ class SharedEncoder(Architecture):
 
     @property
     def unshared(self) -> Encoder:
-        """The same numbers, nothing shared."""
+        """The same sizes, nothing shared."""
         return Encoder(**{field.name: getattr(self, field.name) for field in fields(self) if field.name != "sharing"})
 
     @property
@@ -86,7 +86,7 @@ class SharedEncoder(Architecture):
         return self.sharing != "none"
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it has a pooler."""
+        """The network that is fine-tuned, with a pooler."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True)
 
     def build(self, vocabulary: Vocabulary) -> "SharedEncoderModel":
@@ -94,14 +94,14 @@ class SharedEncoder(Architecture):
 
 
 class SharedEncoderModel(Model):
-    """`blocks` holds one block where all is shared; else a block for each layer, which may borrow from the first."""
+    """`blocks` holds one block if all is shared, else one per layer, which may use sublayers of the first."""
 
     def __init__(self, settings: SharedEncoder, vocabulary_size: int) -> None:
         super().__init__()
         self.settings = settings
         unshared = settings.unshared
         self.embed = input_embedding(unshared, vocabulary_size)
-        # of equal widths too, as Hugging Face has it; the released code then has none: embedding=None
+        # for equal widths too, as in Hugging Face; the released code then has none: embedding=None
         self.project = nn.Linear(settings.embedding, settings.width) if settings.embedding else None
         self.blocks = nn.ModuleList(blocks_of(unshared, settings.sharing))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
@@ -126,7 +126,7 @@ class SharedEncoderModel(Model):
 
 
 def blocks_of(settings: Encoder, sharing: str) -> list[PostNormBlock]:
-    """The norms are a layer's own unless all is shared: so the paper's counts come out."""
+    """Each layer has its own norms unless all is shared, which matches the paper's parameter counts."""
     first = block_of(settings, attention_of(settings), feed_forward_of(settings))
     others = [] if sharing == "all" else range(1, settings.layers)
     return [

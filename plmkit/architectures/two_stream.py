@@ -1,4 +1,4 @@
-"""The network of XLNet: a content stream that reads tokens, and a query stream that knows only where it stands."""
+"""The network of XLNet: a content stream that sees tokens, and a query stream that sees only positions."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
@@ -30,17 +30,17 @@ from plmkit.layers.relative import distances_before, sinusoids
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStream(Architecture):
-    """Relative Transformer whose predictions are made by queries without a token (Yang et al., 2019, 2.3)."""
+    """Relative Transformer with two streams; queries predict without seeing the token (Yang et al., 2019, 2.3)."""
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
-    memory: int = 384  # positions of earlier rows of the same text that each layer may read; 0: none
-    reuse: float = 0.5  # the first part of each row, which goes into the memory; the next row starts after it
+    memory: int = 384  # length of the recurrent memory in tokens; 0: none
+    reuse: float = 0.5  # share of each row, its first part, that enters the memory; the next row starts after it
     activation: str = "gelu_tanh"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     epsilon: float = 1e-12
-    pooler: bool = False  # one more layer on the last position, for tasks that classify the row as a whole
+    pooler: bool = False  # a dense layer on the last position, for classification of whole rows
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
@@ -52,8 +52,8 @@ class TwoStream(Architecture):
         if self.memory < 0 or not 0 < self.reuse <= 1:
             raise SettingError(
                 tr(
-                    "architecture.memory is 0 or more, architecture.reuse a share of the row, above 0 up to 1; "
-                    "found {memory} and {reuse}.",
+                    "architecture.memory must be at least 0, architecture.reuse a share of the row, above 0 and at "
+                    "most 1; found {memory} and {reuse}.",
                     memory=self.memory,
                     reuse=self.reuse,
                 )
@@ -84,12 +84,12 @@ class TwoStream(Architecture):
         return self.reuse
 
     def decay_steps(self, name: str) -> int:
-        """0 for the last layer and for all that is in no layer, layers - 1 for the first (zihangdai/xlnet)."""
+        """0 for the last layer and for weights outside the layers, layers - 1 for the first (zihangdai/xlnet)."""
         layer = self.layer_of(name)
         return self.layers - layer if layer else 0
 
     def for_task(self, dropout: float) -> Self:
-        """The network that is fine-tuned: it has a pooler, and the content stream alone."""
+        """The network that is fine-tuned, with a pooler and the content stream only."""
         return replace(self, dropout=dropout, attention_dropout=dropout, pooler=True, memory=0)
 
     def build(self, vocabulary: Vocabulary) -> "TwoStreamModel":
@@ -97,7 +97,7 @@ class TwoStream(Architecture):
 
 
 class TwoStreamModel(GeneratingModel[KeyValueMemory]):
-    """The content stream; where an order and targets are given, the query stream predicts instead."""
+    """The content stream; given an order and targets, the query stream predicts instead."""
 
     def __init__(self, settings: TwoStream, vocabulary_size: int) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         start_normal(self)
         if settings.neighbours:
             start_at_distances(list(self.blocks), settings.heads)
-            nn.init.zeros_(self.query)  # so that what the first block reads is not drowned
+            nn.init.zeros_(self.query)  # so that it does not drown out what the first block attends to
 
     def forward(self, batch: Batch) -> States:
         content = self.dropout(self.embed.tokens(batch.source.tokens))  # (B, L, width)
@@ -128,7 +128,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         return States(hidden=content, pooled=pooled, layers=layers, memory=self.remember(batch.memory, inputs))
 
     def predict(self, content: Tensor, batch: Batch, predicted: Tensor) -> States:
-        """Two streams: only positions that are predicted have a query; of the last block only they are needed."""
+        """Two streams: only predicted positions have a query, and the last block computes only these."""
         places, filled = places_of(predicted)  # (B, P)
         context = AttentionContext(batch, self.settings.width, places)
         context.waves = self.dropout(context.waves)
@@ -141,7 +141,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
             content, query = block(content, query, memory_of(batch, number), context, query_only=last)
 
         def put_back(stream: Tensor) -> Tensor:
-            """(B, P, width) to (B, L, width), zeros where nothing is predicted."""
+            """(B, P, width) → (B, L, width), zeros where nothing is predicted."""
             zeros = stream.new_zeros(*predicted.shape, stream.shape[-1])
             return zeros.masked_scatter(predicted[:, :, None], stream[filled])
 
@@ -167,12 +167,12 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         return KeyValueMemory(attentions, self.waves, rows=rows, longest=longest, reach=reach)
 
     def waves(self, keys: int) -> Tensor:
-        """(keys + 1, width) of the distances from keys - 1 down to -1."""
+        """(keys + 1, width) sinusoids of the distances keys - 1 down to -1."""
         return sinusoids(distances_before(keys + 1, self.query.device) - 1, self.settings.width)
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
-        """(B, n) further tokens to (B, n, width): the query after each, in the order of the text."""
+        """(B, n) next tokens → (B, n, width) states of the query after each, from left to right."""
         return torch.cat([self.advance(part, cache) for part in cache.parts(tokens)], dim=1)
 
     def advance(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:
@@ -184,7 +184,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         return query
 
     def remember(self, before: Memory | None, inputs: list[Tensor]) -> Memory | None:
-        """(B, layers, M, width) the first inputs of each block, after those in its memory."""
+        """(B, layers, M, width) the memory of each block, extended by its first inputs."""
         if not self.settings.memory:
             return None
         kept = round(self.settings.reuse * inputs[0].shape[1])
@@ -198,7 +198,7 @@ def memory_of(batch: Batch, layer: int) -> Tensor | None:
 
 
 def places_of(predicted: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, P) where the predicted positions of each row are, and where there is one: rows may ask for unlike numbers."""
+    """(B, P) the predicted positions of each row, and True where there is one, as rows may predict fewer."""
     counts = predicted.sum(1)
     most = int(counts.max())
     filled = torch.arange(most, device=predicted.device) < counts[:, None]
@@ -208,7 +208,7 @@ def places_of(predicted: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class TwoStreamBlock(nn.Module):
-    """Both streams through the same sublayers, normalised after each (Yang et al., 2019, 2.3)."""
+    """Both streams through the same post-norm sublayers (Yang et al., 2019, 2.3)."""
 
     def __init__(self, settings: TwoStream) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class TwoStreamBlock(nn.Module):
     def extend(
         self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The next tokens of a text that is read from left to right, and the query after each."""
+        """The next tokens in left-to-right inference, and the query after each."""
         read, predicted = self.attention.extend(content, query, cache, layer, query_only)
         return content if query_only else self.finish(content, read), self.finish(query, predicted)
 

@@ -9,11 +9,11 @@ from plmkit.layers.dropout import drop
 from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
 
-MASKED = -1e30  # added to masked scores; not -inf, or a row in which all are masked would become NaN
+MASKED = -1e30  # added to masked scores; not -inf, which would turn fully masked rows into NaN
 
 
 class AttentionContext:
-    """Which positions attend to which, and at what distance: the same for all blocks."""
+    """Which positions attend to which, and at what distance; shared by all blocks."""
 
     def __init__(self, batch: Batch, width: int, places: Tensor | None = None) -> None:
         length = batch.source.tokens.shape[1]
@@ -21,7 +21,7 @@ class AttentionContext:
         remembered = 0 if batch.memory is None else batch.memory[0].shape[2]
         self.keys = remembered + length
         around = distances_around(length, self.keys, device)
-        self.waves = sinusoids(around, width)  # (C, width); for rows of two directions (2, C, width)
+        self.waves = sinusoids(around, width)  # (C, width); for rows of both directions (2, C, width)
         self.reversed = None
         if batch.reversed is not None and bool(batch.reversed.any()):
             self.waves = torch.stack([self.waves, sinusoids(-around, width)])
@@ -35,10 +35,12 @@ class AttentionContext:
             chosen = masked.expand(-1, length, -1).gather(1, places[:, :, None].expand(-1, -1, length))
             self.query = added_scores(chosen, remembered)  # (B, P, keys)
             if not remembered and bool((blind := chosen.all(-1)).any()):
-                self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: there is nothing to attend to
+                self.nothing = blind[None, :, :, None]  # (1, B, P, 1) first in the order: nothing to attend to
             key = torch.arange(self.keys, device=device)
             self.columns = self.keys - 1 - (remembered + places[:, :, None] - key)  # (B, P, keys)
-        self.segments = segment_signs(batch.source.segment_ids, remembered)  # (B, keys, S), or None: all lie in one
+        self.segments = segment_signs(
+            batch.source.segment_ids, remembered
+        )  # (B, keys, S), or None: all are in one segment
         self.own = None if self.segments is None else self.segments[:, remembered:]
         self.predicted = None
         if self.own is not None and places is not None:
@@ -46,7 +48,7 @@ class AttentionContext:
 
 
 def mask_of(batch: Batch) -> Tensor | None:
-    """(B, L, L) True where position i may not read j by the order; (B, 1, L) or None where there is none."""
+    """(B, L, L) True where position i may not attend to j; without an order (B, 1, L) or None."""
     padding = None if bool(batch.source.visible.all()) else ~batch.source.visible[:, None, :]
     if batch.attention_order is None:
         return padding
@@ -55,14 +57,14 @@ def mask_of(batch: Batch) -> Tensor | None:
 
 
 def added_scores(masked: Tensor | None, remembered: int) -> Tensor | None:
-    """(B, Q, keys) what is added to scores; memory is never masked."""
+    """(B, Q, keys) added to the scores; memory is never masked."""
     if masked is None:
         return None
     return F.pad(torch.zeros(masked.shape, device=masked.device).masked_fill_(masked, MASKED), (remembered, 0))
 
 
 def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
-    """(B, keys, S) one for the segment of each key; memory lies in the first."""
+    """(B, keys, S) one-hot segment of each key; memory is in the first."""
     lowest, highest = segments.min(), segments.max()
     if lowest == highest and not (remembered and highest > 0):
         return None
@@ -70,20 +72,20 @@ def segment_signs(segments: Tensor, remembered: int) -> Tensor | None:
 
 
 class TwoStreamAttention(RelativeAttention):
-    """Scores by content, by distance and by whether two positions lie in one segment (Yang et al., 2019, 2.4, A.2)."""
+    """Scores by content, by distance and by whether two positions share a segment (Yang et al., 2019, 2.4, A.2)."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__(width, heads, dropout)
         shape = heads, width // heads
-        self.content_bias = nn.Parameter(0.02 * torch.randn(shape))  # u: what any query asks of contents
-        self.distance_bias = nn.Parameter(0.02 * torch.randn(shape))  # v: of distances
+        self.content_bias = nn.Parameter(0.02 * torch.randn(shape))  # u: added to queries of content
+        self.distance_bias = nn.Parameter(0.02 * torch.randn(shape))  # v: added to queries of distance
         self.segment_bias = nn.Parameter(0.02 * torch.randn(shape))
-        self.segments = nn.Parameter(0.02 * torch.randn(2, *shape))  # of keys in the same segment, of others
+        self.segments = nn.Parameter(0.02 * torch.randn(2, *shape))  # same segment, other segment
 
     def forward(
         self, content: Tensor, query: Tensor | None, memory: Tensor | None, context: AttentionContext, query_only: bool
     ) -> tuple[Tensor, Tensor]:
-        """What each position reads, and what each query does; `query_only` leaves the first out."""
+        """The attention output of both streams; `query_only` skips the content stream."""
         own, key, value = self.project(content, memory, query_only)  # (heads, B, L or keys, inside)
         far = self.far(context)
         if context.segments is not None:
@@ -102,7 +104,7 @@ class TwoStreamAttention(RelativeAttention):
     def extend(
         self, content: Tensor, query: Tensor, cache: KeyValueMemory, layer: int, query_only: bool
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """New tokens, each reading those before it and itself, and queries one place further on, reading the same."""
+        """New tokens, attending to themselves and earlier ones, and queries one position on, attending to the same."""
         own, key, value = self.project(content, None, query_only)
         cache.put(layer, key.transpose(0, 1), value.transpose(0, 1))
         queries = self.by_heads(self.queries(query))
@@ -117,7 +119,7 @@ class TwoStreamAttention(RelativeAttention):
     def project(
         self, content: Tensor, memory: Tensor | None, query_only: bool
     ) -> tuple[Tensor | None, Tensor, Tensor]:  # fmt: skip
-        """Queries of this row, keys and values of memory and row."""
+        """Queries from the row, keys and values from memory and row."""
         width = content.shape[-1]
         if query_only:
             own, pairs = None, F.linear(content, self.query_key_value.weight[width:])
@@ -130,11 +132,11 @@ class TwoStreamAttention(RelativeAttention):
         return None if own is None else self.by_heads(own), self.by_heads(key), self.by_heads(value)
 
     def by_heads(self, joint: Tensor) -> Tensor:
-        """(B, L, width) to (heads, B, L, inside)."""
+        """(B, L, width) → (heads, B, L, inside)."""
         return joint.unflatten(-1, (self.heads, -1)).permute(2, 0, 1, 3)
 
     def far(self, context: AttentionContext) -> Tensor:
-        """(heads, inside, C) what queries meet of each distance; (heads, B, inside, C) in two directions."""
+        """(heads, inside, C) keys of the distances; (heads, B, inside, C) for rows of both directions."""
         if context.reversed is None:
             return self.distances(context.waves)
         both = torch.stack([self.distances(waves) for waves in context.waves], dim=1)
@@ -169,9 +171,9 @@ class TwoStreamAttention(RelativeAttention):
         return self.output((shares @ value).permute(1, 2, 0, 3).flatten(2))
 
     def content_query(self, query: Tensor, segments: Tensor | None) -> Tensor:
-        """The query with u and, to be met by the keys' segments, how much less it wants its own than another.
+        """The query with u and, for the keys' segments, the score of another segment minus that of its own.
 
-        softmax does not feel what all keys of a query have in common, so that only this difference counts.
+        softmax ignores a term that all keys of a query share, so that only this difference counts.
         """
         scale = query.shape[-1] ** -0.5
         answered = (query + self.content_bias[:, None, None]) * scale

@@ -10,7 +10,7 @@ import typer
 
 from plmkit import __version__
 from plmkit.errors import PlmError, is_out_of_memory
-from plmkit.language import language, tr
+from plmkit.language import language, tr, translated
 from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
@@ -127,7 +127,7 @@ def option_of_other_tools(error: Any) -> str | None:
 
 
 def translate_frame() -> None:
-    """The words that typer itself puts around help texts, in tables that fold text without spaces."""
+    """Typer's own words around help texts, in tables that fold text without spaces."""
     from rich.columns import Columns
     from rich.table import Table
     from rich.text import Text
@@ -139,9 +139,15 @@ def translate_frame() -> None:
             for column in self.columns:
                 column.overflow = "fold"
 
+    plain = rich_utils._make_rich_text
+
+    def in_language(*, text: str, **options: Any) -> Any:  # help of typer's own options; ours is translated already
+        return plain(text=translated(text), **options)
+
     def in_one_line(items: list[Any]) -> Any:
         return Text(" ").join(items) if all(isinstance(item, Text) for item in items) else Columns(items)
 
+    rich_utils._make_rich_text = in_language
     rich_utils.Table = FoldingTable  # type: ignore[misc]
     rich_utils.Columns = in_one_line  # type: ignore[misc, assignment]
     rich_utils.ARGUMENTS_PANEL_TITLE = tr("Arguments")

@@ -106,6 +106,6 @@ def verify_folders(folders: list[str], as_json: bool) -> None:
     if as_json:
         print_json({"folders": [vars(verdict) for verdict in verdicts]})
     else:
-        print("\n".join(verdict.told for verdict in verdicts))
+        print("\n".join(verdict.report for verdict in verdicts))
     if any(verdict.damage for verdict in verdicts):
         raise typer.Exit(2)

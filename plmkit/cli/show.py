@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -12,7 +13,7 @@ from rich.text import Text
 from plmkit.inference.model import Candidate
 from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
-from plmkit.preparation.preview import asks_next
+from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.terminal.chart import curve
 
@@ -52,49 +53,51 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
     }
     if len(found.sources) > 1:
         rows[tr("mix by tokens")] = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
-    width = max(map(len, rows))
+    width = max(map(cell_len, rows))
     for name, value in rows.items():
-        beside(name.ljust(width + 1), value, "bold", "")
+        paragraph(set_cell_size(name, width + 1), value, "bold", "")
     for warning in found.warnings:
-        beside("!", warning, "yellow", "yellow")
+        paragraph("!", warning, "yellow", "yellow")
     for number, (stage, (seen, whole), hidden) in enumerate(
         zip(found.stages, found.preview, found.hidden, strict=True), start=1
     ):
-        tell(
+        print_wrapped(
             tr(
                 "\n[bold]example {number}[/]{stage}, input of the model",
                 number=number,
                 stage=stage_of(recipe, stage),
             )
         )
-        tell(Text(seen))
-        tell(tr("[dim]the next token at each position[/]") if asks_next(recipe) else tr("[dim]original text[/]"))
-        tell(highlighted(whole, hidden))
+        print_wrapped(Text(seen))
+        print_wrapped(
+            tr("[dim]the next token at each position[/]") if predicts_next(recipe) else tr("[dim]original text[/]")
+        )
+        print_wrapped(highlighted(whole, hidden))
 
 
-def tell(content: Any) -> None:
+def print_wrapped(content: Any) -> None:
     """Wrapped between words on a terminal; a pipe gets whole lines."""
     console.print(content, soft_wrap=not console.is_terminal)
 
 
-def beside(name: str, text: str, name_style: str, style: str) -> None:
-    """A name, and a paragraph that stays to the right of it; in a pipe, one line."""
+def paragraph(name: str, text: str, name_style: str, style: str) -> None:
+    """A name with a paragraph to the right of it; in a pipe, one line."""
     row = Table.grid(padding=(0, 1))
     row.add_row(Text(name, style=name_style), Text(text, style=style, overflow="fold"))
-    tell(row if console.is_terminal else Text(f"{name} {text}"))
+    print_wrapped(row if console.is_terminal else Text(f"{name} {text}"))
 
 
 def bad_files(problems: dict[str, str]) -> None:
-    """What is wrong with each, before all that is said of the others."""
+    """The problem of each unreadable file, before the report on the others."""
     if not problems:
         return
-    told = tr(
+    message = tr(
         "{files} cannot be read; pretraining refuses the corpus until this is fixed. The report covers the others.",
         files=several(len(problems), "file"),
     )
-    beside("!", told, "red", "red")
+    paragraph("!", message, "red", "red")
     for problem in problems.values():
-        beside("-", problem, "red", "red")
+        paragraph("-", problem, "red", "red")
     console.print()
 
 
@@ -153,10 +156,15 @@ def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
             table.add_row(f"{part} {name}", *(f"{cell:.4f}" for cell in cells))
-    for part, beside in result.get("baseline", {}).items():
+    for part, baseline in result.get("baseline", {}).items():
         table.add_row(
-            tr("{part} {measure} of {answer}", part=part, measure=beside["measure"], answer=escape(beside["answer"])),
-            f"{beside['score']:.4f}",
+            tr(
+                "{part} {measure} of {answer}",
+                part=part,
+                measure=baseline["measure"],
+                answer=escape(baseline["answer"]),
+            ),
+            f"{baseline['score']:.4f}",
         )
     if table.row_count:
         console.print(table)
@@ -177,17 +185,17 @@ def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
 
 
 def doubts(result: dict[str, Any]) -> Iterator[str]:
-    """What a reader of a fine-tuning's scores might overlook."""
+    """Warnings about scores that mean little."""
     if not result["spread"]:
         yield tr("Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows.")
-    for part, beside in result.get("baseline", {}).items():
-        found = result["spread"][part][beside["measure"]]["mean"]
-        if found >= beside["score"] if beside["measure"] == "mse" else found <= beside["score"]:
+    for part, baseline in result.get("baseline", {}).items():
+        found = result["spread"][part][baseline["measure"]]["mean"]
+        if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
             yield tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
                 "(--set task.rate=...) or a model that was pretrained for longer.",
                 part=part,
-                answer=beside["answer"],
+                answer=baseline["answer"],
             )
 
 

@@ -1,4 +1,4 @@
-"""What every step of a corruption has: an arrangement makes rows of documents, maskings choose what is predicted."""
+"""The contract of a corruption's steps: an arrangement turns documents into rows, maskings choose what to predict."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from plmkit.data.vocabulary import ROLES, Vocabulary
 from plmkit.segmentation.choosing import AnySegmenter
 
 if TYPE_CHECKING:
-    from scipy import sparse  # a twentieth of a second, which only counting needs
+    from scipy import sparse  # takes 0.05 s to import, and only counting needs it
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What a step may need to know of the text that is trained on; None where no step does. V tokens are known."""
+    """Counts of the training text that a step may need, for a vocabulary of V tokens; None where no step needs them."""
 
-    tokens: np.ndarray | None = None  # (T,) all of them: the token at a random place comes as often as it occurs
-    frequencies: np.ndarray | None = None  # (V,) how often each occurs
-    cooccurrence: "sparse.csr_array | None" = None  # (V, V) how often each stands near each other
+    tokens: np.ndarray | None = None  # (T,) the whole text: a random position samples a token by its frequency
+    frequencies: np.ndarray | None = None  # (V,) of each token
+    cooccurrence: "sparse.csr_array | None" = None  # (V, V) how often two tokens occur near each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +41,21 @@ class Step:
         check_fields(cls, "needs_counts", cls.needs_counts, Counts)
 
     def prepared(self, counts: Counts) -> "Step":
-        """The step with what it needs of the counts; called once, before any row is made."""
+        """The step with the counts it needs; called once, before any row is made."""
         return self
 
     def for_validation(self) -> "Step":
-        """The step to use on held-out text."""
+        """The step used on held-out text."""
         return self
 
     @property
     def segmenter(self) -> AnySegmenter | None:
-        """What finds the units of the text; None: the tokens themselves show where words begin."""
+        """Finds the units of the text; None: the tokens themselves show where words begin."""
         return None
 
     @property
     def level(self) -> str:
-        """The largest units that are needed of a segmenter."""
+        """The largest units that the segmenter must find."""
         return "word"
 
     @property
@@ -65,30 +65,30 @@ class Step:
 
     @property
     def reuse(self) -> float | None:
-        """The share of a row that the next row may read in its recurrent memory; None: it does not matter here."""
+        """The share of a row that the next row may attend to in recurrent memory; None: the step does not use it."""
         return None
 
 
 class Arrangement(Step, ABC, Generic[AnyPlan]):
-    """Documents → rows: which stretches of text stand together."""
+    """Documents → rows: which stretches of text form a row."""
 
     segments: ClassVar[int] = 1  # number of segment ids in its rows
-    texts: ClassVar[int] = 1  # texts of a row that are separated as the tokenizer's family separates two texts
+    texts: ClassVar[int] = 1  # texts per row, separated as the tokenizer's family separates a pair
     needs: ClassVar[tuple[str, ...]] = ROLES  # special tokens of the vocabulary
-    in_streams: ClassVar[bool] = False  # a row is a part of one long stream of text, which must fill one row
-    sentence_task: ClassVar[str | None] = None  # the name of the task that its rows are for, as in `sentence_task=sop`
-    continues: ClassVar[bool] = False  # each row of a batch continues the same row of the batch before
+    in_streams: ClassVar[bool] = False  # rows are cut from one long stream of text, which must fill at least one row
+    sentence_task: ClassVar[str | None] = None  # the task that its rows are for, as in `sentence_task=sop`
+    continues: ClassVar[bool] = False  # each row continues the same row of the previous batch
 
     @abstractmethod
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> AnyPlan:
-        """One epoch's rows of at most `length` tokens."""
+        """The rows of one epoch, of at most `length` tokens each."""
 
     @abstractmethod
     def fill(self, store: TokenStore, plan: AnyPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-        """The chosen rows of a plan, with their tokens."""
+        """The chosen rows of a plan, filled with tokens."""
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Refuse a corpus that gives no such rows; by default any text does."""
+        """Refuse a corpus from which no rows can be made; by default any text will do."""
 
 
 class StretchArrangement(Arrangement[StretchPlan]):
@@ -105,8 +105,8 @@ class Masking(Step, ABC):
 
     @abstractmethod
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
-        """The rows with their targets; at least one in each."""
+        """The rows with their targets, at least one per row."""
 
     def mask_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers are drawn: a static masking repeats a few."""
+        """The epoch whose random numbers are used: static masking cycles through a few."""
         return epoch

@@ -47,11 +47,11 @@ class Batch:
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
-    reversed: Tensor | None = None  # (B,) True where a row runs from its end to its beginning
+    reversed: Tensor | None = None  # (B,) True where a row is read backwards
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them
-    all_layers: bool = False  # the states of all layers are wanted, not only those of the last
+    all_layers: bool = False  # return the states of all layers, not only of the last
     continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
 
     @property
@@ -65,12 +65,12 @@ class Batch:
 
     @property
     def examples(self) -> int:
-        """How many there are: as many as rows, unless an example is read in several versions."""
+        """Number of examples: the number of rows, unless an example has several versions."""
         return len(self.source.tokens) if self.alternatives is None else int(self.alternatives[-1]) + 1
 
     @property
     def most_alternatives(self) -> int:
-        """Rows of the example that has the most."""
+        """Number of rows of the example that has the most."""
         return 1 if self.alternatives is None else int(self.alternatives.bincount().max())
 
     def part(self, start: int, stop: int) -> Self:
@@ -82,16 +82,16 @@ class Batch:
         labels = None if self.labels is None else self.labels[start:stop]
         return replace(rows, labels=labels, alternatives=self.alternatives[first:end] - start)
 
-    def recalling(self, memory: Memory | None) -> Self:
-        """The batch with what was kept of the batch before, where its rows go on from there."""
+    def with_memory(self, memory: Memory | None) -> Self:
+        """The batch with the memory of the previous batch, if its rows continue that batch."""
         if memory is None or self.continues is None or not bool(self.continues.all()):
             return self
         streams, rows = len(memory[0]), len(self.source.tokens)
         if streams != rows:
             raise CheckpointError(
                 tr(
-                    "The memory is of {streams} streams of text, but the batch has {rows} rows.\n"
-                    "Go on with the schedule.batch that it was saved with, or start a new run.",
+                    "The recurrent memory has {streams} rows, but the batch has {rows}.\n"
+                    "Resume with the schedule.batch of the checkpoint, or start a new run.",
                     streams=streams,
                     rows=rows,
                 )
@@ -99,12 +99,12 @@ class Batch:
         return replace(self, memory=memory)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The batch with every tensor it has changed alike."""
+        """The batch with the same change applied to every tensor."""
         return type(self)(**changed(self, change))
 
 
 def changed(parts: Any, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """The fields of a batch or a side, every tensor in them changed alike; what is not there is left out."""
+    """The fields of a batch or a side, with the same change applied to every tensor; None is left out."""
     values = {field.name: getattr(parts, field.name) for field in fields(parts)}
     return {name: changed_value(value, change) for name, value in values.items() if value is not None}
 
@@ -121,15 +121,15 @@ def changed_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class States:
-    """What an architecture makes of a batch."""
+    """The outputs of an architecture for a batch."""
 
     hidden: Tensor  # (B, L, width) last layer; of two streams the one that predicts; may be zeros where not needed
     pooled: Tensor | None = None  # (B, width) one vector for the row
-    guesses: Tensor | None = None  # (N, tokens weighed) a generator's scores at the N masked tokens, row by row
-    sampled: Tensor | None = None  # (N,) the tokens it put in their place
-    replaced: Tensor | None = None  # (B, L) True where the token that was read is not the original
+    guesses: Tensor | None = None  # (N, candidates) a generator's logits at the N masked tokens, row by row
+    sampled: Tensor | None = None  # (N,) the tokens sampled in their place
+    replaced: Tensor | None = None  # (B, L) True where the input token is not the original
     layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer; where requested
-    memory: Memory | None = None  # what the next rows of the same streams may read, without gradient
+    memory: Memory | None = None  # what the next rows of the same streams may attend to, without gradient
 
 
 def names_of(*kinds: type) -> frozenset[str]:
@@ -138,7 +138,7 @@ def names_of(*kinds: type) -> frozenset[str]:
 
 
 def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> None:
-    """Refuse a class whose `reads` or `writes` name no field of these; called when it is defined."""
+    """Reject a class whose `reads` or `writes` name unknown fields; called when the class is defined."""
     if unknown := sorted(set(names) - names_of(*kinds)):
         among = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"{cls.__name__}.{what} names {', '.join(unknown)}, which is no field of {among}.")

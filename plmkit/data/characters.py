@@ -1,4 +1,4 @@
-"""Kinds of characters, in one place: everybody who asks whether one is an ideograph asks here."""
+"""Ranges of characters: the one place that decides what is an ideograph."""
 
 IDEOGRAPHS = (  # Han characters of Unicode 15: extension A, the basic block, compatibility, extensions B to H
     (0x3400, 0x4DBF),

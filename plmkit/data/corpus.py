@@ -14,7 +14,7 @@ from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.formats import find_layout, read_documents
 from plmkit.data.reading.parquet import parquet_header
-from plmkit.data.reading.remarks import Remarks, name_some
+from plmkit.data.reading.remarks import ReadColumn, Remarks, name_some
 from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes, Source
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.text_column import choose_column
@@ -28,10 +28,10 @@ LAYOUTS = ("auto", "blank-lines", "document-per-line", "document-per-file")
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Text files that are read as documents, one after another, as often as asked."""
+    """Text files as a stream of documents, which can be read repeatedly."""
 
     sources: tuple[Source, ...]
-    notes: tuple[str, ...] = ()  # what the user should hear about how the files are read
+    notes: tuple[str, ...] = ()  # remarks for the user on how the files are read
 
     @property
     def size(self) -> int:
@@ -39,7 +39,7 @@ class Corpus:
         return sum(source.size for source in self.sources)
 
     def documents(self, on_bytes: OnBytes | None = None) -> Iterator[Document]:
-        """All documents in order; `on_bytes` hears how many bytes on disk were read since it last heard."""
+        """All documents in order; `on_bytes` gets the number of bytes on disk that were read since its last call."""
         for source in self.sources:
             yield from read_documents(source, on_bytes)
 
@@ -49,7 +49,7 @@ class Corpus:
 
     @cached_property
     def _fingerprint(self) -> str:
-        total = hashlib.blake2b(b"corpus 1", digest_size=16)  # count up when reading changes
+        total = hashlib.blake2b(b"corpus 1", digest_size=16)  # increase when reading changes
         for source in self.sources:
             content = hashlib.blake2b(digest_size=16)
             for block in read_blocks(str(source.path), None):
@@ -76,20 +76,20 @@ def open_corpora(
             if other != number and number == len(paths):
                 raise InputError(
                     tr(
-                        "{path} is to be held out (--valid), but {given}, which is trained on, has it too.\n"
-                        "Move it out of there, or leave --valid out: then some documents are held out.",
+                        "{path} is held out (--valid), but the training corpus {corpus} contains it too.\n"
+                        "Move it elsewhere, or omit --valid: some documents of the corpus are then held out.",
                         path=source.path,
-                        given=given[other],
+                        corpus=given[other],
                     )
                 )
             if other != number:
                 raise InputError(
                     tr(
-                        "{path} is given twice, by {given} and by {given_2}.\n"
-                        "Give it once; how often a corpus is read is for run.weights to say.",
+                        "{path} is given twice: in {first} and in {second}.\n"
+                        "Give it once; run.weights sets how often each corpus is read.",
                         path=source.path,
-                        given=given[other],
-                        given_2=given[number],
+                        first=given[other],
+                        second=given[number],
                     )
                 )
     _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column, header)
@@ -108,7 +108,7 @@ def open_corpus(
 def problems(
     path: str | Path, *, layout: str = "auto", column: str | None = None, header: bool = True
 ) -> dict[Path, str]:
-    """For each file of a corpus, by its real path, why it cannot be read to its end; nothing where it can."""
+    """For each file of a corpus, by its real path, why it cannot be read to its end; empty if it can."""
     found: dict[Path, str] = {}
     for file in _once(find_files([path]), Remarks()):
         real = file.path.resolve()
@@ -125,7 +125,7 @@ def problems(
 def _open(
     paths: Sequence[str | Path], layout: str, column: str | None, header: bool, without: Collection[Path] = ()
 ) -> Corpus:
-    """Find the files, see how each is laid out, and say so; the text itself is read later, as a stream."""
+    """Find the files and detect the layout of each; the text itself is read later, as a stream."""
     if layout not in LAYOUTS:
         raise SettingError(
             tr(
@@ -151,7 +151,7 @@ def _open(
             remarks.add(source.layout, file)
     if not sources:
         raise InputError(
-            tr("There is no text in {name_some}. Give files with text.", name_some=name_some(remarks.files["empty"]))
+            tr("There is no text in {files}. Give files that contain text.", files=name_some(remarks.files["empty"]))
         )
     return Corpus(sources=tuple(sources), notes=remarks.notes())
 
@@ -184,8 +184,8 @@ def _inspect(file: File, layout: str, column: str | None, header: bool, remarks:
         if heading.dialect and heading.dialect.unusual:
             remarks.add(heading.dialect.unusual, file)
         if chosen not in ("text", column):
-            ways = " or ".join(f"--text {shlex.quote(other)}" for other in others)
-            remarks.add(tr("column {chosen}", chosen=chosen) + (f"\n{ways}" if ways else ""), file)
+            options = tr(" or ").join(f"--text {shlex.quote(other)}" for other in others)
+            remarks.add(ReadColumn(column=chosen, options=options), file)
     return Source(
         path=file.path,
         format=format,
@@ -212,7 +212,7 @@ def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str
         )
     if column is not None and all(plain):
         raise SettingError(
-            tr("--text {column} names a column of a table, but no file is one. Leave it out.", column=column)
+            tr("--text {column} names a table column, but no file is a table. Leave it out.", column=column)
         )
     if not header and all(source.header for source in sources):
-        raise SettingError(tr("--no-header is for .csv and .tsv, but no file is one. Leave it out."))
+        raise SettingError(tr("--no-header is for .csv and .tsv, but no file is of these types. Leave it out."))

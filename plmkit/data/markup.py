@@ -13,12 +13,12 @@ WITHIN = re.compile(r"\[[^\[\]]*\]\([^()\s]+\)|\*\*[^\s*][^*]*\*\*")  # a link, 
 
 
 def is_html(line: str) -> bool:
-    """Does the line hold a tag or an entity of HTML? A `<` alone is none."""
+    """Does the line contain an HTML tag or entity? A `<` alone does not count."""
     return ("<" in line or "&" in line) and HTML.search(line) is not None
 
 
 def is_markdown(line: str) -> bool:
-    """Does the line hold a heading, fence, table, link or bold text? A dash before a line is none: people write so."""
+    """Does the line contain a heading, fence, table, link or bold text? A leading dash does not count: it is common."""
     if line[0] in "#`~|:-" and BEGINS.match(line):
         return True
     return ("](" in line or "**" in line) and WITHIN.search(line) is not None

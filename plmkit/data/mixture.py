@@ -13,7 +13,7 @@ ROUNDS = 100
 
 
 def mix(store: TokenStore, documents: np.ndarray, weights: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """The epoch's documents: all once, or, with weights, as often as gives each source its share of the tokens."""
+    """The documents of an epoch: each once or, with weights, repeated until each source has its share of the tokens."""
     if not weights:
         return documents
     sizes, sources = store.document_tokens()[documents], store.sources[documents]
@@ -40,7 +40,7 @@ AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 
 def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.random.Generator) -> AnyPlan:
-    """The plan without the rows that gave a source more than its share: cutting and random second texts do that."""
+    """Drop rows of sources that exceed their share, which truncation and random second texts can cause."""
     if not weights or not len(plan):
         return plan
     counts = tokens_by_source(plan, store, len(weights))
@@ -57,7 +57,7 @@ def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.
 
 
 def tokens_by_source(plan: Plan, store: TokenStore, sources: int) -> np.ndarray:
-    """(N, sources) how many tokens of each source a row has."""
+    """(N, sources) number of tokens from each source, per row."""
     starts = store.sentences[store.documents]
     counts = np.zeros((len(plan), sources))
     for block in plan.blocks():
@@ -71,7 +71,7 @@ def tokens_by_source(plan: Plan, store: TokenStore, sources: int) -> np.ndarray:
 
 
 def without_excess(order: np.ndarray, counts: np.ndarray, source: int, needed: float) -> np.ndarray:
-    """Rows in which the source has more than its share fall out at random, until its share is the one needed."""
+    """Drop random rows in which the source exceeds its share, until its share is the one needed."""
     mine, whole = counts[order, source], counts[order].sum(axis=1)
     rich = np.flatnonzero(mine > needed * whole)  # in random order, as `order` is
     left = (mine.sum() - np.cumsum(mine[rich])) - needed * (whole.sum() - np.cumsum(whole[rich]))

@@ -12,7 +12,7 @@ from plmkit.data.samples import Place, Position
 from plmkit.schedules.stage import Stage, stage_at
 
 STREAM = 6  # the purpose of these random numbers
-ONLY = "text"  # the name of a stream that has no other beside it
+ONLY = "text"  # the name of a stream that is the only one
 
 
 class Feed(Protocol):
@@ -26,8 +26,8 @@ class FedStream:
     """One stream of a mixture."""
 
     feed: Feed
-    place: str = ONLY  # streams with one place read on where the other stopped
-    heads: frozenset[str] | None = None  # that its batches are for; None: all
+    place: str = ONLY  # streams that share a place continue where the other stopped
+    heads: frozenset[str] | None = None  # trained by its batches; None: all
     weight: float = 1.0  # its share of the steps, in proportion to the others that run
 
 
@@ -44,7 +44,7 @@ class MixtureSource:
         return cls({ONLY: FedStream(feed=feed)}, (Stage(length=length),), seed=0)
 
     def next(self, position: Position, *, step: int, progress: float, rows: int) -> tuple[Batch, Position]:
-        """The batch of this step, and where that leaves the run."""
+        """The batch of this step, and the position after it."""
         number = stage_at(self.stages, progress)
         if number != position.stage:
             position = self.entered(position, number)

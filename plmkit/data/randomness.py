@@ -8,7 +8,7 @@ CALL = 1 << 32  # more numbers than any call draws for a row
 
 
 def generator(*key: int) -> np.random.Generator:
-    """A generator for one purpose, named by whole numbers."""
+    """A generator for one purpose, identified by integers."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([part & WORD for part in key])))
 
 

@@ -1,4 +1,4 @@
-"""A batch on its way from the token file to the model: what the corruption steps hand to each other."""
+"""A batch between token file and model, in numpy: what the corruption steps pass to each other."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # (M, 2) begin and end, (M,) 
 
 
 class Plan(ABC):
-    """One epoch's rows, before a token of them is read."""
+    """The rows of one epoch, before any token is read."""
 
-    block: ClassVar[int] = 1 << 16  # rows at a time: what is made of them stays small
+    block: ClassVar[int] = 1 << 16  # rows at a time, which bounds memory
 
     @abstractmethod
     def __len__(self) -> int:
@@ -25,23 +25,23 @@ class Plan(ABC):
 
     @abstractmethod
     def of(self, chosen: np.ndarray) -> Spans:
-        """The stretches of the token file that the chosen rows hold."""
+        """The stretches of the token file in the chosen rows."""
 
     @abstractmethod
     def tokens(self) -> int:
-        """Number of tokens of text in all rows together."""
+        """Number of text tokens in all rows."""
 
     @abstractmethod
     def only(self, chosen: np.ndarray) -> Self:
-        """The plan with these rows alone, in this order."""
+        """The plan restricted to these rows, in this order."""
 
     @property
     def directions(self) -> int:
-        """2 where the second half of the rows reads the text of the first from its end."""
+        """2 if the second half of the rows reads the text of the first half backwards."""
         return 1
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The numbers of all rows, some at a time."""
+        """The indices of all rows, block by block."""
         for start in range(0, len(self), self.block):
             yield np.arange(start, min(start + self.block, len(self)))
 
@@ -90,7 +90,7 @@ class StretchPlan(Plan):
 
 
 def cuts(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens each of two texts loses when the longer one (the second if equal) loses one at a time."""
+    """Tokens to cut from each of two texts if the longer one (the second if equal) is truncated token by token."""
     excess = max(0, first + second - room)
     uneven = min(excess, abs(first - second))
     rest = excess - uneven
@@ -100,7 +100,7 @@ def cuts(first: int, second: int, room: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class SideRows:
-    """One side of a batch on its way, as in Side."""
+    """One side of a batch in numpy, as in Side."""
 
     tokens: np.ndarray  # (B, L)
     visible: np.ndarray  # (B, L) False on padding
@@ -109,7 +109,7 @@ class SideRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """A batch on its way: B rows of L positions, in numpy; what is named as in Side or Batch becomes that field."""
+    """A batch in numpy: B rows of L positions; fields named as in Side or Batch become those fields."""
 
     tokens: np.ndarray  # (B, L)
     segments: np.ndarray  # (B, L)

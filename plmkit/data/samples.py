@@ -18,12 +18,12 @@ from plmkit.errors import InputError
 from plmkit.language import tr
 
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
-TOO_LARGE = 5  # times the tokens wanted: such a document is not held out where there are others
+TOO_LARGE = 5  # times the tokens to hold out: a larger document is not held out if there are others
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """How far one stream of data is read."""
+    """How far one data stream has been read."""
 
     epoch: int = 0
     index: int = 0  # rows of this epoch already used
@@ -31,10 +31,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a run is in its data: all that a checkpoint needs to know."""
+    """The position of a run in its data, as checkpoints record it."""
 
     stage: int = 0  # of the recipe's
-    places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that nothing was read from are left out
+    places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that are unread are left out
 
     def at(self, name: str) -> Place:
         return self.places.get(name, Place())
@@ -49,7 +49,7 @@ class Split:
 
 
 class Samples:
-    """Batches of documents of a store, arranged and corrupted as a recipe says."""
+    """Batches from documents of a store, arranged and corrupted by the steps of a recipe."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Samples:
 
     @property
     def more_specials(self) -> int:
-        """Special tokens of a row beyond those that the arrangement counts: RoBERTa has two between two texts."""
+        """Special tokens per row beyond those that the arrangement counts: RoBERTa has two between two texts."""
         return (self.arrange.texts - 1) * (self.vocabulary.separators - 1)
 
     @property
@@ -85,16 +85,16 @@ class Samples:
         if self.arrange.in_streams and tokens < length:
             raise InputError(
                 tr(
-                    "The text to train on has {tokens:,} tokens, less than one segment of {length:,}.\n"
-                    "Give more text, or shorter segments: --set stages='[[1.0, {highest}]]'.",
+                    "The training text has {tokens:,} tokens, fewer than one segment of {length:,}.\n"
+                    "Add text, or use shorter segments: --set stages='[[1.0, {shorter}]]'.",
                     tokens=tokens,
                     length=length,
-                    highest=max(5, tokens // 2),
+                    shorter=max(5, tokens // 2),
                 )
             )
 
     def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
-        """The next `rows` rows, and where that leaves us; an epoch's last rows that fill no batch are left out."""
+        """The next `rows` rows, and the place after them; an incomplete batch at the end of an epoch is dropped."""
         _, order = self.plan(place.epoch, length, rows)
         if place.index and place.index + rows > len(order):
             place = Place(epoch=place.epoch + 1)
@@ -107,7 +107,7 @@ class Samples:
         return replace(batch, continues=torch.full((len(batch.source.tokens),), index > 0)) if self.continues else batch
 
     def rows(self, epoch: int, index: int, rows: int, length: int) -> Rows:
-        """The same before it becomes a batch: with the units that were masked."""
+        """The same rows in numpy, with their units."""
         plan, order = self.plan(epoch, length, rows)
         chosen = order[index : index + rows]
         filled = self.arrange.fill(self.store, plan, chosen, self.vocabulary, length)
@@ -117,7 +117,7 @@ class Samples:
         return filled
 
     def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:
-        """The epoch's examples, and their order in batches of `rows` rows; kept once made."""
+        """The examples of an epoch, and their order in batches of `rows` rows; cached."""
         key = epoch, length, rows if self.continues else 1
         if self.planned is None or self.planned[0] != key:
             repeat = min((masking.mask_epoch(epoch) for masking in self.maskings), default=epoch)
@@ -128,10 +128,9 @@ class Samples:
             if not len(plan):
                 raise InputError(
                     tr(
-                        "{type} makes no example from the {documents_count} documents. `plm doctor` shows what "
-                        "the corpus holds.",
-                        type=type(self.arrange).__name__,
-                        documents_count=len(self.documents),
+                        "{arrangement} makes no examples from the {count} documents. `plm doctor` shows the corpus.",
+                        arrangement=type(self.arrange).__name__,
+                        count=len(self.documents),
                     )
                 )
             rng = generator(self.seed, ORDER, epoch, length)
@@ -148,7 +147,7 @@ def parted(corruption: Sequence[Step]) -> tuple[Arrangement[Any], list[Masking]]
 
 
 def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
-    """Numbers below `count` cut into streams of equal length, read abreast: 0 4 8, 1 5 9, ...; the rest is left out.
+    """Numbers below `count` cut into equal streams, read in parallel: 0 4 8, 1 5 9, ...; the remainder is dropped.
 
     Where the first half of the numbers reads forward and the second backward, so does each half of the streams.
     """
@@ -160,14 +159,14 @@ def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
 
 
 def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
-    """Hold out random documents: a share of the tokens, no more than `most`, at least one document."""
+    """Hold out random documents: a share of the tokens, at most `most`, at least one document."""
     sizes = store.document_tokens()
     wanted = min(share * sizes.sum(), most)
     if share <= 0 or len(sizes) < 2:
         return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))
     order = generator(seed, SPLIT).permutation(len(sizes))
     fitting = order[sizes[order] <= TOO_LARGE * wanted]
-    if not len(fitting):  # every document is too large: one that is not among the larger half
+    if not len(fitting):  # every document is too large: take one of the smaller half
         fitting = order[sizes[order] <= np.median(sizes)][:1]
     count = int(np.searchsorted(np.cumsum(sizes[fitting]), wanted)) + 1
     valid = fitting[: min(count, max(1, len(sizes) - 2))]  # two stay, so that a text can be paired with another

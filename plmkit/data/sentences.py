@@ -20,7 +20,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# never at the end of a sentence, or so seldom that joining two does less harm than cutting one
+# never at the end of a sentence, or so rarely that joining two does less harm than splitting one
 ABBREVIATIONS = _words(
     """mr mrs ms mx dr prof st mt ft rev hon gen col maj capt cmdr lt sgt cpl adm gov sen rep pres supt messrs
     mme mlle fr jr sr vs cf viz etc al approx ca fig figs eq eqs vol vols ed eds trans resp dept univ inc ltd
@@ -47,7 +47,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def _end_of_sentence(text: str, start: int, match: re.Match[str]) -> int:
-    """Where the sentence ends that a run of stops may end, or 0 if it goes on."""
+    """Where the sentence ends if this run of stops ends it; 0 if the sentence continues."""
     first, end = match.span()
     following = text[end : end + 1]
     if not following or following in CONTINUERS:
@@ -73,7 +73,7 @@ def _is_wide(letter: str) -> bool:
 
 
 def _is_abbreviated(text: str, start: int, stop: int, following: str) -> bool:
-    """Whether the word before a full stop is one that is written with it."""
+    """Whether the word before a full stop is an abbreviation."""
     before = text[max(start, stop - LONGEST_WORD) : stop].rsplit(None, 1)
     word = before[-1].lstrip("\"'“‘([{<-—") if before else ""
     if word.isdecimal():  # "1. Introduction" is one sentence, "It was 1990. Then" is two
@@ -91,7 +91,7 @@ def _before_opening_quote(text: str, start: int, match: re.Match[str]) -> int:
     quote = text.find('"', *match.span(1))
     if quote < 0 or match[2]:
         return match.end()
-    # a bounded look back, lest a long text of quotes takes forever
+    # look back a bounded distance: a long text of quotes would take quadratic time
     closes = text.count('"', max(start, quote - LONGEST_SENTENCE), quote) % 2
     return match.end() if closes else quote
 

@@ -1,4 +1,4 @@
-"""Text to tokens on disk: read once, kept under a hash of everything that made them, mapped into memory."""
+"""Text to tokens on disk: tokenized once, cached under a hash of all that decides them, memory-mapped."""
 
 import hashlib
 import mmap
@@ -25,16 +25,16 @@ from plmkit.storage.manifest import is_whole, seal
 from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-FORMAT = 4  # count up when the files or the way they are made change
-BLOCK_CHARACTERS = 500_000  # one worker's portion; a few of them are all that is in memory
+FORMAT = 4  # increase when the files or how they are made change
+BLOCK_CHARACTERS = 500_000  # per block of a worker; only a few blocks are in memory at once
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
-OnProgress = Callable[[int], None]  # hears how many more bytes of the corpus are done
+OnProgress = Callable[[int], None]  # gets the number of further bytes of the corpus that are done
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenStore:
-    """All tokens in one row, and where sentences and documents begin in it."""
+    """All tokens as one sequence, and where sentences and documents begin in it."""
 
     tokens: np.ndarray  # (T,) mapped from disk
     sentences: np.ndarray  # (S + 1,) token where each sentence begins, and the end
@@ -50,13 +50,13 @@ class TokenStore:
         return begin, end
 
     def document_tokens(self) -> np.ndarray:
-        """(D,) how many tokens each document has."""
+        """(D,) number of tokens per document."""
         return np.diff(self.sentences[self.documents])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Portion:
-    """What a worker makes of a block of documents."""
+    """A block of documents, tokenized."""
 
     tokens: np.ndarray
     sentence_lengths: np.ndarray
@@ -75,7 +75,7 @@ def open_store(
     processes: int = 1,
     on_progress: OnProgress | None = None,
 ) -> TokenStore:
-    """The tokens of the corpora, from the cache where nothing changed, otherwise made now."""
+    """The tokens of the corpora: from the cache if nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
     if not is_whole(folder):
         maker = Maker(tokenizer, segmenter)
@@ -109,14 +109,14 @@ def load_store(folder: Path) -> TokenStore:
 
 
 def let_go(mapped: np.ndarray) -> None:
-    """Give back the memory that reading a file took that is mapped to be read; what is needed again is read again."""
+    """Release the memory of a mapped file; pages that are needed again are read again."""
     mapping = getattr(mapped, "_mmap", None)
     if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Maker:
-    """Makes tokens of text, and units where a segmenter is chosen; each process has its own."""
+    """Tokenizes text, and finds its units if there is a segmenter; one per process."""
 
     def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None) -> None:
         self.tokenizer, self.settings = tokenizer, settings
@@ -126,7 +126,7 @@ class Maker:
         return Maker, (self.tokenizer, self.settings)
 
     def units(self, sentences: list[str], lengths: np.ndarray) -> np.ndarray | None:
-        """(T,) the units of sentences that have so many tokens each."""
+        """(T,) the units of sentences with these numbers of tokens."""
         if self.segmenter is None:
             return None
         parts, done = [np.zeros(0, dtype=np.uint8)], 0
@@ -160,7 +160,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         if not sum(map(len, document_sentences)):
             names = ", ".join(str(source.path) for corpus in corpora for source in corpus.sources)
             raise InputError(
-                tr("No token is left of {names}: it holds no letters, signs or characters to learn from.", names=names)
+                tr("{names} gives no tokens: the tokenizer drops all of its characters. Give other text.", names=names)
             )
         np.save(partial / "sentences.npy", borders(sentence_lengths))
         np.save(partial / "documents.npy", borders(document_sentences))
@@ -171,12 +171,12 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
 
 
 def borders(lengths: list[np.ndarray]) -> np.ndarray:
-    """Lengths to begins, with the end as the last."""
+    """The start of each from their lengths, and the end."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)])
 
 
 def portions(corpus: Corpus, maker: Maker, processes: int, on_progress: OnProgress) -> Iterator[Portion]:
-    """Blocks of the corpus as tokens, in order; never more than two blocks a worker are under way."""
+    """Blocks of the corpus as tokens, in order; at most two blocks per worker are in flight."""
     if processes <= 1 or corpus.size < SMALL_BYTES:
         for block in blocks(corpus, on_progress):
             yield tokenize(block, maker)

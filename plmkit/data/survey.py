@@ -1,4 +1,4 @@
-"""What a corpus is like: counts that the workers take while they tokenize, added up."""
+"""Statistics of a corpus, which the workers count while they tokenize."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.markup import is_html, is_markdown
+from plmkit.data.reading.cells import stored_place
 from plmkit.data.reading.source import Document
-from plmkit.data.reading.whole import where
 from plmkit.errors import printable
 
 LONG_LINE = 10_000  # characters; a line this long is rarely one paragraph
@@ -38,7 +38,7 @@ class Survey:
     longest_line_at: str = ""
     scripts: tuple[int, int, int] = (0, 0, 0)  # characters of a sample: Chinese, Latin, other letters
     duplicates: int = 0  # documents that are equal to an earlier one
-    hashes: tuple[np.ndarray, ...] = ()  # one number a document, until closed
+    hashes: tuple[np.ndarray, ...] = ()  # one per document, until closed
 
     def __add__(self, other: "Survey") -> "Survey":
         longer = max(self, other, key=lambda survey: survey.longest_line)
@@ -63,7 +63,7 @@ class Survey:
         )
 
     def closed(self) -> "Survey":
-        """Duplicates counted, hashes let go."""
+        """Count the duplicates and drop the hashes."""
         hashes = np.concatenate(self.hashes) if self.hashes else np.zeros(0, dtype=np.uint64)
         return replace(self, duplicates=len(hashes) - len(np.unique(hashes)), hashes=())
 
@@ -116,11 +116,11 @@ def is_replaced(line: str) -> bool:
 
 
 def place_of(block: list[Document], numbers: np.ndarray) -> str:
-    """File and line of the first of these lines of the block; nothing where there are none."""
+    """File and line of the first of these lines of the block, in English, as it is stored; empty if there are none."""
     for number in numbers[:1]:
         places = ((document.source, line) for document in block for line in document.lines)
         source, line = next(islice(places, int(number), None))
-        return where(printable(source), line)
+        return stored_place(printable(source), line)
     return ""
 
 

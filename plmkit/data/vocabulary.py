@@ -1,4 +1,4 @@
-"""The tokens a model knows: their names, their numbers, and which of them steer instead of speak."""
+"""The tokens of a model: their strings, their ids, and which of them are special."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,30 +10,30 @@ import numpy as np
 from plmkit.errors import InputError
 from plmkit.language import tr
 
-ROLES = ("pad", "unknown", "cls", "sep", "mask")  # what masked models need, all of it
+ROLES = ("pad", "unknown", "cls", "sep", "mask")  # masked language models need all of these
 OTHER_ROLES = ("end", "extract")
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's names
 ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 XLNET_NAMES = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>")
-KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES)  # XLNet's has <s> and </s> too, without use
-WORD_END = "</w>"  # at a piece that ends a word: GPT-1
+KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES)  # XLNet's also has <s> and </s>, unused
+WORD_END = "</w>"  # suffix of a piece that ends a word: GPT-1
 END_OF_TEXT = "<|endoftext|>"
-OTHER_NAMES = {  # GPT-1 parts texts by a line break
+OTHER_NAMES = {  # GPT-1 separates texts by a line break
     "end": (END_OF_TEXT, "<eos>", "<eod>", f"\n{WORD_END}"),
     "extract": ("_classify_",),
 }
-MISSING = -1  # the number of a special token that a vocabulary has not: no token of a text is equal to it
+MISSING = -1  # the id of a special token that the vocabulary does not have; no token of a text is equal to it
 MANY_UNKNOWN = 0.02  # a share of unknown tokens that is worth a warning
 
-CONTINUATION = "##"  # at a piece that goes on with a word: BERT
-BYTE_SPACE = "\u0120"  # at a piece that begins a word, the byte of its space: GPT-2, RoBERTa
-META_SPACE = "\u2581"  # at a piece that begins a word: SentencePiece
+CONTINUATION = "##"  # prefix of a piece that continues a word: BERT
+BYTE_SPACE = "\u0120"  # prefix of a piece that begins a word, the byte of its space: GPT-2, RoBERTa
+META_SPACE = "\u2581"  # prefix of a piece that begins a word: SentencePiece
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Every token in order of its number, the numbers of the special ones, and how they frame a row."""
+    """All tokens in order of their ids, the ids of the special tokens, and how they frame a row."""
 
     tokens: tuple[str, ...]
     pad: int = MISSING
@@ -41,14 +41,14 @@ class Vocabulary:
     cls: int = MISSING
     sep: int = MISSING
     mask: int = MISSING
-    end: int = MISSING  # after a text, before the next; where no token does only that, the separator
-    extract: int = MISSING  # at the end of a row that a left-to-right model judges (Radford et al., 2018, 3.3)
-    padded: int = 0  # rows of the token embedding, where it has more than there are tokens
-    special: frozenset[int]  # never hidden, never ordinary text
+    end: int = MISSING  # after each text; the separator if there is no token for this alone
+    extract: int = MISSING  # at the end of a row that a causal model classifies (Radford et al., 2018, 3.3)
+    padded: int = 0  # rows of the token embeddings, if more than there are tokens
+    special: frozenset[int]  # never masked, never ordinary text
     mark: str = CONTINUATION  # how a token shows whether it begins a word
     separators: int = 1  # between the two texts of a pair
     second: int = 1  # the segment of the second text
-    opens: bool = False  # a row begins with the end of a text, where there is no [CLS] and the tokenizer's files say so
+    opens: bool = False  # a row begins with the end token: no [CLS], and the tokenizer's files set it
     closes: bool = False  # [CLS] stands last, in a segment of its own, and padding first (Yang et al., 2019)
 
     @classmethod
@@ -61,7 +61,7 @@ class Vocabulary:
         mark: str = CONTINUATION,
         needed: Iterable[str] = ROLES,
     ) -> "Vocabulary":
-        """Find the special tokens by name; refuse a list that lacks one of the needed or says a token twice."""
+        """Find the special tokens by name; reject a list that lacks a needed one or contains a token twice."""
         tokens = tuple(tokens)
         number = {token: position for position, token in enumerate(tokens)}
         if not tokens:
@@ -70,11 +70,10 @@ class Vocabulary:
             again = next(position for position, token in enumerate(tokens) if number[token] != position)
             raise InputError(
                 tr(
-                    "The vocabulary holds {tokens!r} twice, as token {again} and as token {number} (counted from "
-                    "0). Remove one of them.",
-                    tokens=tokens[again],
-                    again=again,
-                    number=number[tokens[again]],
+                    "The vocabulary contains {token!r} twice, with ids {first} and {second}. Remove one of them.",
+                    token=tokens[again],
+                    first=again,
+                    second=number[tokens[again]],
                 )
             )
         names = find_names(number, named or {})
@@ -82,17 +81,17 @@ class Vocabulary:
         if missing := [name for role, name in names.items() if role in needed and name not in number]:
             raise InputError(
                 tr(
-                    "The vocabulary of {tokens_count} tokens has no {missing}. It needs all of {name}.",
-                    tokens_count=len(tokens),
+                    "The vocabulary of {count} tokens has no {missing}. It needs all of {needed}.",
+                    count=len(tokens),
                     missing=", ".join(missing),
-                    name=" ".join((name for role, name in names.items() if role in needed)),
+                    needed=" ".join(name for role, name in names.items() if role in needed),
                 )
             )
         roles = {role: number[name] for role, name in names.items() if name in number}
         apart = [place for role, place in roles.items() if role == "end" or place != roles.get("end")]
         if len(set(apart)) < len(apart):
             raise InputError(
-                tr("The special tokens are {values}: each needs a name of its own.", values=" ".join(names.values()))
+                tr("Two special tokens have the same name: {names}. Give each its own.", names=" ".join(names.values()))
             )
         special = frozenset({*roles.values(), *also_special})
         numbers: dict[str, Any] = {"end": roles.get("sep", MISSING), **roles}
@@ -103,33 +102,33 @@ class Vocabulary:
 
     @property
     def rows(self) -> int:
-        """Of the token embedding of a model that reads these tokens."""
+        """Number of rows of the token embeddings."""
         return max(len(self.tokens), self.padded)
 
     @property
     def roles(self) -> dict[str, str]:
-        """The names of the special tokens by what they are for."""
+        """The special tokens by role."""
         numbers = {role: getattr(self, role) for role in (*ROLES, *OTHER_ROLES)}
         own = {role: number for role, number in numbers.items() if role != "end" or number != self.sep}
         return {role: self.tokens[number] for role, number in own.items() if number != MISSING}
 
     def unknown_share(self, tokens: np.ndarray) -> float:
-        """Of these tokens, those that stand for something the vocabulary does not have."""
+        """The share of unknown tokens among these."""
         return float((tokens == self.unknown).mean())
 
     def lacks(self, roles: Iterable[str]) -> list[str]:
-        """Those of the roles that no token has."""
+        """The roles for which there is no token."""
         return [role for role in roles if getattr(self, role) == MISSING]
 
     @property
     def filler(self) -> int:
-        """What stands where nothing is read."""
+        """The id at positions that are not read."""
         return max(self.pad, 0)
 
     def frame(self, texts: int) -> tuple[list[int], list[int], list[int]]:
-        """The special tokens before a row of one text or two, between the two, and behind them.
+        """The special tokens before a row of one text or two, between the two, and after them.
 
-        A model that was only trained to go on has no frame, unless its tokenizer's files say otherwise.
+        A causal language model has no frame, unless its tokenizer's files define one.
         """
         before = self.end if self.opens else self.cls
         after = self.sep if self.extract == MISSING else self.extract
@@ -139,7 +138,7 @@ class Vocabulary:
         return known([before]), known(between), known([after])
 
     def specials(self, texts: int) -> int:
-        """How many special tokens frame a row of one text or two."""
+        """Number of special tokens that frame a row of one text or two."""
         return sum(map(len, self.frame(texts)))
 
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
@@ -148,28 +147,28 @@ class Vocabulary:
         return found
 
     def names(self, ids: Iterable[int]) -> list[str]:
-        """The tokens as they are written: `##`, `\u0120`, `\u2581` and all."""
+        """The tokens as strings, with their marks: `##`, `\u0120`, `\u2581` and all."""
         return [self.tokens[number] for number in ids]
 
     @cached_property
     def is_continuation(self) -> np.ndarray:
         """For each token of the vocabulary: does it continue a word?
 
-        `##ing` does; of byte and SentencePiece tokens all that bear no space, punctuation too (fairseq,
-        get_whole_word_mask). A text's first token begins a word whatever is said here.
+        `##ing` does; so do all byte and SentencePiece tokens without a space, punctuation too (fairseq,
+        get_whole_word_mask). The first token of a text always begins a word.
         """
         if self.mark == CONTINUATION:
             return np.array([token.startswith(CONTINUATION) and token != CONTINUATION for token in self.tokens])
         if self.mark == WORD_END:
             raise InputError(
-                tr("Tokens that bear the end of a word do not show where one begins. Choose another tokenizer.")
+                tr("This tokenizer marks where words end (</w>), not where they begin. Choose another tokenizer.")
             )
         starts: np.ndarray = np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
         return starts
 
     @cached_property
     def ordinary(self) -> np.ndarray:
-        """The numbers of all tokens that are text."""
+        """The ids of all tokens that are text."""
         return np.flatnonzero(self._ordinary)
 
     @cached_property
@@ -180,7 +179,7 @@ class Vocabulary:
 
 
 def unnamed(size: int) -> Vocabulary:
-    """As many tokens as `size`, whose names do not matter: for counting weights and checking their shapes."""
+    """A vocabulary of this size without strings: for counting weights and checking their shapes."""
     return Vocabulary(tokens=(), special=frozenset(), padded=size)
 
 
@@ -189,7 +188,7 @@ def known(numbers: list[int]) -> list[int]:
 
 
 def find_names(known: Iterable[str], named: Mapping[str, str]) -> dict[str, str]:
-    """A name for each role: as the tokenizer's files say, for the rest the known set that fits best."""
+    """A name for each role: from the tokenizer's files, otherwise from the known set that fits best."""
     known = frozenset(known)
     sets = [tuple(named.get(role, name) for role, name in zip(ROLES, names, strict=True)) for names in KNOWN_NAMES]
     best = max(sets, key=lambda names: sum(name in known for name in names))

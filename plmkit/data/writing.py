@@ -38,7 +38,7 @@ class Sheet:
         file = io.StringIO()
         if suffix == ".csv":
             csv.writer(file, lineterminator="\n").writerows(lines)
-        else:  # quoted completely or not at all, so that readers see it in the first line
+        else:  # quoted completely or not at all, so that a reader can tell from the first line
             quoted = any(needs_quotes(cell) for line in lines for cell in line)
             dialect = QuotedTabs if quoted else csv.excel_tab
             csv.writer(file, dialect, lineterminator="\n").writerows(lines)
@@ -66,10 +66,10 @@ class Sheet:
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
                 raise InputError(
                     tr(
-                        "--out {out}: column '{short}' holds values of several types.\n"
+                        "--out {out}: column '{column}' contains values of several types.\n"
                         "Parquet does not support that: write .jsonl instead.",
                         out=out,
-                        short=short(name),
+                        column=short(name),
                     )
                 ) from error
         with explained(out.parent), new_file(out) as partial:
@@ -110,18 +110,18 @@ def as_json(cell: object) -> object:
 
 
 def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES) -> None:
-    """Refuse an output file of another type, or one that is the input."""
+    """Reject an output file of another type, or one that is the input."""
     if out and out.suffix not in kinds:
         raise SettingError(
             tr(
-                "--out {out}: {what} are written as {kinds}. Name such a file.",
+                "--out {out}: {what} are written as {kinds}. Choose one of these types.",
                 out=out,
                 what=what,
                 kinds=", ".join(kinds),
             )
         )
     if out and is_same(out, Path(source)):
-        raise SettingError(tr("--out {out} is the input file and would be overwritten. Name another.", out=out))
+        raise SettingError(tr("--out {out} is the input file and would be overwritten. Choose another.", out=out))
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -1,1 +1,1 @@
-"""How weights begin: the papers' ways, and counts of the corpus."""
+"""How weights are initialised: as in the papers, and from counts of the corpus."""

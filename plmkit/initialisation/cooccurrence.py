@@ -1,4 +1,4 @@
-"""Token vectors from which tokens stand near each other: what counting knows of words before any training."""
+"""Token embeddings from co-occurrence counts."""
 
 import numpy as np
 from scipy import sparse
@@ -6,16 +6,16 @@ from scipy import sparse
 from plmkit.data.randomness import generator
 from plmkit.data.shards import TokenStore, let_go
 
-REACH = 8  # tokens to either side that are near
-MOST_TOKENS = 2_000_000  # that are counted, in documents drawn at random: memory grows with them
-SMOOTHING = 0.75  # of how often a neighbour occurs: rare ones would weigh too much (Levy et al., 2015, 3.1)
+REACH = 8  # window: tokens to either side
+MOST_TOKENS = 2_000_000  # counted, in random documents: memory grows with their number
+SMOOTHING = 0.75  # exponent of context frequencies, or rare ones would weigh too much (Levy et al., 2015, 3.1)
 CHOICE, TURN = 41, 42  # purposes of random numbers
 
 
 def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: int, seed: int) -> np.ndarray:
-    """(size, width) a vector of length 1 for each token, tokens with like neighbours alike; zeros if nothing is known.
+    """(size, width) a unit vector per token, similar for tokens in similar contexts; zeros for unseen tokens.
 
-    The strongest directions of positive pointwise mutual information (Levy and Goldberg, 2014), turned at random: no
+    A truncated SVD of positive pointwise mutual information (Levy and Goldberg, 2014), rotated at random so that no
     column is stronger than another.
     """
     from sklearn.utils.extmath import randomized_svd
@@ -27,24 +27,24 @@ def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: in
     if not some.any():
         return vectors
     rank = min(width, size)
-    with threadpool_limits(1):  # or else the last bits are of how many cores there are
+    with threadpool_limits(1):  # or the last bits would depend on the number of cores
         left, strengths, _ = randomized_svd(known, rank, n_iter=2, random_state=seed % 2**32)
         turn, _ = np.linalg.qr(generator(seed, TURN).normal(size=(width, width)))
         vectors[some, :rank] = (left * np.sqrt(strengths))[some]
-        vectors[some] -= vectors[some].mean(0)  # what all have in common tells none apart
+        vectors[some] -= vectors[some].mean(0)  # a common component carries no information
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors @ turn.astype(np.float32)
 
 
 def drawn(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
-    """As many of the documents as have MOST_TOKENS in all, or all of them, in the order of the text."""
+    """A random choice of documents with up to MOST_TOKENS tokens in total, in the order of the text."""
     order = generator(seed, CHOICE).permutation(documents)
     tokens = store.document_tokens()[order]
     return np.sort(order[np.cumsum(tokens) - tokens < MOST_TOKENS])
 
 
 def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:
-    """Their tokens in one row, with so many -1 behind each that documents are not near each other."""
+    """Their tokens in one row, with REACH times -1 after each document, so that windows do not cross documents."""
     parts = [np.full(REACH, -1, dtype=np.int32)]
     for document in documents.tolist():
         begin, end = store.stretch(document)
@@ -54,7 +54,7 @@ def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:
 
 
 def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
-    """(size, size) how often each token stands near each other one."""
+    """(size, size) co-occurrence counts."""
     counts = sparse.csr_array((size, size), dtype=np.float32)
     for distance in range(1, REACH + 1):
         one, other = row[:-distance], row[distance:]
@@ -65,9 +65,9 @@ def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
 
 
 def information(near: sparse.csr_array) -> sparse.csr_array:
-    """How much oftener than by chance two tokens stand near each other, as a logarithm; 0 where it is not oftener.
+    """Positive pointwise mutual information.
 
-    The counts are used up: they are the largest thing here, and are changed in place.
+    The counts are changed in place: they are the largest array here.
     """
     totals = near.sum(1)
     smooth = totals**SMOOTHING

@@ -1,4 +1,4 @@
-"""Weights that begin at what counting the corpus tells, before the first step."""
+"""Initial weights from counts of the corpus."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,29 +12,29 @@ from plmkit.language import tr
 from plmkit.layers.vocabulary_head import TableHead
 from plmkit.network import Network
 
-COUNTED = 0.6  # length of an embedding that is known by counting; random ones of width 256 have 0.28
+COUNTED = 0.6  # norm of an embedding from counts; random ones of width 256 have 0.28
 
 
 class Statistics(Protocol):
-    """What is counted in the text that is trained on, when it is asked for."""
+    """Counts of the training text, made on demand."""
 
     @property
     def frequencies(self) -> np.ndarray:
-        """(vocabulary,) how often each token occurs."""
+        """(vocabulary,) of each token."""
 
     def cooccurrence_embeddings(self, width: int) -> np.ndarray:
-        """(vocabulary, width) of length 1, similar for tokens with similar neighbours; 0 where nothing is known."""
+        """(vocabulary, width) unit vectors, similar for tokens in similar contexts; 0 for unseen tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Initialisation:
     """Initial weights from counts of the corpus, for runs of minutes; by default all are random."""
 
-    frequency_bias: bool = False  # output biases: log frequency of each token, which else takes minutes to learn
-    cooccurrence_embeddings: bool = False  # token embeddings: which tokens occur near each other
+    frequency_bias: bool = False  # output biases: log frequency of each token, which otherwise takes minutes to learn
+    cooccurrence_embeddings: bool = False  # token embeddings from co-occurrence counts
 
     def apply(self, network: Network, statistics: Statistics) -> None:
-        """Write them into a network that has its random weights."""
+        """Overwrite random weights of a network."""
         if self.frequency_bias:
             self.set_biases(network, statistics)
         if self.cooccurrence_embeddings:
@@ -44,7 +44,7 @@ class Initialisation:
     def set_biases(self, network: Network, statistics: Statistics) -> None:
         for head in network.all_heads().values():
             if isinstance(head.output, TableHead):
-                counts = statistics.frequencies + 0.5  # half a count: no token is impossible
+                counts = statistics.frequencies + 0.5  # add-half smoothing: no token is impossible
                 head.output.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
 
     @torch.no_grad()
@@ -54,8 +54,8 @@ class Initialisation:
         if embedding is None:
             raise SettingError(
                 tr(
-                    "initialisation.cooccurrence_embeddings needs a model with one token embedding; {type} has "
-                    "none. Leave it out.",
+                    "initialisation.cooccurrence_embeddings needs a model with a single token embedding; {type} has "
+                    "none. Turn it off.",
                     type=type(model).__name__,
                 )
             )

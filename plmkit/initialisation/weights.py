@@ -1,4 +1,4 @@
-"""Weights at the start of training."""
+"""Random initial weights, and attention heads that start at neighbouring tokens."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-FASTEST, SLOWER = 2.0, 0.58  # radians a position: the waves that the first heads read
-WAVE = 0.03  # height of the waves; token vectors begin with a deviation of 0.02
+FASTEST, SLOWER = 2.0, 0.58  # radians per position: the waves that local heads use
+WAVE = 0.03  # amplitude of the waves; token embeddings have an initial standard deviation of 0.02
 SHARPNESS = 1.1  # puts about a third of a head's attention on its neighbour
 LOUDER = 2.5
-SLOWEST = 0.3  # radians a step: slower waves of distances do not tell a neighbour from the next
+SLOWEST = 0.3  # radians per position: slower waves do not separate adjacent distances
 NEARNESS = 6.4  # puts about two thirds of a head's attention on its neighbour
 
 
 def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
-    """Matrices and tables from a normal cut at two deviations, biases zero (google-research/bert)."""
+    """Matrices and embeddings normal, truncated at two standard deviations; biases zero (google-research/bert)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.trunc_normal_(part.weight, std=deviation, a=-2 * deviation, b=2 * deviation)
@@ -25,7 +25,7 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
 
 
 def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
-    """Matrices and tables from a normal, biases zero (openai/gpt-2, zihangdai/xlnet)."""
+    """Matrices and embeddings from a normal, zero biases (openai/gpt-2, zihangdai/xlnet)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.normal_(part.weight, std=deviation)
@@ -43,22 +43,22 @@ def start_at_neighbours(
     heads: int,
     waves: int | None = None,
 ) -> None:
-    """Let the heads of the first block begin by reading the token before, the one after, two before, two after ...
+    """Initialise the heads of the first block to attend to the token before, the one after, two before, two after ...
 
-    A small network finds its neighbours only after an hour of training: until then it knows which words are
-    in the text, not where. Positions begin as sine waves, so that a step along the text is a rotation; each
-    head's query asks, and its keys answer, on the fastest waves, turned by the head's own step. All of it is
-    free to change from the first update on, and the network is the paper's.
+    A small network takes an hour of training to find neighbouring tokens; until then it is a bag of words. Position
+    embeddings start as sinusoids, so that a step along the text is a rotation; each head's queries and keys match on
+    the fastest waves, rotated by the head's own step. All of it is trained from the first update on, and the network
+    is the paper's.
 
-    Where narrow vectors are projected to the width of the blocks, the projection begins by passing them on.
-    Where positions are shared with a network of wider heads, `waves` is the width of those.
+    If embeddings are projected to the width of the blocks, the projection starts as the identity.
+    If positions are shared with a network of wider heads, `waves` is the width of those.
     """
-    if positions.weight.is_meta:  # counted, not made
+    if positions.weight.is_meta:  # a network without data, only to count parameters
         return
     longest, embedding = positions.weight.shape
     width = cast(Any, blocks[0]).attention.output.in_features
     inside = width // heads
-    fast = (waves or inside) // 2  # these tell one place from the next
+    fast = (waves or inside) // 2  # these separate adjacent positions
     near = torch.logspace(math.log10(FASTEST), math.log10(SLOWER), fast)
     far = torch.logspace(math.log10(SLOWER), math.log10(2 * math.pi / longest), embedding // 2 - fast)
     speeds = torch.cat([near, far])
@@ -69,7 +69,7 @@ def start_at_neighbours(
             project.weight += torch.eye(width, embedding)
         for block in blocks:
             attention: Any = block.attention
-            attention.query_key_value.weight[2 * width :] *= LOUDER  # or else what is read is hardly heard
+            attention.query_key_value.weight[2 * width :] *= LOUDER  # or attention would add too little to the residual
             attention.output.weight *= LOUDER
         joint = cast(Any, blocks[0]).attention.query_key_value.weight
         for head in range(heads):
@@ -80,17 +80,16 @@ def start_at_neighbours(
 
 
 def rotation(angles: Tensor) -> Tensor:
-    """Turns each pair (sine, cosine) back by its angle."""
+    """Rotates each pair (sine, cosine) back by its angle."""
     cosine, sine = angles.cos(), angles.sin()
     pairs = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)  # (n, 2, 2)
     return torch.block_diag(*pairs)
 
 
 def start_at_distances(blocks: Sequence[nn.Module], heads: int) -> None:
-    """Let the heads of the first block begin by reading the token before, the one after, two before, two after ...
+    """As `start_at_neighbours`, for relative attention.
 
-    As `start_at_neighbours`, for attention by distance: what any query asks of distances meets the fastest waves of
-    the step that a head is for.
+    The distance bias of each head matches the fastest waves of the head's own step.
     """
     with torch.no_grad():
         for block in blocks:

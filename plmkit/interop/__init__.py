@@ -1,1 +1,1 @@
-"""Published weights, in and out."""
+"""Import and export of published weights."""

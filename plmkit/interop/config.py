@@ -31,32 +31,34 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(COUNTS, (is_count(MOST), tr("a whole number from 1 to {most:,}", most=MOST))),
-    **dict.fromkeys(LAYERS, (is_count(MOST_LAYERS), tr("a whole number from 1 to {most:,}", most=MOST_LAYERS))),
-    **dict.fromkeys(
-        OPEN_COUNTS,
-        (
-            lambda value: value in (None, 0) or is_count(MOST)(value),
-            tr("null or a whole number up to {most:,}", most=MOST),
+def rules() -> dict[str, Rule]:
+    """For each setting, the values that are possible."""
+    return {
+        **dict.fromkeys(COUNTS, (is_count(MOST), tr("a whole number from 1 to {most:,}", most=MOST))),
+        **dict.fromkeys(LAYERS, (is_count(MOST_LAYERS), tr("a whole number from 1 to {most:,}", most=MOST_LAYERS))),
+        **dict.fromkeys(
+            OPEN_COUNTS,
+            (
+                lambda value: value in (None, 0) or is_count(MOST)(value),
+                tr("null or a whole number up to {most:,}", most=MOST),
+            ),
         ),
-    ),
-    **dict.fromkeys(
-        SHARES, (lambda value: is_number(value) and 0 <= value < 1, tr("a number of at least 0 and below 1"))
-    ),
-    **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, tr("a number between 0 and 1"))),
-    **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), tr("a string"))),
-    "architectures": (
-        lambda value: value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
-        tr("a list of names"),
-    ),
-    "id2label": (lambda value: value is None or isinstance(value, dict), tr("an object with labels by number")),
-}
+        **dict.fromkeys(
+            SHARES, (lambda value: is_number(value) and 0 <= value < 1, tr("a number of at least 0 and below 1"))
+        ),
+        **dict.fromkeys(EPSILONS, (lambda value: is_number(value) and 0 < value < 1, tr("a number between 0 and 1"))),
+        **dict.fromkeys(TEXTS, (lambda value: isinstance(value, str), tr("a string"))),
+        "architectures": (
+            lambda value: value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
+            tr("a list of names"),
+        ),
+        "id2label": (lambda value: value is None or isinstance(value, dict), tr("an object with labels by number")),
+    }
 
 
 def check_settings(config: dict[str, Any], path: Path) -> None:
     """Refuse impossible values."""
-    for name, (is_possible, expected) in RULES.items():
+    for name, (is_possible, expected) in rules().items():
         if name in config and not is_possible(config[name]):
             raise InputError(
                 tr(

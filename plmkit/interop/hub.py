@@ -13,7 +13,7 @@ from plmkit.tokenizers.files import CONFIG_FILE, FOUND
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 LONGEST_NAME = 96  # characters, by the hub's own rule
 TOKENIZER_FILES = (*FOUND, CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", "merges.txt")
-MODEL_FILES = (  # weights that cannot run anything, and JSON
+MODEL_FILES = (  # weights without code, and JSON
     *TOKENIZER_FILES, CONFIG, "model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors",
     "modules.json", "*_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
     "*_Dense/config.json", "*_Dense/model.safetensors",

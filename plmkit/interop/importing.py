@@ -29,7 +29,7 @@ from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
 
 FORMATS = ("huggingface", "openai-gpt")
-FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # what torch's loader reports of a pickle that holds more than tensors
+FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # in the error of torch's loader for a pickle with more than tensors
 
 
 def import_model(source: Path, format: str | None, out: Path, screen: Screen) -> dict[str, Any]:

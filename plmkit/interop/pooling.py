@@ -66,7 +66,7 @@ class Pooling:
 
     modes: tuple[str, ...] = ("mean",)  # over all tokens, special ones included; several are concatenated
     steps: tuple[Step, ...] = ()
-    longest: int | None = None  # maximum length, where the folder states it
+    longest: int | None = None  # maximum length, if the folder gives one
     prompt: str = ""  # before every text
     unknown: tuple[str, ...] = ()  # modules and settings of the folder that are not supported
 

@@ -15,27 +15,32 @@ from plmkit.storage.tensors import load_tensors
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = ".index.json"  # appended to the name of a file that is split into several
 PICKLED = "pytorch_model.bin"
-OPENAI_SHAPES = "params_shapes.json"  # beside the arrays of GPT-1 as OpenAI published it
-IMPORT = tr("Convert it first: plm import {{folder}} --out DIR")
-TRANSFORMERS = tr(
-    "Load it with transformers 4 ({{how}}) and save_pretrained, which writes model.safetensors, or use a "
-    "model from the hub."
-)
-OTHER_WEIGHTS = {  # other weights that a folder may hold, what they are, and what to do
-    PICKLED: (tr("a PyTorch pickle, which is not opened"), IMPORT),
-    f"{PICKLED}{INDEX}": (tr("PyTorch pickles, which are not opened"), IMPORT),
-    OPENAI_SHAPES: (tr("GPT-1 as OpenAI published it"), IMPORT),
-    "tf_model.h5": (tr("TensorFlow weights"), TRANSFORMERS.format(how="from_tf=True")),
-    "flax_model.msgpack": (tr("Flax weights"), TRANSFORMERS.format(how="from_flax=True")),
-    "*.ckpt*.index": (
-        tr("a TensorFlow 1 checkpoint"),
-        TRANSFORMERS.format(how=tr("its scripts convert_*_tf_checkpoint")),
-    ),
-    "pytorch_model-*.bin": (
-        tr("a part of the weights"),
-        tr("Copy {pickled}{index} too, and then: plm import {{folder}} --out DIR", pickled=PICKLED, index=INDEX),
-    ),
-}
+OPENAI_SHAPES = "params_shapes.json"  # next to the arrays of GPT-1 as OpenAI published it
+
+
+def other_weights(folder: Path) -> dict[str, tuple[str, str]]:
+    """Other weights that a folder may hold: what they are, and what to do."""
+    convert = tr("Convert it first: plm import {folder} --out DIR", folder=folder)
+
+    def load(how: str) -> str:
+        return tr(
+            "Load it with transformers 4 ({how}) and save_pretrained, which writes model.safetensors, or use a model "
+            "from the hub.",
+            how=how,
+        )
+
+    return {
+        PICKLED: (tr("a PyTorch pickle, which is not opened"), convert),
+        f"{PICKLED}{INDEX}": (tr("PyTorch pickles, which are not opened"), convert),
+        OPENAI_SHAPES: (tr("GPT-1 as OpenAI published it"), convert),
+        "tf_model.h5": (tr("TensorFlow weights"), load("from_tf=True")),
+        "flax_model.msgpack": (tr("Flax weights"), load("from_flax=True")),
+        "*.ckpt*.index": (tr("a TensorFlow 1 checkpoint"), load(tr("its scripts convert_*_tf_checkpoint"))),
+        "pytorch_model-*.bin": (
+            tr("a part of the weights"),
+            tr("Copy {index} too, and then: plm import {folder} --out DIR", index=PICKLED + INDEX, folder=folder),
+        ),
+    }
 
 
 def is_there(folder: Path, name: str) -> bool:
@@ -120,14 +125,14 @@ def is_whole(folder: Path) -> bool:
 def no_model(folder: Path) -> str:
     """What a folder without a model holds instead, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
-    for pattern, (what, advice) in OTHER_WEIGHTS.items():
+    for pattern, (what, advice) in other_weights(folder).items():
         if found := fnmatch.filter(names, pattern):
             return tr(
                 "{folder} is not a model yet: it holds {found}, {what}.\n{advice}",
                 folder=folder,
                 found=found[0],
                 what=what,
-                advice=advice.format(folder=folder),
+                advice=advice,
             )
     if is_there(folder, WEIGHTS):
         return tr(

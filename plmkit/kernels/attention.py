@@ -1,4 +1,4 @@
-"""Attention within rows, for training on a CPU: plain products, faster there than torch's fused kernel."""
+"""Attention within rows for training on a CPU: plain matrix products, faster there than torch's fused kernel."""
 
 import math
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from torch.autograd.function import once_differentiable
 from plmkit.kernels.dropout_mask import SEEDS, mask_like
 from plmkit.layers.packing import Packing
 
-WEIGHTS_AT_ONCE = 1 << 20  # of all heads: 4 MB, near the processor; more than one row of 512 tokens has with 4 heads
+WEIGHTS_AT_ONCE = 1 << 20  # of all heads: 4 MB, which stay in cache; more than a row of 512 tokens has with 4 heads
 AttentionMask = Callable[
     [Packing], Tensor | None
 ]  # True where a position attends to another, (B, heads, L, L); None: all
-Few = tuple[slice, Packing]  # where the tokens of a few rows stand among all, and their own packing
+Few = tuple[slice, Packing]  # the tokens of a few rows, and the packing of these rows
 
 
 def plain_attention(
     joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, mask: Tensor | float = 1.0
 ) -> Tensor:
-    """Reference of both kernels, by the formula; `mask`, (B, heads, L, L), is that of dropout."""
+    """Reference of both kernels, by the formula; `mask`, (B, heads, L, L), is the dropout mask."""
     query, key, value = packing.unpack(joint).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     if visible is not None:
@@ -30,20 +30,20 @@ def plain_attention(
 
 
 def is_short(joint: Tensor, packing: Packing, heads: int) -> bool:
-    """Whether the attention weights take no more RAM than four states: as much as a feed-forward sublayer keeps."""
+    """Whether the attention weights need no more RAM than four states, which is what a feed-forward sublayer keeps."""
     return heads * packing.length <= joint.shape[-1] // 3 * 4
 
 
 def attend_short_rows(joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float) -> Tensor:
-    """(T, 3 * width) queries, keys and values of packed rows to (T, width): what each position reads in its row.
+    """(T, 3 * width) queries, keys and values of packed rows → (T, width) attention output within each row.
 
-    `visible`, which spreads to (B, heads, L, L), is True where a position may read another; None: everywhere.
+    `visible`, broadcastable to (B, heads, L, L), is True where a position may attend to another; None: everywhere.
     """
     return AttendShortRows.apply(joint, packing, heads, visible, dropout)
 
 
 class AttendShortRows(torch.autograd.Function):
-    """From packed numbers to packed numbers both ways, so that parts are neither cut out nor joined on the way."""
+    """Packed in and out in both passes, so that queries, keys and values are never split or concatenated."""
 
     @staticmethod
     def forward(
@@ -76,12 +76,12 @@ class AttendShortRows(torch.autograd.Function):
 def attend_long_rows(
     joint: Tensor, packing: Packing, heads: int, attention_mask: AttentionMask, dropout: float
 ) -> Tensor:
-    """As `attend_short_rows`, for rows whose weights would fill the RAM; padded to the longest of a few."""
+    """As `attend_short_rows`, for rows whose weights need too much RAM; a few rows at a time."""
     return AttendLongRows.apply(joint, packing, heads, attention_mask, dropout)
 
 
 class AttendLongRows(torch.autograd.Function):
-    """The way back weighs again, and draws the same masks again: that is cheaper than to fetch them from memory."""
+    """The backward pass recomputes weights and dropout masks, which is cheaper than loading them from memory."""
 
     @staticmethod
     def forward(
@@ -113,13 +113,13 @@ class AttendLongRows(torch.autograd.Function):
 
 
 def weights_of(ctx: Any, parts: Tensor, packing: Packing, seed: int) -> tuple[Tensor, Tensor]:
-    """Of a few rows, and what dropout leaves of them."""
+    """Attention weights of a few rows, before and after dropout."""
     weights = weigh(parts[0], parts[1], packing, ctx.heads, ctx.attention_mask(packing))
     return weights, weights * mask_like(weights, ctx.dropout, seed) if ctx.dropout else weights
 
 
 def few_rows(packing: Packing, squares: int) -> list[Few]:
-    """Runs of rows, each with at most this number of pairs of positions, or of one row."""
+    """Runs of consecutive rows with at most `squares` pairs of positions each, or single rows."""
     lengths, begins = packing.shown.sum(1).tolist(), [*packing.first.tolist(), None]
     found, start = [], 0
     while start < packing.rows:
@@ -136,7 +136,7 @@ def few_rows(packing: Packing, squares: int) -> list[Few]:
 
 
 def weigh(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Tensor | None) -> Tensor:
-    """(heads * B, L, L) by which weight each position reads each other one."""
+    """(heads * B, L, L) attention weights."""
     weights = query.new_empty(len(query), packing.length, packing.length)  # scores at first
     torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
     if visible is not None:
@@ -145,9 +145,9 @@ def weigh(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Ten
 
 
 def to_parts(parts: Tensor, weights: Tensor, kept: Tensor, to_read: Tensor, sums: Tensor | None) -> Tensor:
-    """Gradients of queries, keys and values; where weights were dropped, `sums` are of gradients times what was read.
+    """Gradients of queries, keys and values; with dropout, `sums` are those of gradient times output.
 
-    Of a row's gradients, softmax takes off their mean by weight, which is this sum.
+    The gradient of softmax subtracts the weighted mean of a row's gradients, which is this sum.
     """
     query, key, value = parts
     made = torch.empty_like(parts)
@@ -164,23 +164,23 @@ def to_parts(parts: Tensor, weights: Tensor, kept: Tensor, to_read: Tensor, sums
 
 
 def scale_of(query: Tensor) -> float:
-    """Of the scores."""
+    """The factor of the scores."""
     return 1 / math.sqrt(query.shape[-1])
 
 
 def added_mask(visible: Tensor, dtype: torch.dtype) -> Tensor:
-    """What to add to scores: nothing where a position may be read, so much elsewhere that its weight is zero."""
+    """Added to scores: 0 where a position is visible, minus infinity elsewhere."""
     return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, -torch.inf)
 
 
 def by_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
-    """(T, parts * width) to (parts, heads * B, L, width / heads)."""
+    """(T, parts * width) → (parts, heads * B, L, width / heads)."""
     split = packed.unflatten(-1, (parts, heads, -1)).permute(1, 2, 0, 3)
     every = split.contiguous() if packing.kept is None else packing.everywhere(split, dim=2)
     return every.unflatten(2, (packing.rows, packing.length)).flatten(1, 2)
 
 
 def side_by_side(parts: Tensor, packing: Packing, heads: int) -> Tensor:
-    """(parts, heads * B, L, width / heads) to (T, parts * width)."""
+    """(parts, heads * B, L, width / heads) → (T, parts * width)."""
     every = parts.unflatten(1, (heads, -1)).flatten(2, 3).permute(2, 0, 1, 3)
     return (every if packing.kept is None else every.index_select(0, packing.kept)).flatten(1)

@@ -1,15 +1,15 @@
-"""Attention of queries that read equally many steps back, by content and by distance."""
+"""Relative attention of queries with contexts of equal length."""
 
 from itertools import product
 
 import torch
 from torch import Tensor
 
-QUERIES_AT_ONCE = 128  # of one head: its scores stay near the processor
+QUERIES_AT_ONCE = 128  # of one head: its scores stay in cache
 
 
 def plain_band(contents: Tensor, places: Tensor, keys: Tensor, values: Tensor, distances: Tensor) -> Tensor:
-    """Reference of `Band.mix`: query i attends to the keys from i on, as many as there are distances."""
+    """Reference of `Band.mix`: query i attends to as many keys, from i on, as there are distances."""
     queries, reach = contents.shape[2], distances.shape[-1]
     found = []
     for query in range(queries):
@@ -21,10 +21,10 @@ def plain_band(contents: Tensor, places: Tensor, keys: Tensor, values: Tensor, d
 
 
 class Band:
-    """Scores by distance are written where their keys stand, those by content added: nothing is shifted or copied.
+    """Scores by distance are written directly at their keys and those by content added: no shift, no copy.
 
-    Query i reads the keys from i to i + reach - 1, so in the rows of a table of all scores its own begin one place
-    later each time. Seen as a table whose rows are one longer, they stand under each other. For reading only.
+    Query i attends to the keys from i to i + reach - 1, so in the (queries, keys) matrix of scores its own begin one
+    column later each time. In a view with rows that are one longer, they are aligned. For inference only.
     """
 
     def __init__(self, reach: int, like: Tensor) -> None:
@@ -32,7 +32,7 @@ class Band:
         self.scores = like.new_empty(QUERIES_AT_ONCE * (reach - 1 + QUERIES_AT_ONCE))
 
     def mix(self, contents: Tensor, places: Tensor, keys: Tensor, values: Tensor, distances: Tensor) -> Tensor:
-        """(B, heads, Q, width) what queries of contents and of places, (B, heads, Q, width) each, find.
+        """(B, heads, Q, width) attention output, given queries of content and of distance, (B, heads, Q, width) each.
 
         Keys are (B, heads, width, reach - 1 + Q), values (B, heads, reach - 1 + Q, width) and distances, from the
         farthest to 0, (heads, width, reach).
@@ -51,7 +51,7 @@ class Band:
         return found
 
     def tables(self, queries: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores (queries, keys) by key, those of them within reach (queries, reach) by distance, and the others."""
+        """Views of the scores: (queries, keys) all, (queries, reach) those within reach by distance, and the others."""
         keys = self.reach - 1 + queries
         within = self.scores.as_strided((queries, self.reach), (keys + 1, 1))
         beyond = self.scores[self.reach :].as_strided((queries - 1, queries), (keys + 1, 1))

@@ -1,4 +1,4 @@
-"""Cross entropy over a vocabulary, a few rows at a time: scores of all rows never stand in memory together."""
+"""Cross entropy over a vocabulary in chunks of rows: the logits of all rows are never in memory together."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-NUMBERS_AT_ONCE = 5 << 22  # scores in memory: 84 MB; 4,096 tokens of text hide some 600, which fit at once
-NUMBERS_IN_CACHE = 1 << 19  # of a processor: 2 MB
+NUMBERS_AT_ONCE = 5 << 22  # logits in memory: 84 MB; the 600 masked tokens of 4,096 fit at once
+NUMBERS_IN_CACHE = 1 << 19  # of the CPU: 2 MB
 
 
 def plain_cross_entropy(
@@ -24,7 +24,7 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Mean of -log softmax(hidden table + bias)[target] over N rows: hidden (N, width), table (vocabulary, width).
 
-    With shares (N,) it is their sum, each times its share. Every row has a target: none is IGNORE.
+    With shares (N,) it is the sum weighted by them. Every row has a target: none is IGNORE.
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
@@ -32,7 +32,7 @@ def chunked_cross_entropy(
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """Gradients are made with the loss, while the scores of a chunk are there: the largest product is done once."""
+    """Gradients are computed with the loss, while a chunk's logits exist: the largest product is computed once."""
 
     @staticmethod
     def forward(
@@ -42,47 +42,47 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         rows = max(16, NUMBERS_AT_ONCE // len(table))
         total = hidden.new_zeros((), dtype=table.dtype)
         to_hidden = torch.empty_like(hidden) if wanted else None
-        to_table = torch.zeros_like(table) if wanted and not len(hidden) else None  # else that of the first chunk
+        to_table = torch.zeros_like(table) if wanted and not len(hidden) else None  # else the first chunk's
         to_bias = torch.zeros_like(bias) if wanted and bias is not None else None
         for start in range(0, len(hidden), rows):
             part, asked = hidden[start : start + rows], targets[start : start + rows, None]
             share = shares[start : start + rows, None]
-            scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), from here on changed in place
+            scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), changed in place from here on
             right, sums = raise_scores(scores, bias, asked)
             total += ((sums.log() - right) * share).sum()
             if to_hidden is None:
                 continue
             scores.scatter_add_(1, asked, -sums)
-            share = share / sums  # by which the small factors of products are scaled, not their large one
+            share = share / sums  # scales the small factors of the products, not the large one
             to_hidden[start : start + rows] = scores @ table * share
             part = part * share
             if to_table is None:
                 to_table = (scores.T @ part).to(table.dtype)
             elif torch.is_autocast_enabled(part.device.type):
-                to_table += scores.T @ part  # in the lower precision, which in-place products are not
+                to_table += scores.T @ part  # in lower precision, which in-place products do not use
             else:
                 to_table.addmm_(scores.T, part)
             if to_bias is not None:
-                with torch.autocast(part.device.type, enabled=False):  # a sum, which is not to be rounded
+                with torch.autocast(part.device.type, enabled=False):  # a sum, which must not be rounded
                     to_bias += scores.T @ share.squeeze(1)
         ctx.save_for_backward(to_hidden)
-        ctx.to_weights = to_table, to_bias  # of the weights' size, whatever the number of rows
+        ctx.to_weights = to_table, to_bias  # as large as the weights, for any number of rows
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss: Tensor) -> tuple[Tensor | None, ...]:
         made = *ctx.saved_tensors, *ctx.to_weights
-        ctx.to_weights = None  # let go, so that they become the gradients themselves, without a copy
+        ctx.to_weights = None  # released, so that they become the gradients without a copy
         if loss.device.type != "cpu" or loss != 1:
-            made = tuple(None if part is None else part.mul_(loss) for part in made)  # in place: nobody else reads them
+            made = tuple(None if part is None else part.mul_(loss) for part in made)  # in place: nothing else uses them
         return *made, None, None, None
 
 
 def raise_scores(scores: Tensor, bias: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, vocabulary) in place: exp(score + bias), each row over its greatest.
+    """(N, vocabulary) in place: exp(score + bias - the row's maximum).
 
-    Returns (N, 1) the logarithms of those asked for, and (N, 1) the sums. On a CPU it is done a few rows at a time,
+    Returns (N, 1) logarithms at the targets, and (N, 1) sums. A CPU processes a few rows at a time,
     which stay in its cache from one operation to the next.
     """
     few = max(1, NUMBERS_IN_CACHE // scores.shape[1]) if scores.device.type == "cpu" else max(1, len(scores))

@@ -1,11 +1,11 @@
-"""Dropout masks that a CPU makes in a fraction of the time."""
+"""Fast dropout masks on a CPU."""
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo  # torch.compiler.disable, which loads the compiler at once
+from torch._compile import _disable_dynamo  # torch.compiler.disable would import the compiler
 
-VALUES = 256  # of a draw
+VALUES = 256  # of an 8-bit random number
 SEEDS = 2**63 - 1
 
 
@@ -14,13 +14,13 @@ def plain_mask(numbers: Tensor, share: float) -> Tensor:
     return torch.bernoulli(torch.full_like(numbers, 1 - share)) / (1 - share)
 
 
-@_disable_dynamo  # the generator is not torch's
+@_disable_dynamo  # the random generator is not torch's
 def mask_like(numbers: Tensor, share: float, seed: int | None = None) -> Tensor:
-    """What to multiply numbers on a CPU by: zero, or what the others grow by.
+    """Factors for numbers on a CPU: 0, or 1 / (1 - share).
 
-    torch's generator makes 64 bits a number, slowly. Eight are enough, so one draw serves eight, and the draws are of a
-    faster generator, which torch's own seeds. A number is dropped where its draw is below a limit: 25 or 26 for a share
-    of 0.1, drawn for each row so that 25.6 is the mean. With a `seed` the mask can be drawn again.
+    torch draws 64 bits per number, slowly. Eight bits are enough, so one draw serves eight numbers, and the draws come
+    from a faster generator, seeded by torch's. A number is dropped if its draw is below a limit: 25 or 26 for a share
+    of 0.1, chosen per row so that the mean is 25.6. With a `seed` the mask can be drawn again.
     """
     seed = int(torch.randint(SEEDS, ())) if seed is None else seed
     if share * VALUES > VALUES - 1:  # a limit of 256 does not fit into eight bits

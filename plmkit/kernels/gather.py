@@ -1,4 +1,4 @@
-"""Rows taken from their places and put back, where no place comes twice."""
+"""Gather and scatter of rows with distinct indices."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ def plain_take(rows: Tensor, places: Tensor) -> Tensor:
 
 
 def take_once(rows: Tensor, places: Tensor) -> Tensor:
-    """rows[places], where no place comes twice."""
+    """rows[places], for distinct places."""
     return TakeOnce.apply(rows, places)
 
 
 class TakeOnce(torch.autograd.Function):
-    """Gradients are copied to their places; torch would add them up there, which takes five times as long."""
+    """Gradients are copied to their places; torch would accumulate them, which takes five times as long."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
@@ -34,20 +34,20 @@ class TakeOnce(torch.autograd.Function):
 
 
 def plain_spread(packed: Tensor, length: int, kept: Tensor) -> Tensor:
-    """Reference of `spread`: zeros of this length, with the packed rows at the places that are kept."""
+    """Reference of `spread`: zeros of this length, with the packed rows at the kept places."""
     return packed.new_zeros(length, *packed.shape[1:]).index_copy(0, kept, packed)
 
 
 def spread(packed: Tensor, sources: Tensor, padding: Tensor, kept: Tensor) -> Tensor:
-    """Packed rows at the places that are kept, with zeros at those of padding.
+    """Packed rows at the kept places, zeros at padding.
 
-    `sources` says for every place which packed row is there, or was last.
+    `sources` holds for every place the packed row there, or the last one before.
     """
     return Spread.apply(packed, sources, padding, kept)
 
 
 class Spread(torch.autograd.Function):
-    """Gradients are taken back from the places that are kept; torch would add up what comes from each."""
+    """Gradients are gathered from the kept places; torch would accumulate them."""
 
     @staticmethod
     def forward(ctx: Any, packed: Tensor, sources: Tensor, padding: Tensor, kept: Tensor) -> Tensor:

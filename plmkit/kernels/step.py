@@ -1,4 +1,4 @@
-"""One token further through a pre-norm layer, with nothing in between the operations themselves."""
+"""One token through a pre-norm layer, without the overhead of modules."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,13 +15,13 @@ Operation = Callable[[Tensor], Tensor]
 
 
 def plain_step(block: PreNormBlock, hidden: Tensor, seen: Tensor) -> Tensor:
-    """Reference of `Step`: the block itself, reading on from the keys and values (2, B, heads, length - 1, inside)."""
+    """Reference of `Step`: the block itself, with cached keys and values (2, B, heads, length - 1, inside)."""
     keys, values = seen
     return block(hidden, LayerCache(keys, values, before=keys.shape[2] - 1, count=1))
 
 
 class Step:
-    """What a `PreNormBlock` with causal attention computes for one further token in each row, without its modules."""
+    """Computes a `PreNormBlock` with causal attention for one more token per row, without its modules."""
 
     def __init__(self, block: PreNormBlock) -> None:
         attention: Any = block.attention
@@ -34,7 +34,7 @@ class Step:
         self.activation: Operation = feed_forward.activation
 
     def __call__(self, hidden: Tensor, place: Tensor, seen: Tensor) -> Tensor:
-        """(B, width) to the same; its key and value are put in `place`, the last of (2, B, heads, length, inside)."""
+        """(B, width) → the same; key and value are written to `place`, the last of (2, B, heads, length, inside)."""
         rows, width = hidden.shape
         joint = self.query_key_value(self.attention_norm(hidden)).view(rows, 3, self.heads, 1, -1).transpose(0, 1)
         place.copy_(joint[1:])

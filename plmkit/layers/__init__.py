@@ -1,1 +1,1 @@
-"""Blocks that two architectures share."""
+"""Layers that several architectures share."""

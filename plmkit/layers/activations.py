@@ -1,4 +1,4 @@
-"""The activations that papers name."""
+"""Activations by name."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Large vocabularies cheaply: frequent tokens in wide vectors, rare ones in narrow, at the input and the output."""
+"""Adaptive input embeddings and softmax: wide vectors for frequent tokens, narrow ones for rare tokens."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,7 +14,7 @@ from plmkit.kernels.chunked import chunked_cross_entropy
 class AdaptiveEmbedding(nn.Module):
     """Tokens cut by frequency into clusters, each `shrink` times narrower than the one before (Dai et al., 2019).
 
-    Without shrinking it is one table of full width, and the clusters matter at the output only.
+    Without shrinking it is a single embedding of full width, and the clusters matter at the output only.
     """
 
     def __init__(self, vocabulary: int, width: int, cutoffs: Sequence[int], shrink: int) -> None:
@@ -34,14 +34,14 @@ class AdaptiveEmbedding(nn.Module):
             nn.init.normal_(projection, std=0.01)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(...) to (..., width)."""
+        """(...) → (..., width)."""
         if self.tokens is not None:
             return self.tokens(tokens) * self.scale
         made = self.projections[0].new_zeros(*tokens.shape, self.width)
         for number, (first, end) in enumerate(pairwise(self.borders)):
             mine = (tokens >= first) & (tokens < end)
             part = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
-            made[mine] = part.to(made.dtype)  # in mixed precision the product is narrower than the weights
+            made[mine] = part.to(made.dtype)  # in mixed precision the product has fewer bits than the weights
         return made * self.scale
 
     def table(self, cluster: int) -> Tensor:
@@ -52,14 +52,14 @@ class AdaptiveEmbedding(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """Log-probabilities by the input's own tables: of a frequent token, or of a cluster and of a token in it.
+    """Adaptive softmax tied to the input embeddings: a frequent token, or a cluster and then a token in it.
 
-    The first projection is free, the others are the input's (kimiyoung/transformer-xl, wt103) or free too (lm1b).
+    The first projection is not tied; the others are the input's (kimiyoung/transformer-xl, wt103) or untied too (lm1b).
     """
 
     def __init__(self, embedding: AdaptiveEmbedding, shared_projections: bool = True) -> None:
         super().__init__()
-        self._embedding = (embedding,)  # in a tuple, so that the tables stay the model's and are saved once
+        self._embedding = (embedding,)  # in a tuple, so that torch does not register it here and it is saved once
         self.borders = embedding.borders
         clusters = len(self.borders) - 2
         self.bias = nn.Parameter(torch.zeros(self.borders[-1]))
@@ -73,7 +73,7 @@ class AdaptiveSoftmax(nn.Module):
                 nn.init.normal_(projection, std=0.01)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(..., width) to (..., vocabulary) log-probabilities."""
+        """(..., width) → (..., vocabulary) log-probabilities."""
         head = self.head(hidden)
         frequent = self.borders[1]
         parts = [head[..., :frequent]]
@@ -86,7 +86,7 @@ class AdaptiveSoftmax(nn.Module):
         return F.linear(*self.head_parts(hidden)).log_softmax(-1)
 
     def tail(self, hidden: Tensor, cluster: int) -> Tensor:
-        """Log-probabilities of the tokens of a cluster, given that it is one of them."""
+        """Log-probabilities of a cluster's tokens, given the cluster."""
         return F.linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
 
     def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -103,7 +103,7 @@ class AdaptiveSoftmax(nn.Module):
         return hidden, embedding.table(cluster), self.bias[first:end]
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross entropy at N positions; a cluster is looked into only where the target is in it."""
+        """Mean cross entropy at N positions; a cluster is computed only where it holds the target."""
         frequent, rare = self.borders[1], torch.tensor(self.borders[1:-1], device=targets.device)
         cluster = torch.bucketize(targets, rare, right=True)
         first = torch.where(cluster == 0, targets, frequent + cluster - 1)

@@ -13,7 +13,7 @@ from plmkit.layers.packing import NeededTokens, Packing
 
 
 class SelfAttention(nn.Module):
-    """Every position, or every needed one, reads all visible ones of its row."""
+    """Every position, or every needed one, attends to all visible ones of its row."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class SelfAttention(nn.Module):
         return self.output(self.joined(self.mix(query, key, value, packing), needed))
 
     def read(self, joint: Tensor, packing: Packing | LayerCache) -> Tensor:
-        """(T, 3 * width) to (T, width): what each position reads in its row."""
+        """(T, 3 * width) queries, keys and values → (T, width) attention output within each row."""
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
                 return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
@@ -42,38 +42,38 @@ class SelfAttention(nn.Module):
         return self.joined(self.mix(query, key, value, packing), packing)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        """Is this faster than torch's fused kernel? For short rows it is; for long ones where that has no dropout."""
+        """Whether our kernel is faster than torch's fused one: for short rows, and for long ones with dropout."""
         if not joint.requires_grad or joint.device.type != "cpu":
             return False
         return joint.dtype == torch.float32 if is_short(joint, packing, self.heads) else self.share > 0
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
-        """True where a position may read another, in a shape that spreads to (B, heads, L, L); None: everywhere."""
+        """True where a position may attend to another, broadcastable to (B, heads, L, L); None: everywhere."""
         return packing.visible
 
     def by_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
-        """(B, L, parts * width) as parts of (B, heads, L, width / heads)."""
+        """(B, L, parts * width) → parts of (B, heads, L, width / heads)."""
         split = joint.unflatten(-1, (parts, self.heads, -1)).unbind(2)
         return [part.transpose(1, 2) for part in split]
 
     def joined(self, mixed: Tensor, packing: Packing | LayerCache) -> Tensor:
-        """(B, heads, L, width / heads) to (T, width)."""
+        """(B, heads, L, width / heads) → (T, width)."""
         return packing.pack(mixed.transpose(1, 2).flatten(2))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
-        """(B, heads, queries, width / heads) for each position that asks, what it reads."""
+        """(B, heads, queries, width / heads) attention output."""
         return attend(query, key, value, packing.visible, self.share)
 
     @property
     def share(self) -> float:
-        """Of the weights that are dropped now."""
+        """The current dropout probability of attention weights."""
         return self.dropout if self.training else 0.0
 
 
 class CausalAttention(SelfAttention):
-    """Every position attends to itself and those before it; padding comes after a row, where nothing attends to it."""
+    """Every position attends to itself and those before it; rows are padded on the right, where nothing attends."""
 
-    band: int | None = None  # positions that it reads at most, itself included
+    band: int | None = None  # maximum number of positions to attend to, itself included
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
         if isinstance(packing, LayerCache):
@@ -83,7 +83,7 @@ class CausalAttention(SelfAttention):
         return attend(query, key, value, self.attention_mask(packing), self.share)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        # without dropout torch's kernel is faster: it skips what comes after where nothing else is masked
+        # without dropout torch's kernel is faster: it skips later positions if only the causal mask applies
         return self.share > 0 and super().by_products(joint, packing)
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
@@ -91,7 +91,7 @@ class CausalAttention(SelfAttention):
 
 
 class BandedAttention(CausalAttention):
-    """Every position reads itself and the `band - 1` before it (Child et al., 2019, local attention)."""
+    """Every position attends to itself and the `band - 1` before it (Child et al., 2019, local attention)."""
 
     def __init__(self, width: int, heads: int, dropout: float, band: int) -> None:
         super().__init__(width, heads, dropout)
@@ -109,14 +109,14 @@ class BandedAttention(CausalAttention):
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:
-    """(L - before, L) True where position i attends to position j: 0 <= i - j < width; of those after the first few."""
+    """(L - before, L) True where position i attends to position j: 0 <= i - j < width; without the first `before`."""
     places = torch.arange(length, device=device)
     distance = places[before:, None] - places
     return (distance >= 0) & (distance < width)
 
 
 def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCache, width: int) -> Tensor:
-    """The same with what was read before: each position reads itself and the `width - 1` before it."""
+    """The same with a cache: each position attends to itself and the `width - 1` before it."""
     if kept.count == 1:
         return F.scaled_dot_product_attention(query, *kept.add(key, value, reach=width))
     keys, values = kept.add(key, value)
@@ -127,7 +127,7 @@ def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCach
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
-    """softmax(query key / sqrt(width)) value; torch's fused kernel wherever it has one."""
+    """softmax(query key / sqrt(width)) value, by torch's fused kernel where it has one."""
     if dropout == 0 or query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)

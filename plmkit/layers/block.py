@@ -1,4 +1,4 @@
-"""One Transformer layer, normalised after each sublayer or before it."""
+"""One Transformer layer, post-norm or pre-norm."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class PostNormBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, *context: Any, needed: NeededTokens | None = None) -> Tensor:
-        """With `needed`, for these tokens only."""
+        """If `needed` is given, computed for these tokens only."""
         if needed is None:
             read = self.attention(hidden, *context)
         else:
@@ -63,11 +63,11 @@ class PreNormBlock(nn.Module):
 
 
 class Borrowed(nn.Module):
-    """A sublayer of another block, used here too; its weights stay that block's, and are saved once."""
+    """A sublayer of another block, used here too; its weights belong to that block and are saved once."""
 
     def __init__(self, sublayer: nn.Module) -> None:
         super().__init__()
-        self._sublayer = (sublayer,)  # in a tuple, so that it is not registered here as well
+        self._sublayer = (sublayer,)  # in a tuple, so that torch does not register it here
 
     def forward(self, *inputs: Any) -> Tensor:
         return self._sublayer[0](*inputs)

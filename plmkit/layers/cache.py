@@ -1,4 +1,4 @@
-"""What a model keeps of the tokens it has read: keys and values in buffers that are allocated once."""
+"""Key–value caches, in buffers that are allocated once."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -8,22 +8,22 @@ from torch import Tensor
 
 
 class Cache(ABC):
-    """What a model keeps of the tokens it has read; changed in place."""
+    """The state of a model after the tokens it has read; changed in place."""
 
-    can_cut: ClassVar[bool] = False  # whether it can forget its last tokens
+    can_cut: ClassVar[bool] = False  # whether it can drop its last tokens
     length: int = 0  # tokens read so far
 
     @abstractmethod
     def pick(self, rows: Tensor) -> None:
-        """Keep these rows, in this order; a row may be picked several times, or not at all."""
+        """Keep these rows, in this order; a row may be picked several times or not at all."""
 
     def cut(self, length: int) -> None:
-        """Forget all but the first `length` tokens."""
-        raise NotImplementedError(f"{type(self).__name__} cannot forget what it has read.")
+        """Drop all but the first `length` tokens."""
+        raise NotImplementedError(f"{type(self).__name__} cannot drop tokens.")
 
 
 class KeyValueCache(Cache):
-    """All layers' keys and values; new ones are written after those that are there, and nothing is copied."""
+    """Keys and values of all layers; new ones are appended in place, without a copy."""
 
     can_cut = True
 
@@ -40,11 +40,11 @@ class KeyValueCache(Cache):
         return self.both[:, 1]
 
     def layer(self, number: int, count: int) -> "LayerCache":
-        """What one layer reads and writes while `count` tokens are read in each row."""
+        """The view of one layer while each row reads `count` tokens."""
         return LayerCache(self.keys[number], self.values[number], self.length, count)
 
     def further(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """One step more: for each layer, where its keys and values belong, and all of them with these."""
+        """One more step: for each layer, where to write its keys and values, and all of them including these."""
         self.length += 1
         return self.both[..., self.length - 1 : self.length, :].unbind(), self.both[..., : self.length, :].unbind()
 
@@ -58,7 +58,7 @@ class KeyValueCache(Cache):
 
 
 class LayerCache:
-    """One layer of it, in the place of a `Packing`: rows of `count` tokens without padding, after `before` others."""
+    """One layer of the cache, with the interface of `Packing`: rows of `count` tokens, after `before` others."""
 
     visible = None
 
@@ -74,7 +74,7 @@ class LayerCache:
         return packed.view(self.rows, self.count, *packed.shape[1:])
 
     def add(self, key: Tensor, value: Tensor, reach: int | None = None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the last `reach` steps, these among them; None: of all."""
+        """Keys and values of the last `reach` steps, these included; None: of all steps."""
         self.keys[:, :, self.before : self.length] = key
         self.values[:, :, self.before : self.length] = value
         first = 0 if reach is None else max(0, self.length - reach)

@@ -8,7 +8,7 @@ from plmkit.kernels.dropout_mask import mask_like
 
 
 class Dropout(nn.Module):
-    """Each number becomes zero with probability `share`; the others grow so that the mean stays."""
+    """Each element becomes zero with probability `share`; the others are scaled so that the mean is unchanged."""
 
     def __init__(self, share: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The input of BERT and its family, and that of GPT."""
+"""The input embeddings of BERT's family and of GPT."""
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,9 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
-        if self.segments.num_embeddings == 1:  # RoBERTa's: both texts of a pair lie in the only one
+        if self.segments.num_embeddings == 1:  # RoBERTa: both texts of a pair are in the only segment
             segments = torch.zeros_like(segments)
-        # in the order of transformers and google-research/bert: in another, the last bits differ
+        # in the order of transformers and google-research/bert: any other changes the last bits
         return self.tokens(tokens) + self.segments(segments) + self.positions(positions)
 
     def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class TokenPositionEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Token embeddings alone, for models that get positions otherwise."""
+    """Token embeddings only, for models that add positions elsewhere."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()

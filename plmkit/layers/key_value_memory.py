@@ -1,4 +1,4 @@
-"""The key–value cache of relative attention: of the last tokens of a text of any length."""
+"""The key–value cache of relative attention, for the last tokens of a text of any length."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,13 +8,13 @@ from plmkit.kernels.band import Band
 from plmkit.layers.cache import Cache
 from plmkit.layers.relative import RelativeAttention, causal_mask, mask_scores, relative_shift
 
-STEPS_AT_ONCE = 256  # more are no faster, and their scores need room
+STEPS_AT_ONCE = 256  # more are not faster, and their scores need memory
 
 
 class KeyValueMemory(Cache):
-    """Keys and values of the last tokens in each layer; when its buffers are full, those in reach move to the front.
+    """Keys and values of the last tokens in each layer; when the buffers are full, those in reach move to the front.
 
-    RAM is allocated once: for all tokens, or for twice the context where the text is longer. For inference only.
+    RAM is allocated once: for all tokens, or for twice the context if the text is longer. For inference only.
     """
 
     def __init__(
@@ -31,23 +31,23 @@ class KeyValueMemory(Cache):
         self.reach = reach  # the number of tokens that a token attends to, itself included
         self.room = max(1, min(longest, 2 * reach))
         fitting = self.room if longest <= self.room else self.room - reach + 1
-        self.most = min(fitting, STEPS_AT_ONCE)  # steps that are taken at once
+        self.most = min(fitting, STEPS_AT_ONCE)  # maximum number of steps at once
         self.keys = like.new_empty(*shape, len(like) // heads, self.room)
         self.values = like.new_empty(*shape, self.room, len(like) // heads)
-        far = waves(self.room + 1)  # (room + 2, all heads' width) of the distances from `room` down to -1
+        far = waves(self.room + 1)  # (room + 2, all heads' width) for the distances from `room` down to -1
         self.distances = [attention.distances(far).contiguous() for attention in attentions]
         self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
-        self.count = 0  # steps that are being taken
-        self.masked: Tensor | None = None  # (count, K) True where one of these may not attend to a key; None: nowhere
+        self.count = 0  # steps in progress
+        self.masked: Tensor | None = None  # (count, K) True where a step may not attend to a key; None: nowhere
 
     @property
     def banded(self) -> bool:
-        """Do several steps come at once, each of which finds as many before it as it reads?"""
+        """Whether several steps come at once, each with a full context before it."""
         return self.band is not None and self.count > 1 and self.held >= self.reach - 1
 
     def parts(self, tokens: Tensor) -> Iterator[Tensor]:
-        """(B, n) further tokens, as many at a time as are taken at once; each part is read when the next is wanted."""
+        """(B, n) next tokens in parts of at most `most`; a part counts as read when the next one is requested."""
         for part in tokens.split(self.most, dim=1):
             self.count = part.shape[1]
             self.make_room()
@@ -66,15 +66,15 @@ class KeyValueMemory(Cache):
             self.held = kept
 
     def put(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Take the new steps of a layer, (B, heads, count, width) each."""
+        """Store keys and values of a layer's new steps, (B, heads, count, width) each."""
         new = slice(self.held, self.held + self.count)
         self.keys[layer, ..., new] = key.transpose(-1, -2)
         self.values[layer, :, :, new] = value
 
     def find(self, layer: int, contents: Tensor, places: Tensor, ahead: int = 0) -> Tensor:
-        """What queries of the new steps find, by contents and by distances: (B, heads, count, width) all three.
+        """Attention output of the new steps, given queries of content and distance: (B, heads, count, width) all three.
 
-        They stand `ahead` of their steps, and read what their steps may read.
+        Queries are `ahead` positions after their steps, and attend to what their steps may attend to.
         """
         seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
         keys, values = self.keys[layer, ..., seen], self.values[layer, :, :, seen]

@@ -1,4 +1,4 @@
-"""From hidden vectors to a score for every token."""
+"""LM heads: hidden states → a logit for every token."""
 
 import numpy as np
 import torch
@@ -13,28 +13,28 @@ from plmkit.layers.activations import ACTIVATIONS
 
 
 class TiedHead(nn.Module):
-    """The token table itself, with no weight of its own (Radford et al., 2018, 3.1)."""
+    """The token embedding as output layer, without further weights (Radford et al., 2018, 3.1)."""
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
-        self._table = (table,)  # in a tuple, so that the table stays the network's and is saved once
+        self._table = (table,)  # in a tuple, so that torch does not register it here and it is saved once
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(..., width) to (..., vocabulary)."""
+        """(..., width) → (..., vocabulary) logits."""
         return F.linear(hidden, self.table)
 
     @property
     def table(self) -> Tensor:
-        """(vocabulary, width) whose product with a vector is all there is to a score."""
+        """(vocabulary, width) token embeddings; their product with a state is the logits."""
         return self._table[0].weight
 
     def loss(self, hidden: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
-        """Mean cross entropy at N positions, or its sum with these shares (N,)."""
+        """Mean cross entropy at N positions, or the sum weighted by shares (N,)."""
         return chunked_cross_entropy(hidden, self._table[0].weight, targets, shares)
 
 
 class TableHead(nn.Module):
-    """The token table itself as the decoder, with a free bias (zihangdai/xlnet)."""
+    """The token embedding as output layer, with a bias (zihangdai/xlnet)."""
 
     occurring: Tensor  # None unless the head is restricted to the corpus
     places: Tensor
@@ -42,12 +42,12 @@ class TableHead(nn.Module):
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(len(table.weight)))
-        self._table = (table,)  # in a tuple, so that the table stays the encoder's and is saved once
+        self._table = (table,)  # in a tuple, so that torch does not register it here and it is saved once
         self.register_buffer("occurring", None, persistent=False)  # (N,) tokens of the corpus
-        self.register_buffer("places", None, persistent=False)  # (vocabulary,) where each token is among them
+        self.register_buffer("places", None, persistent=False)  # (vocabulary,) index of each token among them
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(..., width) to (..., vocabulary)."""
+        """(..., width) → (..., vocabulary) logits."""
         return F.linear(self.transformed(hidden), self._table[0].weight, self.bias)
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
@@ -56,13 +56,13 @@ class TableHead(nn.Module):
         return chunked_cross_entropy(self.transformed(hidden), table, self.placed(targets), bias=bias)
 
     def weighed(self, hidden: Tensor) -> Tensor:
-        """(N, width) to (N, tokens) that are weighed against each other."""
+        """(N, width) → (N, tokens) logits of the tokens in the softmax."""
         return F.linear(self.transformed(hidden), *self.scales())
 
     def scales(self) -> tuple[Tensor, Tensor]:
-        """(tokens, width) and (tokens,) by which they are weighed: in training only tokens that the corpus has.
+        """(tokens, width) embeddings and (tokens,) biases; if restricted, in training, only of tokens in the corpus.
 
-        A published vocabulary has many tokens that a small corpus never uses. Where biases begin at frequencies,
+        A published vocabulary has many tokens that a small corpus never uses. If biases are initialised by frequency,
         leaving them out changes the loss in the third decimal, and saves most of the largest product.
         """
         table, bias = self._table[0].weight, self.bias
@@ -71,24 +71,24 @@ class TableHead(nn.Module):
         return take_once(table, self.occurring), take_once(bias, self.occurring)
 
     def placed(self, tokens: Tensor) -> Tensor:
-        """Where tokens stand among those that are weighed."""
+        """Tokens → their indices in the softmax."""
         return self.places[tokens] if self.few else tokens
 
     def named(self, places: Tensor) -> Tensor:
-        """Which tokens stand there."""
+        """Indices in the softmax → tokens."""
         return self.occurring[places] if self.few else places
 
     @property
     def few(self) -> bool:
-        """Are only tokens of the corpus weighed?"""
+        """Whether the softmax has only tokens of the corpus."""
         return self.training and self.occurring is not None
 
     def transformed(self, hidden: Tensor) -> Tensor:
-        """As the table reads it."""
+        """The states that are multiplied with the embeddings."""
         return hidden
 
     def restrict(self, frequencies: np.ndarray) -> None:
-        """In training, score only tokens that occur in the corpus, given how often each token does."""
+        """In training, score only tokens that occur in the corpus, given the frequencies of all."""
         occurring = np.flatnonzero(frequencies)
         places = np.full(len(frequencies), IGNORE)
         places[occurring] = np.arange(len(occurring))
@@ -96,7 +96,7 @@ class TableHead(nn.Module):
 
 
 class VocabularyHead(TableHead):
-    """Transform, then the token table (google-research/bert)."""
+    """A dense layer with a norm, then the token embedding with a bias (google-research/bert)."""
 
     def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
         super().__init__(table)

@@ -40,7 +40,9 @@ class CausalLMHead(CausalHead):
 class AdaptiveLM(Objective):
     """Predict the next token with an adaptive softmax tied to the input embeddings (Dai et al., 2019)."""
 
-    shared_projections: bool = True  # narrow clusters are projected as at the input; False: by matrices of their own
+    shared_projections: bool = (
+        True  # clusters share the projections of the input embeddings; False: they have their own
+    )
     name: ClassVar = "adaptive_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 
@@ -64,9 +66,9 @@ class AdaptiveLMHead(CausalHead):
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryLM(Objective):
-    """Predict the next two tokens, also from layer l of n until l / 2n of the run is done (Al-Rfou et al., 2018)."""
+    """Predict the next two tokens, from layer l of n too until l / 2n of the run is done (Al-Rfou et al., 2018)."""
 
-    ahead: float = 0.5  # weight of the token after the next
+    ahead: float = 0.5  # loss weight of the token after the next
     name: ClassVar = "auxiliary_lm"
     reads: ClassVar = frozenset({"hidden", "layers", "targets"})
 
@@ -76,7 +78,7 @@ class AuxiliaryLM(Objective):
 
 
 class AuxiliaryLMHead(CausalHead):
-    """Its own loss is the last layer's, which can be compared between runs; all others are the auxiliary one."""
+    """Its main loss is that of the last layer, comparable between runs; all others form the auxiliary loss."""
 
     auxiliary = "auxiliary"
     uses_layers = True
@@ -99,7 +101,7 @@ class AuxiliaryLMHead(CausalHead):
         return cross_entropy(states.hidden, self.vocabulary, batch.targets)
 
     def auxiliary_loss(self, states: States, batch: Batch) -> Tensor:
-        """The token after the next, and the predictions of the inner layers."""
+        """Loss of the token after the next, and of the intermediate layers."""
         assert batch.targets is not None
         loss = self.ahead * cross_entropy(states.hidden[:, :-1], self.after_next[-1], batch.targets[:, 1:])
         for number, hidden in self.predicting_layers(states):
@@ -108,7 +110,7 @@ class AuxiliaryLMHead(CausalHead):
         return loss
 
     def predicting_layers(self, states: States) -> Iterator[tuple[int, Tensor]]:
-        """The inner layers that still predict, counted from 0, and their states."""
+        """The intermediate layers that still predict, from 0, and their states."""
         layers = len(self.after_next)
         for number, hidden in enumerate((states.layers or ())[1:-1]):
             if self.progress < (number + 1) / (2 * layers):
@@ -116,7 +118,7 @@ class AuxiliaryLMHead(CausalHead):
 
 
 def cross_entropy(hidden: Tensor, classify: nn.Module, targets: Tensor) -> Tensor:
-    """Mean over the positions with a target; 0 where there is none, as in rows of one token."""
+    """Mean over the positions with a target; 0 if there are none, as in rows of one token."""
     predicted = targets != IGNORE
     if not bool(predicted.any()):
         return hidden.new_zeros(())

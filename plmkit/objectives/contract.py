@@ -1,4 +1,4 @@
-"""What every objective is, and every head that one builds."""
+"""The contracts of objectives and of the heads they build."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -41,14 +41,12 @@ class Objective(ABC):
     """One loss of a recipe: its settings, and the head that computes it."""
 
     weight: float = 1.0
-    learned_weight: bool = (
-        False  # `weight` is the initial one, then trained: low losses weigh more (Kendall et al., 2018)
-    )
-    name: ClassVar[str]  # of its loss in logs and of its head in saved weights; no other objective has it
+    learned_weight: bool = False  # `weight` is only the initial value and is trained (Kendall et al., 2018)
+    name: ClassVar[str]  # of its loss in logs and of its head in saved weights; unique
     reads: ClassVar[frozenset[str]]  # fields of Batch and States
-    label: ClassVar[str | None] = None  # on progress lines; None: its name
-    sentence_task: ClassVar[str | None] = None  # the name of the task, where it classifies the texts of a row together
-    needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its own head uses
+    label: ClassVar[str | None] = None  # in progress lines; None: its name
+    sentence_task: ClassVar[str | None] = None  # the name of the task, if it classifies the texts of a row together
+    needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its head uses
 
     def __init_subclass__(cls) -> None:
         if unknown := cls.reads - FIELDS:
@@ -71,50 +69,50 @@ class Objective(ABC):
 
 
 class Head(nn.Module, ABC):
-    """The part of a network that turns states into one loss."""
+    """The part of a network that turns states into a loss."""
 
-    fills: ClassVar[bool] = False  # `output` predicts a masked token from both sides
+    fills: ClassVar[bool] = False  # `output` predicts masked tokens from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
-    uses_layers: ClassVar[bool] = False  # in training it reads the states of all layers
-    auxiliary: ClassVar[str | None] = None  # name of a second loss, in training only
+    uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
+    auxiliary: ClassVar[str | None] = None  # name of a second loss, used in training only
     corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
 
     @abstractmethod
     def forward(self, states: States, batch: Batch) -> Tensor:
-        """The mean loss over what is scored; it is called only where something is."""
+        """The mean loss over the predictions; called only if there are any."""
 
     @abstractmethod
     def scored(self, batch: Batch) -> int:
         """The number of predictions that the loss is the mean of."""
 
     def needed(self, batch: Batch) -> Tensor | None:
-        """(B, L) True at the states it uses besides the pooled one; None: all."""
+        """(B, L) True at the states it uses, besides the pooled one; None: all."""
         return None
 
     def answers(self, states: States, batch: Batch) -> Tensor:
-        """Its predictions, as logits or numbers, in a shape of its own."""
+        """Its predictions, as logits or numbers, in the head's own shape."""
         raise NotImplementedError(f"{type(self).__name__} is for training only")
 
     def auxiliary_loss(self, states: States, batch: Batch) -> Tensor:
-        """The loss that is called `auxiliary`; it has the weight of the first."""
+        """The loss named by `auxiliary`; it has the same loss weight as the main one."""
         raise NotImplementedError(f"{type(self).__name__} has no auxiliary loss")
 
     def advance(self, progress: float) -> None:
-        """Before each step: the share of the run that is done."""
+        """Called before each step with the share of the run that is done."""
 
     def connect(self, heads: Mapping[str, "Head"]) -> None:
-        """Once all heads are built: find those of `needs_objectives`."""
+        """Called once all heads are built, to find those of `needs_objectives`."""
 
     @property
     def output(self) -> Any:
-        """The part that turns a state into a logit per token of the vocabulary, in a head that predicts tokens."""
+        """In a head that predicts tokens, the part that turns a state into one logit per token of the vocabulary."""
         return None
 
 
 class TokenHead(Head):
-    """Predicts the token at every position that has a target, by a part `vocabulary`."""
+    """Predicts the token at every position that has a target, by its part `vocabulary`."""
 
-    vocabulary: Any  # from layers/: it has `loss(hidden, targets)` and, called, gives logits
+    vocabulary: Any  # from layers/: has `loss(hidden, targets)`, and returns logits when called
 
     @property
     def output(self) -> Any:
@@ -123,9 +121,9 @@ class TokenHead(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
         predicted = batch.predicted
-        if bool(predicted.all()):  # as in every row of a stream but its last
+        if bool(predicted.all()):  # as in all rows of a stream but the last
             return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
-        # of masked text, projecting only these saves 85% of the largest product
+        # for masked text, projecting only these saves 85% of the largest product
         return self.vocabulary.loss(states.hidden[predicted], batch.targets[predicted])
 
     def answers(self, states: States, batch: Batch) -> Tensor:

@@ -11,7 +11,7 @@ from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 
 @dataclass(frozen=True, kw_only=True)
 class PermutedLM(Objective):
-    """Predict the last tokens of a random order from their positions and the tokens before (Yang et al., 2019, 2.2)."""
+    """Predict the last tokens in a random order, each from its position and earlier ones (Yang et al., 2019, 2.2)."""
 
     corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "permuted_lm"

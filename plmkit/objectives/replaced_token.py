@@ -1,4 +1,4 @@
-"""A generator that fills masked tokens and a discriminator that finds what it replaced."""
+"""A generator that fills masked tokens and a discriminator that detects replaced ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class GeneratorLM(Objective):
 
 
 class GeneratorLMHead(Head):
-    """Without weights: the network computes the logits itself, since it samples from them."""
+    """Without weights of its own: the network computes the logits, since it samples from them."""
 
     def __init__(self, vocabulary: VocabularyHead, corpus_vocabulary: bool) -> None:
         super().__init__()
         self.corpus_vocabulary = corpus_vocabulary
-        self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
+        self._vocabulary = (vocabulary,)  # in a tuple, so that torch does not register it here and it is saved once
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
@@ -51,7 +51,7 @@ class GeneratorLMHead(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedToken(Objective):
-    """Was each token replaced? 0 it is the original, 1 it is not (Clark et al., 2020, 2)."""
+    """Was each token replaced? 0: original, 1: replaced (Clark et al., 2020, 2)."""
 
     weight: float = 50.0
     name: ClassVar = "replaced_token"
@@ -71,12 +71,12 @@ class ReplacedTokenHead(Head):
         start_weights(self)
 
     def verdicts(self, hidden: Tensor) -> Tensor:
-        """(..., width) to (...): above 0 means replaced."""
+        """(..., width) → (...) logits; above 0 means replaced."""
         return self.verdict(self.activation(self.transform(hidden))).squeeze(-1)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.replaced is not None
-        real = batch.source.visible  # every token counts, masked or not, [CLS] and [SEP] among them
+        real = batch.source.visible  # all tokens count, masked or not, [CLS] and [SEP] included
         return F.binary_cross_entropy_with_logits(
             self.verdicts(states.hidden[real]).float(), states.replaced[real].float()
         )
@@ -91,7 +91,7 @@ class ReplacedTokenHead(Head):
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialGenerator(Objective):
-    """In place of GeneratorLM: reward samples that mislead the discriminator (Clark et al., 2020, F)."""
+    """Replaces GeneratorLM: reward samples that mislead the discriminator (Clark et al., 2020, F)."""
 
     name: ClassVar = "adversarial_generator"
     label: ClassVar = "reward"
@@ -104,12 +104,12 @@ class AdversarialGenerator(Objective):
 
 
 class AdversarialGeneratorHead(Head):
-    """REINFORCE; a sample's baseline is the mean reward of all the others, where the paper learns one."""
+    """REINFORCE; a sample's baseline is the mean reward of the others, while the paper trains one."""
 
     def __init__(self, vocabulary: VocabularyHead, temperature: float) -> None:
         super().__init__()
         self.temperature = temperature
-        self._vocabulary = (vocabulary,)  # in a tuple, so that it stays the network's and is saved once
+        self._vocabulary = (vocabulary,)  # in a tuple, so that torch does not register it here and it is saved once
         self._discriminator: tuple[ReplacedTokenHead, ...] = ()
 
     def connect(self, heads: Mapping[str, Head]) -> None:

@@ -14,7 +14,7 @@ from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 @dataclass(frozen=True, kw_only=True)
 class NextSentence(Objective):
-    """Does the second text follow the first? 0 it does, 1 it does not (Devlin et al., 2018, 3.1)."""
+    """Does the second text follow the first? 0: yes, 1: no (Devlin et al., 2018, 3.1)."""
 
     name: ClassVar = "next_sentence"
     sentence_task: ClassVar = "nsp"
@@ -27,7 +27,7 @@ class NextSentence(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceOrder(Objective):
-    """Are the two texts in their order? 0 they are, 1 they are swapped (Lan et al., 2019, 3.1)."""
+    """Are the two texts in their original order? 0: yes, 1: swapped (Lan et al., 2019, 3.1)."""
 
     name: ClassVar = "sentence_order"
     sentence_task: ClassVar = "sop"
@@ -39,7 +39,7 @@ class SentenceOrder(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class RealDialogue(Objective):
-    """Was all of it said in one dialogue? 0 it was, 1 an utterance is from another (Sun et al., 2019, 3.3)."""
+    """Are all utterances from one dialogue? 0: yes, 1: one is from another (Sun et al., 2019, 3.3)."""
 
     name: ClassVar = "real_dialogue"
     sentence_task: ClassVar = "dialogue"
@@ -52,7 +52,7 @@ class RealDialogue(Objective):
 class SentencePairHead(Head):
     def __init__(self, width: int, label: str) -> None:
         super().__init__()
-        self.label = label  # the field of the batch that holds the labels
+        self.label = label  # name of the batch field with the labels
         self.classify = nn.Linear(width, 2)
         start_weights(self)
 

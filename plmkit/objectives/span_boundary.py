@@ -14,14 +14,14 @@ from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import BuiltModel, Head, Objective
 
-ACTIVATION = "gelu"  # whatever the network's own is
+ACTIVATION = "gelu"  # regardless of the network's
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBoundary(Objective):
-    """Predict each masked token from the states around its span and its position in it (Joshi et al., 2020, 3.2)."""
+    """Predict each masked token from its span's boundary states and its position in it (Joshi et al., 2020, 3.2)."""
 
-    positions: int = 15  # tokens further into a span are not predicted
+    positions: int = 15  # tokens beyond this position of a span are not predicted
     position_width: int = 200
     corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "span_boundary"
@@ -32,7 +32,7 @@ class SpanBoundary(Objective):
         for name in ("positions", "position_width"):
             if getattr(self, name) < 1:
                 raise SettingError(
-                    tr("objectives.{name} must be 1 or more; found {getattr}.", name=name, getattr=getattr(self, name))
+                    tr("objectives.{name} must be at least 1; found {value}.", name=name, value=getattr(self, name))
                 )
 
     def build(self, model: BuiltModel) -> "SpanBoundaryHead":
@@ -48,7 +48,7 @@ class SpanBoundaryHead(Head):
         self.join = nn.Linear(2 * width + objective.position_width, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
         start_weights(self)
-        # the second of the two layers, and the token embeddings as the decoder with a bias of its own
+        # the second of the two layers, then the token embeddings with a separate bias
         self.vocabulary = VocabularyHead(model.tied_embedding, width=width, activation=ACTIVATION, epsilon=epsilon)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
@@ -68,7 +68,7 @@ class SpanBoundaryHead(Head):
         return needed
 
     def predicted(self, batch: Batch) -> Tensor:
-        """(B, L) True at masked tokens whose span has both boundaries, not too far into it."""
+        """(B, L) True at masked tokens whose span has both boundaries, up to `positions` tokens into it."""
         assert batch.edges is not None
         before = batch.edges[:, :, 0]
         into = torch.arange(before.shape[1], device=before.device) - before - 1

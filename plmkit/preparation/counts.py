@@ -1,4 +1,4 @@
-"""Counts of a corpus that a corruption may ask for, made once before training."""
+"""Counts of a corpus that a corruption may need, made once before training."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from plmkit.corruption.contract import Counts, Step
 from plmkit.data.shards import TokenStore, let_go
 from plmkit.initialisation.cooccurrence import count_near, drawn, text_of
 
-BLOCK = 1 << 22  # tokens that are counted at a time
+BLOCK = 1 << 22  # tokens counted at a time
 
 
 def prepared(

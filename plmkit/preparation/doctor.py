@@ -1,4 +1,4 @@
-"""A look at a corpus before training: what it holds, what a recipe makes of it, what is wrong with it."""
+"""`plm doctor`: statistics of a corpus, example rows of a recipe, and warnings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +9,7 @@ import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
+from plmkit.data.reading.cells import shown_place
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
@@ -20,7 +21,7 @@ from plmkit.training.device import choose_device
 from plmkit.training.memory import NoRoom, check_shape, check_weights
 
 MANY_DUPLICATES = 0.1
-MUCH_MARKUP = 0.005  # of the lines: a few signs in much text are nothing to learn
+MUCH_MARKUP = 0.005  # share of the lines; less does no harm
 FEW_TOKENS = 200_000
 SHOWN = 3  # rows of the preview
 SURVEYED = (
@@ -52,15 +53,17 @@ class Diagnosis:
     html_at: str
     markdown_lines: int
     markdown_at: str
-    examples: int  # rows in an epoch
+    examples: int  # rows per epoch
     tokens_per_example: float
     held_out: int  # documents
     held_out_tokens: int
     warnings: tuple[str, ...]
-    preview: tuple[tuple[str, str], ...]  # as the model sees it, as it was
-    hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each hidden unit, as it was
+    preview: tuple[tuple[str, str], ...]  # input of the model, original text
+    hidden: tuple[
+        tuple[tuple[int, int], ...], ...
+    ]  # for each example: the characters of each masked unit in the original
     stages: tuple[int, ...]  # for each example: the stage of the run, from 0
-    bad_files: dict[str, str]  # what is wrong with each file that cannot be read, and is left out of all counts
+    bad_files: dict[str, str]  # why each unreadable file was left out
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,7 +72,7 @@ class Diagnosis:
 def examine(
     settings: Settings, paths: Sequence[str], seed: int, screen: Screen, *, tokenizer: Path | None = None
 ) -> Diagnosis:
-    """The diagnosis of a corpus whose bad files, if there are good ones, are named and left out."""
+    """The diagnosis of a corpus; unreadable files are listed and left out, if there are readable ones."""
     bad: dict[Path, str] = {}
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
@@ -84,7 +87,7 @@ def examine(
             raise
         if not usable:
             raise InputError(
-                "\n".join([tr("None of the {bad_count:,} files can be read.", bad_count=len(bad)), *bad.values()])
+                "\n".join([tr("None of the {count:,} files can be read.", count=len(bad)), *bad.values()])
             ) from None
         material = prepare(settings, usable, None, seed, screen, tokenizer=tokenizer, without=bad)
     bad_files = {printable(str(file)): problem for file, problem in bad.items()}
@@ -93,7 +96,7 @@ def examine(
 
 
 def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
-    """Why the recipe cannot be trained on this machine, if it cannot."""
+    """Why the recipe does not fit into the memory of this machine, if so."""
     device = choose_device(settings.run.device)
     try:
         check_shape(settings.recipe, device)
@@ -105,7 +108,7 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
 def diagnose(
     material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None, *, shown: int = 0
 ) -> Diagnosis:
-    """What the corpus holds and what is wrong with it, with this number of rows as the model sees them."""
+    """Statistics and warnings, with this number of example rows."""
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
@@ -126,7 +129,7 @@ def diagnose(
     return Diagnosis(
         warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
         preview=tuple((example.seen, example.whole) for example in examples),
-        hidden=tuple(example.hidden for example in examples),
+        hidden=tuple(example.masked for example in examples),
         stages=tuple(example.stage for example in examples),
         bad_files=bad_files or {},
         **found,
@@ -134,20 +137,20 @@ def diagnose(
 
 
 def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, ...]:
-    """What a reader should mend, or at least know."""
+    """What the user should fix, or at least know."""
     out = []
     if found["tokens"] < FEW_TOKENS:
         out.append(
             tr(
-                "{tokens:,} tokens are few: expect the model to learn frequencies and little else.",
+                "{tokens:,} tokens are few: expect the model to learn token frequencies and little else.",
                 tokens=found["tokens"],
             )
         )
     if continues and found["examples"] < 2 * batch:
         out.append(
             tr(
-                "Rows an epoch: {examples:,}, less than two for each of {batch:,} streams (schedule.batch): every "
-                "step begins the text again, and no row remembers another. Give more text, or fewer streams.",
+                "Rows per epoch: {examples:,}, fewer than two for each of {batch:,} streams (schedule.batch): every "
+                "step starts the text again, so no row has a memory of another. Add text, or lower schedule.batch.",
                 examples=found["examples"],
                 batch=batch,
             )
@@ -155,8 +158,8 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
     elif found["examples"] < batch:
         out.append(
             tr(
-                "Rows an epoch: {examples:,}, fewer than a batch (schedule.batch={batch}): every step reads the "
-                "whole text. Give more text, or a smaller batch.",
+                "Rows per epoch: {examples:,}, fewer than a batch (schedule.batch={batch}): every step reads the "
+                "whole text. Add text, or use a smaller batch.",
                 examples=found["examples"],
                 batch=batch,
             )
@@ -164,43 +167,43 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
     if found["duplicate_share"] > MANY_DUPLICATES:
         out.append(
             tr(
-                "{duplicate_share:.0%} of the documents repeat an earlier one; remove them to train on more text.",
-                duplicate_share=found["duplicate_share"],
+                "{share:.0%} of the documents are duplicates; remove them to train more on other text.",
+                share=found["duplicate_share"],
             )
         )
     if found["unknown_share"] > MANY_UNKNOWN:
         out.append(
             tr(
-                "{unknown_share:.1%} of the tokens are unknown to the vocabulary. One that is learnt from this "
-                "text (without --tokenizer and --from) knows more, a larger one too (--set tokenizer.size=N; of "
-                "whole words, also tokenizer.min_frequency=1).",
-                unknown_share=found["unknown_share"],
+                "{share:.1%} of the tokens are unknown to the vocabulary. Train one on this text (without "
+                "--tokenizer and --from), or a larger one (--set tokenizer.size=N; for whole words also "
+                "tokenizer.min_frequency=1).",
+                share=found["unknown_share"],
             )
         )
     if found["documents"] == 1 and not found["held_out"]:
         out.append(
             tr(
-                "The corpus is a single document, so nothing is held out, and no loss on other text is told. Give "
-                "a file of such text by --valid, or part this one by blank lines."
+                "The corpus is a single document, so nothing is held out and there is no validation loss. Give "
+                "held-out text with --valid, or separate documents by blank lines."
             )
         )
     if found["long_lines"]:
         out.append(
             tr(
-                "Lines over 10,000 characters: {long_lines:,}. The longest has {longest_line:,}, "
-                "{longest_line_at}. Are line breaks missing?",
-                long_lines=found["long_lines"],
-                longest_line=found["longest_line"],
-                longest_line_at=found["longest_line_at"],
+                "Lines over 10,000 characters: {count:,}. The longest has {longest:,} ({place}). Are line breaks "
+                "missing?",
+                count=found["long_lines"],
+                longest=found["longest_line"],
+                place=shown_place(found["longest_line_at"]),
             )
         )
     if found["replaced"]:
         out.append(
             tr(
-                "Characters lost to U+FFFD: {replaced:,}, the first in {replaced_at}. The text was once decoded "
-                "with the wrong encoding; convert it again from its source.",
-                replaced=found["replaced"],
-                replaced_at=found["replaced_at"],
+                "Characters lost to U+FFFD: {count:,}, the first in {place}. The text was once decoded with the "
+                "wrong encoding; convert it again from its source.",
+                count=found["replaced"],
+                place=shown_place(found["replaced_at"]),
             )
         )
     for kind, reader in {"HTML": "html", "Markdown": "markdown"}.items():
@@ -208,12 +211,12 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
         if count > MUCH_MARKUP * found["lines"]:
             out.append(
                 tr(
-                    "{kind} in {lines} ({count:.1%}), the first in {at}: the model would learn its signs as text. "
-                    "`pandoc -f {reader} -t plain --wrap=none` makes plain text of a file.",
+                    "{kind} in {lines} ({share:.1%}), the first in {place}: the model would learn the markup as text. "
+                    "`pandoc -f {reader} -t plain --wrap=none` converts a file to plain text.",
                     kind=kind,
                     lines=several(count, "line"),
-                    count=count / found["lines"],
-                    at=at,
+                    share=count / found["lines"],
+                    place=shown_place(at),
                     reader=reader,
                 )
             )

@@ -14,7 +14,7 @@ from plmkit.config.machine import Settings
 from plmkit.data.batch import Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
-from plmkit.data.reading.whole import where
+from plmkit.data.reading.cells import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
@@ -32,11 +32,11 @@ from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.device import available_cores
 from plmkit.training.memory import check_vocabulary
 
-FORMAT = 1  # of a tokenizer in the cache: count up when its files or the way they are made change
+FORMAT = 1  # of a cached tokenizer: increase when its files or how they are made change
 VALID_ROWS = 32
-VALID_STREAMS = 4  # few, so that most of what is scored has text before it
-VALID_TOKENS = 20_000  # of held-out text, that a score is made from: no more, however long its documents are
-VOCABULARY_CHARACTERS = 100_000_000  # of the corpus, evenly, that a vocabulary is learnt from
+VALID_STREAMS = 4  # few, so that most predicted tokens have a memory
+VALID_TOKENS = 20_000  # of held-out text that are scored, at most
+VOCABULARY_CHARACTERS = 100_000_000  # sampled evenly from the corpus to train a tokenizer on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,20 +72,20 @@ class Material:
 
     @cached_property
     def frequencies(self) -> np.ndarray:
-        """How often each token of the vocabulary occurs in the text that is trained on."""
+        """How often each token of the vocabulary occurs in the training text."""
         counts = frequencies_of(self.store, self.samples.documents, len(self.tokenizer.vocabulary))
         if "end" in self.samples.arrange.needs:  # which the arrangement puts after every document
             counts[self.tokenizer.vocabulary.end] += len(self.samples.documents)
         return counts
 
     def cooccurrence_embeddings(self, width: int, seed: int) -> np.ndarray:
-        """(vocabulary, width) of tokens by what stands near them in the text that is trained on."""
+        """(vocabulary, width) token embeddings from co-occurrence counts of the training text."""
         return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 
     def valid_batches(self, recipe: Recipe, seed: int) -> dict[str, list[Batch]]:
-        """Held-out text by stream, always masked alike: by the paper's rate, so that losses compare.
+        """Held-out batches by stream, always with the same masks at the paper's rate, so that losses are comparable.
 
-        Streams that differ in training only, as those of ERNIE's stages, have one set between them.
+        Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
         if not len(self.valid_documents):
             return {}
@@ -105,7 +105,7 @@ class Material:
         rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
         if samples.continues:
             at_once = min(at_once, len(order))
-            rows -= rows % at_once  # a memory is of so many streams
+            rows -= rows % at_once  # a memory has a fixed number of streams
         heads = None if stream.heads is None else frozenset(stream.heads)
         starts = range(0, rows, at_once)
         return [replace(samples.batch(0, at, min(at_once, rows - at), length), heads=heads) for at in starts]
@@ -121,7 +121,7 @@ def prepare(
     tokenizer: Path | None = None,
     without: Collection[Path] = (),
 ) -> Material:
-    """Read the corpora without some of their files, learn a tokenizer where none is given, tokenize, hold text out."""
+    """Read the corpora without some of their files, train a tokenizer if none is given, tokenize, hold out text."""
     recipe, machine = settings.recipe, settings.run
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
@@ -133,9 +133,9 @@ def prepare(
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
-                "run.weights has {weights_count} numbers for {corpora_count} corpora: give one each.",
-                weights_count=len(machine.weights),
-                corpora_count=len(corpora),
+                "run.weights has {weights} numbers for {corpora} corpora. Give one per corpus.",
+                weights=len(machine.weights),
+                corpora=len(corpora),
             )
         )
     notes = tuple(note for corpus in corpora for note in corpus.notes)
@@ -144,17 +144,17 @@ def prepare(
     arrangements = [stream.arrangement for stream in recipe.streams]
     needed = tuple(dict.fromkeys(role for one in arrangements for role in one.needs))
     ready = (
-        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else learnt_tokenizer(recipe, corpora, screen)
+        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else trained_tokenizer(recipe, corpora, screen)
     )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
             tr(
-                "{name} needs a tokenizer with the special tokens {needed}; {kind_of} makes none for {lacking}. "
-                "Choose another (--set tokenizer=ByteBPE has all).",
+                "{name} needs a tokenizer with the special tokens {needed}; {tokenizer} has no {missing}. Choose "
+                "another (--set tokenizer=ByteBPE has all).",
                 name=recipe.name,
                 needed=", ".join(needed),
-                kind_of=kind_of(recipe.tokenizer),
-                lacking=", ".join(lacking),
+                tokenizer=kind_of(recipe.tokenizer),
+                missing=", ".join(lacking),
             )
         )
     store = tokens_of(corpora, ready, segmenter, settings, screen)
@@ -192,14 +192,14 @@ def prepare(
 
 
 def first_place(corpus: Corpus) -> str:
-    """File and line of the first document, as errors name it."""
+    """File and line of the first document, as errors show it."""
     document = next(corpus.documents())
     return where(document.source, document.line)
 
 
 def embedded(screen: Screen) -> Corpus:
-    """The text that every machine has."""
-    screen.say(tr("No corpus is named, so the documentation of Python, torch and numpy on this machine is used."))
+    """Text that every machine has: documentation."""
+    screen.say(tr("No corpus given: using the documentation of Python, torch and numpy on this machine."))
     return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
 
 
@@ -217,7 +217,7 @@ def tokens_of(
     doing = (
         tr("reading text")
         if segmenter is None
-        else tr("reading text, finding {finds} boundaries", finds=segmenter.finds[-1])
+        else tr("reading text, finding {level} boundaries", level=segmenter.finds[-1])
     )
     with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
         return open_store(
@@ -226,24 +226,22 @@ def tokens_of(
 
 
 def is_usable(folder: Path, what: str, screen: Screen) -> bool:
-    """Is it in the cache? Where it is damaged, that is said, and it is not."""
+    """Is it in the cache, undamaged? Damage is reported."""
     whole = is_whole(folder)
     if folder.exists() and not whole:
-        screen.say(
-            tr("! {folder} is damaged: the {what} that it keeps for this text is made again.", folder=folder, what=what)
-        )
+        screen.say(tr("! {folder} is damaged: the cached {what} is made again.", folder=folder, what=what))
     return whole
 
 
-def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
-    """A vocabulary for this text, from the cache where this text and these settings were seen before."""
+def trained_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
+    """A tokenizer for this text, from the cache if it was trained on this text with these settings before."""
     parts = [f"tokenizer {FORMAT}", str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
     key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
     folder = cache_folder() / "tokenizers" / key
-    if not is_usable(folder, "vocabulary", screen):
+    if not is_usable(folder, tr("vocabulary"), screen):
         check_vocabulary(recipe.tokenizer.size)
         total = sum(corpus.size for corpus in corpora)
-        with screen.reading(tr("learning a vocabulary"), total) as advance:
+        with screen.reading(tr("training the tokenizer"), total) as advance:
             made = recipe.tokenizer.train(sample_text(corpora, total, advance))
         with new_folder(folder) as partial:
             made.save(partial)
@@ -252,7 +250,7 @@ def learnt_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) 
 
 
 def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], None]) -> Iterator[str]:
-    """Every n-th document, n such that a large corpus gives about a hundred million characters."""
+    """Every n-th document, such that a large corpus gives about a hundred million characters."""
     every = max(1, total // (2 * VOCABULARY_CHARACTERS))
     for corpus in corpora:
         for number, document in enumerate(corpus.documents(advance)):

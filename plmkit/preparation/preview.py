@@ -15,20 +15,20 @@ BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A row as the model sees it and as it was, decoded."""
+    """An input row and its original, decoded."""
 
-    stage: int  # of the run, from 0: the first in which its stream runs
+    stage: int  # from 0: the first that its stream runs in
     seen: str
-    whole: str  # from left to right, what it is asked for: the row, one token on
-    hidden: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each hidden unit
+    whole: str  # of a causal model, the targets: the row, shifted by one token
+    masked: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each masked unit
 
 
-def asks_next(recipe: Recipe) -> bool:
-    """Is what is asked for at a place of a row the token that follows there?"""
-    return all(asks_next_in(stream) for stream in recipe.streams)
+def predicts_next(recipe: Recipe) -> bool:
+    """Is the target at each position the next token?"""
+    return all(predicts_next_in(stream) for stream in recipe.streams)
 
 
-def asks_next_in(stream: DataStream) -> bool:
+def predicts_next_in(stream: DataStream) -> bool:
     return "targets" in stream.arrangement.writes and not stream.maskings
 
 
@@ -43,19 +43,19 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
     stage = recipe.stages.index(first)
     rows = material.streams[stream.name].rows(0, 0, count, first.length)
     decode = material.tokenizer.decode
-    if rows.targets is None:  # no token is predicted: the row is as it was
+    if rows.targets is None:  # no token is predicted: input and original are the same
         texts = [decode(tokens[shown].tolist()) for tokens, shown in zip(rows.tokens, rows.visible, strict=True)]
-        return [Example(stage=stage, seen=text, whole=text, hidden=()) for text in texts]
-    if asks_next_in(stream):
+        return [Example(stage=stage, seen=text, whole=text, masked=()) for text in texts]
+    if predicts_next_in(stream):
         return [
-            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), hidden=())
+            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), masked=())
             for tokens, targets, shown in zip(rows.tokens, rows.targets, rows.targets != IGNORE, strict=True)
         ]
-    hidden = rows.targets != IGNORE
-    whole = np.where(hidden, rows.targets, rows.tokens)
+    masked = rows.targets != IGNORE
+    whole = np.where(masked, rows.targets, rows.tokens)
     level = stream.maskings[0].levels_used[-1]
     if level == "character":
-        starts = np.ones_like(hidden)
+        starts = np.ones_like(masked)
     else:
         starts = word_starts(replace(rows, tokens=whole), material.tokenizer.vocabulary, level)
     return [
@@ -63,28 +63,28 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
             stage=stage,
             seen=decode(rows.tokens[row, shown].tolist()),
             whole=decode(whole[row, shown].tolist()),
-            hidden=hidden_units(whole[row, shown].tolist(), hidden[row, shown], starts[row, shown], decode),
+            masked=masked_units(whole[row, shown].tolist(), masked[row, shown], starts[row, shown], decode),
         )
         for row, shown in enumerate(rows.visible)
     ]
 
 
-def hidden_units(
-    tokens: list[int], hidden: np.ndarray, starts: np.ndarray, decode: Callable[[list[int]], str]
+def masked_units(
+    tokens: list[int], masked: np.ndarray, starts: np.ndarray, decode: Callable[[list[int]], str]
 ) -> tuple[tuple[int, int], ...]:
-    """From and to which character of the decoded tokens each hidden unit reaches."""
-    opens = hidden & (starts | ~np.concatenate([[False], hidden[:-1]]))
-    # what follows decides about spaces (i ' ll becomes i'll), but letters stay: they are what is counted
+    """The characters of the decoded text that each masked unit spans."""
+    opens = masked & (starts | ~np.concatenate([[False], masked[:-1]]))
+    # spaces depend on what follows (i ' ll becomes i'll), letters do not: count letters
     text = decode(tokens)
     places = [*(place for place, letter in enumerate(text) if not letter.isspace()), len(text)]
     spans = []
     for begin in np.flatnonzero(opens).tolist():
         end = begin + 1
-        while end < len(tokens) and hidden[end] and not opens[end]:
+        while end < len(tokens) and masked[end] and not opens[end]:
             end += 1
         first = places[letters(decode(tokens[:begin]).rstrip(BROKEN))]
         last = places[letters(decode(tokens[:end])) - 1] + 1
-        spans.append((min(first, last), max(first, last)))  # of a unit that is a space, what lies between
+        spans.append((min(first, last), max(first, last)))  # for a unit that is a space, what is between
     return tuple(spans)
 
 

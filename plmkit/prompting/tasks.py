@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plmkit.data.reading.cells import folded, is_blank, is_missing, short
-from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search, ignore, told
+from plmkit.data.reading.cells import folded, is_blank, is_missing, short, where
+from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search, ignore, report
 from plmkit.data.reading.headers import shaped
-from plmkit.data.reading.whole import Table, where
+from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import several, tr
 from plmkit.tasks.rows import choices_in, chosen_of, lines_of
@@ -115,7 +115,7 @@ def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> t
         for kind in kinds:
             known = {role: columns_for(role, heading, taken, usual) for role in kind.columns if role not in taken}
             if all(known.values()):
-                if note := told(heading, {role: names for role, names in known.items() if role in USUAL}):
+                if note := report(heading, {role: names for role, names in known.items() if role in USUAL}):
                     say(note)
                 return kind, renamed(own, taken | {role: names[0] for role, names in known.items()})
     raise no_kind(name, heading)

@@ -1,14 +1,10 @@
-"""What recipes for a small machine say of themselves."""
+"""The note of recipes for a small machine."""
 
-from plmkit.language import tr
+FOR_MINUTES = "{changed} are set for runs of minutes on a small machine; all else is the paper's."
 
 
 def for_minutes(*changed: str) -> str:
-    """The note of a recipe that leaves its paper in these points, and in no other."""
+    """The note of a recipe that departs from its paper in these points only."""
     *first, last = changed
-    named = tr("{first} and {last}", first=", ".join(first), last=last)
-    return tr(
-        "{upper}{named} are set for minutes on a small machine; all else is the paper's.",
-        upper=named[0].upper(),
-        named=named[1:],
-    )
+    named = f"{', '.join(first)} and {last}"
+    return FOR_MINUTES.format(changed=named[0].upper() + named[1:])

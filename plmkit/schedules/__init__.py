@@ -1,1 +1,1 @@
-"""Step to rate; gradients to weights."""
+"""Progress → learning rate; optimizers."""

@@ -1,4 +1,4 @@
-"""From gradients to steps."""
+"""Optimizers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 Named = Iterable[tuple[str, nn.Parameter]]
-JOINT = "query_key_value.weight"  # three matrices of the papers in one
+JOINT = "query_key_value.weight"  # three matrices of the papers, joined
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW:
-    """Adam with bias correction and decoupled decay (Loshchilov and Hutter, 2019)."""
+    """Adam with bias correction and decoupled weight decay (Loshchilov and Hutter, 2019)."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -24,14 +24,14 @@ class AdamW:
         return self.build_groups(by_decay(parameters, rate, self.decay), rate)
 
     def build_groups(self, groups: list[dict], rate: float) -> Optimizer:
-        """Groups say their own `peak` rate and decay."""
+        """Groups have their own `peak` learning rate and weight decay."""
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=self.epsilon, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum:
-    """Gradient descent with momentum (Polyak, 1964), without it at 0."""
+    """SGD with momentum (Polyak, 1964); 0: plain SGD."""
 
     momentum: float = 0.99
     decay: float = 0.0
@@ -42,7 +42,7 @@ class Momentum:
 
 @dataclass(frozen=True, kw_only=True)
 class BertAdam:
-    """Adam as BERT's released code has it: no bias correction, decay inside the step."""
+    """Adam as in BERT's released code: no bias correction, weight decay inside the step."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -53,13 +53,13 @@ class BertAdam:
         return self.build_groups(by_decay(parameters, rate, self.decay), rate)
 
     def build_groups(self, groups: list[dict], rate: float) -> Optimizer:
-        """Groups say their own `peak` rate and decay."""
+        """Groups have their own `peak` learning rate and weight decay."""
         return UncorrectedAdam(groups, lr=rate, betas=(self.beta1, self.beta2), eps=self.epsilon, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lamb:
-    """LAMB as ALBERT's released code has it: BertAdam's step, as long as the weight itself (You et al., 2019)."""
+    """LAMB as in ALBERT's released code: BertAdam's step, scaled to the norm of the weight (You et al., 2019)."""
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -80,7 +80,7 @@ class Lamb:
 
 
 def by_decay(parameters: Named, rate: float, decay: float) -> list[dict]:
-    """Biases and norms, the tensors of one dimension, never decay."""
+    """Biases and norms, the one-dimensional tensors, have no weight decay."""
     named = list(parameters)
     return [
         {"params": [p for _, p in named if p.dim() > 1], "weight_decay": decay, "peak": rate},
@@ -89,7 +89,7 @@ def by_decay(parameters: Named, rate: float, decay: float) -> list[dict]:
 
 
 class UncorrectedAdam(torch.optim.AdamW):
-    """The correction of the bias vanishes with the number of steps, so torch is told of infinitely many."""
+    """Bias correction vanishes with the number of steps, so torch is given an infinite one."""
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for weight in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
@@ -102,7 +102,7 @@ class UncorrectedAdam(torch.optim.AdamW):
 
 
 class LayerwiseAdam(Optimizer):
-    """`parts` of a group: into how many matrices each of its weights is cut; 0 leaves its steps alone."""
+    """`parts` of a group: the number of matrices in each of its weights; 0: steps are not scaled."""
 
     def __init__(self, groups: list[dict], rate: float, betas: tuple[float, float], epsilon: float) -> None:
         super().__init__(groups, {"lr": rate, "betas": betas, "eps": epsilon, "weight_decay": 0.0})
@@ -117,7 +117,7 @@ class LayerwiseAdam(Optimizer):
                 torch._foreach_add_(weights, updates, alpha=-group["lr"])
 
     def updates(self, weights: list[Tensor], group: dict) -> list[Tensor]:
-        """m / (sqrt(v) + epsilon) + decay * weight, for each weight."""
+        """m / (sqrt(v) + epsilon) + decay * weight for each weight."""
         gradients = [p.grad for p in weights if p.grad is not None]
         for weight in weights:
             if not self.state[weight]:
@@ -138,7 +138,7 @@ class LayerwiseAdam(Optimizer):
         return list(updates)
 
     def lengthen(self, updates: list[Tensor], weights: list[Tensor], group: dict) -> None:
-        """Each matrix's step times |weight| / |step|, or times 1 where either is 0."""
+        """The step of each matrix times |weight| / |step|, or times 1 if either is 0."""
         if not group["parts"]:
             return
         steps = [part for update in updates for part in update.chunk(group["parts"])]

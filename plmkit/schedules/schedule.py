@@ -1,4 +1,4 @@
-"""How a run spends its budget: rows per step, learning rate and optimizer."""
+"""Batch size, learning rate and optimizer of a run."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": ma
 
 
 def linear_over_all(progress: float, warmup: float) -> float:
-    """BERT, ALBERT: decay over the whole run, overridden while warming up: a small jump down between them."""
+    """BERT, ALBERT: decay over the whole run, replaced by the warm-up at first, with a small jump between them."""
     return progress / warmup if progress < warmup else 1 - progress
 
 
@@ -23,26 +23,26 @@ def linear_product(progress: float, warmup: float) -> float:
 
 
 def linear_after_warmup(progress: float, warmup: float) -> float:
-    """XLNet: up to the peak, then down over what is left, to a thousandth of it."""
+    """XLNet: warm-up, then linear decay to a thousandth of the peak."""
     if progress < warmup:
         return progress / warmup
     return 0.001 + 0.999 * (1 - progress) / (1 - warmup)
 
 
 def linear_to_zero(progress: float, warmup: float) -> float:
-    """RoBERTa: up to the peak, then down over what is left, to nothing."""
+    """RoBERTa: warm-up, then linear decay to 0."""
     return progress / warmup if progress < warmup else (1 - progress) / (1 - warmup)
 
 
 def cosine(progress: float, warmup: float) -> float:
-    """Up to the peak, then down along half a cosine."""
+    """Warm-up, then cosine decay to 0."""
     if progress < warmup:
         return progress / warmup
     return 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
 
 
 def cosine_to_tenth(progress: float, warmup: float) -> float:
-    """GPT-3: up to the peak, down along half a cosine to a tenth of it at 260 of 300 parts, and on at that."""
+    """GPT-3: warm-up, cosine decay to a tenth of the peak at 260/300 of the run, then constant."""
     if progress < warmup:
         return progress / warmup
     return 0.1 + 0.9 * cosine(min(1.0, warmup + (progress - warmup) / (260 / 300 - warmup) * (1 - warmup)), warmup)
@@ -57,7 +57,7 @@ def check_optimizer(optimizer: Optimizers, name: str) -> None:
         if not 0 <= value < BELOW[setting]:
             raise SettingError(
                 tr(
-                    "{name}.{setting} lies from 0 to below {below}; found {value}.",
+                    "{name}.{setting} must be at least 0 and below {below}; found {value}.",
                     name=name,
                     setting=setting,
                     below=BELOW[setting],
@@ -79,21 +79,21 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Rates are a function of progress, the share of the budget that is spent, so that any budget fits."""
+    """Learning rates are a function of progress, the share of the budget that is spent, so that any budget fits."""
 
-    steps: int  # the budget when the command line names none
-    batch: int  # rows in a step
-    rate: float  # at its peak
-    warmup: float  # share of the run
+    steps: int  # default budget
+    batch: int  # rows per step
+    rate: float  # peak learning rate
+    warmup: float  # as a share of the run
     shape: str = "linear_over_all"
-    clip: float = 1.0  # norm of the whole gradient; 0 leaves it alone
+    clip: float = 1.0  # maximum gradient norm; 0: no clipping
     optimizer: Optimizers = AdamW()
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise SettingError(
                 tr(
-                    "There is no schedule shape '{shape}'; there are {shapes}.",
+                    "Unknown schedule shape '{shape}'; choose from {shapes}.",
                     shape=self.shape,
                     shapes=", ".join(SHAPES),
                 )
@@ -101,18 +101,18 @@ class Schedule:
         for name in ("steps", "batch", "rate"):
             if getattr(self, name) <= 0:
                 raise SettingError(
-                    tr("schedule.{name} must be above 0; found {getattr}.", name=name, getattr=getattr(self, name))
+                    tr("schedule.{name} must be above 0; found {value}.", name=name, value=getattr(self, name))
                 )
         if not 0 <= self.warmup < 1:
             raise SettingError(
-                tr("schedule.warmup is a share of the run, from 0 to below 1; found {warmup}.", warmup=self.warmup)
+                tr("schedule.warmup must be a share of the run, below 1; found {warmup}.", warmup=self.warmup)
             )
         check_optimizer(self.optimizer, "schedule.optimizer")
         if self.clip < 0:
             raise SettingError(
-                tr("schedule.clip is the longest gradient allowed, or 0 for any; found {clip}.", clip=self.clip)
+                tr("schedule.clip must be a maximum gradient norm, or 0 for no clipping; found {clip}.", clip=self.clip)
             )
 
     def factor(self, progress: float) -> float:
-        """What the peak rate is multiplied by when this share of the run is done."""
+        """The factor of the peak learning rate when this share of the run is done."""
         return max(0.0, SHAPES[self.shape](min(progress, 1.0), self.warmup))

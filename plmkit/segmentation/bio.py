@@ -1,4 +1,4 @@
-"""Units that the user brings, marked in a file by whatever tool."""
+"""Units that the user marks in a file, with any tool."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from plmkit.data.reading.cells import where
 from plmkit.data.sentences import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
@@ -23,7 +24,7 @@ SHOWN = 24  # characters of a text in an error
 
 @dataclass(frozen=True, kw_only=True)
 class Bio(Segmenter):
-    """Units from a file with a token or character and its BIO tag a line, and a blank line between sentences."""
+    """Units from a BIO file: one token or character and its tag per line, a blank line between sentences."""
 
     file: str = ""
     level: str = "entity"  # what the tags mark: word, phrase or entity
@@ -38,9 +39,11 @@ class Bio(Segmenter):
         return tuple(dict.fromkeys(("word", self.level)))
 
     def check(self) -> None:
-        """Refuse files that are missing or broken, before anything takes time."""
+        """Reject a missing or invalid file before anything takes time."""
         if not self.file:
-            raise SettingError(tr("Bio needs a file: --set {file}=units.bio, a token and its tag a line.", file=FILE))
+            raise SettingError(
+                tr("Bio needs a file: --set {setting}=units.bio, one token and its tag per line.", setting=FILE)
+            )
         read_bio(self.file)
 
     def build(self) -> "BioFinder":
@@ -62,8 +65,8 @@ class BioFinder:
     def __init__(self, settings: Bio) -> None:
         self.settings = settings
         self.tagged = read_bio(settings.file)
-        self.places: dict[str, int] = {}  # text of a sentence to where the file first has it
-        self.openings: dict[str, list[int]] = {}  # the same by its first characters, for sentences cut in other places
+        self.places: dict[str, int] = {}  # text of a sentence → its first place in the file
+        self.openings: dict[str, list[int]] = {}  # the same by its first characters, for sentences split elsewhere
         self.ends = {len(self.tagged.text)}  # where a sentence may end
         for begin, text in sentences_in(self.tagged):
             self.places.setdefault(text, begin)
@@ -91,7 +94,7 @@ class BioFinder:
         return Spans(words=words, **{"phrases" if self.settings.level == "phrase" else "entities": units})
 
     def marks_at(self, places: np.ndarray) -> np.ndarray:
-        """The marks of a sentence; a unit that was cut in two begins anew."""
+        """The marks of a sentence; the rest of a unit that was cut in two is a new unit."""
         marks = self.tagged.marks[places]
         if len(marks) and marks[0] == INSIDE:
             marks[0] = BEGINS
@@ -111,34 +114,33 @@ class BioFinder:
         return np.arange(place, place + len(bare))
 
     def fits(self, bare: str, begin: int) -> bool:
-        """Does the file have this text here, as one sentence or as several?"""
+        """Does the file contain this text here, as one sentence or as several?"""
         return begin + len(bare) in self.ends and self.tagged.text.startswith(bare, begin)
 
     def is_cut(self, begin: int, bare: str) -> bool:
-        """Is this a part of a sentence of the file, cut behind a mark that ends one where white space follows it?
+        """Is this a part of a sentence of the file, cut after a mark that ends one if white space follows?
 
-        The file has no white space, so that it cannot tell whether there was any.
+        The file does not show whether there was white space.
         """
         after = begin in self.ends or self.tagged.text[begin - 1] in ENDINGS
         return after and (begin + len(bare) in self.ends or bare[-1:] in ENDINGS)
 
     def departure(self, bare: str) -> str:
-        """Which line of the file is out of step with the text: where the sentence most alike departs from it."""
+        """The error at the line where the file first differs from the text, in the most similar sentence."""
         text = self.tagged.text
-        shared, behind = max((alike(text, begin, bare), -begin) for begin in self.places.values())
-        place = shared - behind
+        shared, before = max((shared_length(text, begin, bare), -begin) for begin in self.places.values())
+        place = shared - before
         line = int(self.tagged.lines[min(place, len(text) - 1)])
-        goes_on = f"has '{bare[shared:][:SHOWN]}'" if shared < len(bare) else tr("ends a sentence")
-        after = f" after '{bare[:shared][-SHOWN:]}'" if shared else ""
-        has = f"'{text[place : place + SHOWN]}'" if place < len(text) else tr("nothing more")
+        expected = f"'{bare[shared:][:SHOWN]}'" if shared < len(bare) else tr("the end of a sentence")
+        after = tr(" after '{text}'", text=bare[:shared][-SHOWN:]) if shared else ""
+        found = f"'{text[place : place + SHOWN]}'" if place < len(text) else tr("nothing more")
         return tr(
-            "{file}, line {line}: out of step with the corpus, which {goes_on}{after}; the file has {has}.\n"
-            "Tag the text of the corpus itself, every sentence of it.",
-            file=self.settings.file,
-            line=line,
-            goes_on=goes_on,
+            "{place}: differs from the corpus, which has {expected}{after}; the file has {found}.\n"
+            "Tag the text of the corpus itself, all of its sentences.",
+            place=where(self.settings.file, line),
+            expected=expected,
             after=after,
-            has=has,
+            found=found,
         )
 
 
@@ -149,8 +151,8 @@ def occurrences(part: str, text: str) -> Iterator[int]:
         begin = text.find(part, begin + 1)
 
 
-def alike(text: str, begin: int, other: str) -> int:
-    """How many characters are the same from `begin` on."""
+def shared_length(text: str, begin: int, other: str) -> int:
+    """Number of characters that are the same from `begin` on."""
     count = 0
     while count < len(other) and begin + count < len(text) and text[begin + count] == other[count]:
         count += 1
@@ -180,7 +182,7 @@ def read_bio(path: str) -> Tagged:
                 sentences.append(size)
             opened = False
             continue
-        mark = mark_of(fields, tr("{path}, line {number}", path=path, number=number))
+        mark = mark_of(fields, where(path, number))
         token = fields[0]
         inside = INSIDE if mark != OUTSIDE else OUTSIDE
         first = BEGINS if mark == INSIDE and not opened else mark
@@ -192,7 +194,7 @@ def read_bio(path: str) -> Tagged:
         size += len(token)
     if not size:
         raise InputError(
-            tr("{path} holds no tokens. Put a token and its tag a line, and a blank line between sentences.", path=path)
+            tr("{path} has no tokens. Write one token and its tag per line, a blank line between sentences.", path=path)
         )
     if sentences[-1] != size:
         sentences.append(size)
@@ -205,7 +207,7 @@ def read_bio(path: str) -> Tagged:
     )
 
 
-def mark_of(fields: list[str], where: str) -> int:
+def mark_of(fields: list[str], place: str) -> int:
     tag = fields[-1]
     if len(fields) > 1 and tag == "O":
         return OUTSIDE
@@ -213,16 +215,16 @@ def mark_of(fields: list[str], where: str) -> int:
         return MARKS[tag[0]]
     raise InputError(
         tr(
-            "{where}: '{fields}' is not a token and its tag.\n"
+            "{place}: '{line}' is not a token and its tag.\n"
             "A line is a token, a space or tab, and B-KIND, I-KIND or O.",
-            where=where,
-            fields=" ".join(fields)[:60],
+            place=place,
+            line=" ".join(fields)[:60],
         )
     )
 
 
 def sentences_in(tagged: Tagged) -> Iterator[tuple[int, str]]:
-    """Where each sentence of the file begins, and its text; also the sentences that our own rules cut out of it."""
+    """Where each sentence of the file begins, and its text; also the sentences that our own rules split it into."""
     for begin, end in zip(tagged.sentences[:-1], tagged.sentences[1:], strict=True):
         text = tagged.text[begin:end]
         yield begin, text

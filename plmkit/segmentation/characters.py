@@ -11,11 +11,13 @@ from plmkit.data.characters import is_ideograph
 CODE_BITS = 21  # a code point fits
 HIGHEST = 0x110000
 SPACE, LETTER, IDEOGRAPH, SIGN, MARK = range(5)
-SKINS = (0x1F3FB, 0x1F3FF)  # they colour the emoji before them
-JOINER = 0x200D  # joins two emoji to one
+SKINS = (0x1F3FB, 0x1F3FF)  # skin tones of the emoji before them
+JOINER = 0x200D  # joins two emoji into one
 UNSEEN = 255
 
-_kinds = np.full(HIGHEST, UNSEEN, dtype=np.uint8)  # filled as characters are met: all of them would take a second
+_kinds = np.full(
+    HIGHEST, UNSEEN, dtype=np.uint8
+)  # filled when a character first occurs: all of them would take a second
 
 
 def codes_of(text: str) -> np.ndarray:
@@ -63,7 +65,7 @@ def plain_starts(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spans_of(starts: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """(W, 2) words that go from each start to the next, or to white space."""
+    """(W, 2) words from each start to the next, or to white space."""
     begins = np.flatnonzero(starts)
     stops = np.flatnonzero(starts | (kinds == SPACE))
     stops = np.append(stops, len(starts))
@@ -80,7 +82,7 @@ class Found:
 
 
 class Trie:
-    """Words by their beginnings; a text is followed from all its characters together, one length after the other."""
+    """A prefix tree of words; it is searched from all characters of a text at once, length by length."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.first = np.full(HIGHEST, -1, dtype=np.int32)  # code point to node
@@ -105,7 +107,7 @@ class Trie:
             done = longer[lengths[longer] == depth + 1]
             word[node[done] - made[0]] = done
             ends.append(word)
-        self.word = np.concatenate([np.zeros(0, dtype=np.int32), *ends])  # node to word, -1 for a mere beginning
+        self.word = np.concatenate([np.zeros(0, dtype=np.int32), *ends])  # node to word, -1 if it is only a prefix
 
     def find(self, codes: np.ndarray) -> Found:
         """Every word at every place."""

@@ -14,7 +14,7 @@ from plmkit.segmentation.units import Segmenter, Spans, check_level, levels_to, 
 DICTIONARY = "corruption.segmenter.dictionary"
 ENTITY_TAGS = ("nr", "ns", "nt", "nz")  # person, place, organisation, other name; nrt and nrfg are persons
 PERSON, TIME = "nr", "t"
-HEAD_TAGS = ("n", "vn", "an", "j", "eng")  # what a noun phrase may end with: nouns, and what stands for one
+HEAD_TAGS = ("n", "vn", "an", "j", "eng")  # what a noun phrase may end with: nouns, and words used as one
 MODIFIER_TAGS = ("a", "b")  # adjectives, and words such as 大型 that only modify
 LONGEST_PHRASE = 4  # words; longer runs of nouns are mostly lists
 TITLE = re.compile(r"《([^《》\n]{1,40})》")
@@ -29,16 +29,16 @@ DATE = re.compile(
 class Jieba(Segmenter):
     """Chinese words from jieba's dictionary and model; larger units from its tags, 《titles》, dates and a lexicon.
 
-    Words are jieba's own, but a run of letters and digits is never cut, be it with accents or of full width, nor is a
-    number with its points and commas: a word of the dictionary may hold such a run whole (T恤), but not begin inside
-    it. jieba finds T恤 in AT恤 too, and takes é, Ａ and 1,000 apart. In running text this concerns one word in two
-    thousand, all of them next to letters or digits.
+    Words are jieba's own, but a run of letters and digits is never split, not even with accents or full-width letters,
+    nor is a number with its points and commas: a word of the dictionary may contain such a run (T恤), but not begin
+    inside it. jieba itself finds T恤 in AT恤, and splits é, Ａ and 1,000. In running text this affects one word in
+    two thousand, all of them next to letters or digits.
     """
 
     dictionary: str | None = None  # a file of more words, `word [frequency] [tag]` per line
-    lexicon: str | None = None  # a file of entities, one per line; the longest one found in a place counts
+    lexicon: str | None = None  # a file of entities, one per line; the longest match counts
     level: str = "word"  # the largest units to find: word, phrase (and words), entity (and both)
-    unlisted: bool = True  # join single characters to words that are in no dictionary, as jieba does by default
+    unlisted: bool = True  # also find words that are not in the dictionary, as jieba does by default
     files: ClassVar[tuple[str, ...]] = ("dictionary", "lexicon")
     tool: ClassVar[str | None] = "rjieba"
 
@@ -72,7 +72,7 @@ class JiebaFinder:
         text = "\n".join(texts)
         codes = codes_of(text)
         plain, kinds = plain_starts(codes)
-        text = text.encode("utf-8", "replace").decode()  # half a character becomes a ?: rjieba takes whole ones only
+        text = text.encode("utf-8", "replace").decode()  # half a character becomes a ?: rjieba accepts only whole ones
         if self.settings.level == "word":
             starts, _ = word_starts(self.jieba.cut(text, self.settings.unlisted), plain, kinds)
             return Spans(words=spans_of(starts, kinds))
@@ -99,7 +99,7 @@ class JiebaFinder:
 def word_starts(cut: Sequence[str], plain: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N,) where words begin, and (W,) where jieba's words do, which cover the text, white space included.
 
-    A word that begins amid letters is taken apart: its letters belong to the run, the rest of it is another word.
+    A word that begins inside a run of letters is split: its letters belong to the run, the rest is another word.
     """
     sizes = np.fromiter(map(len, cut), dtype=np.int64, count=len(cut))
     ends = np.cumsum(sizes)
@@ -122,11 +122,11 @@ def runs_of(flags: np.ndarray) -> np.ndarray:
 
 
 def noun_phrases(words: np.ndarray, noun: np.ndarray, modifier: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Two to four words that touch, adjectives and nouns, ending in a noun: 自然 语言 处理 is one, 我 的 书 is none."""
+    """Two to four words that touch, adjectives and nouns, ending in a noun: 自然 语言 处理 is one, 我 的 书 is not."""
     fits = noun | modifier
-    goes_on = np.zeros(len(words) + 1, dtype=bool)  # together with the word before
-    goes_on[1:-1] = fits[1:] & fits[:-1] & (words[1:, 0] == words[:-1, 1])
-    for first, last in (runs_of(goes_on) - [1, 0]).tolist():  # a run begins with the word before
+    joined = np.zeros(len(words) + 1, dtype=bool)  # together with the word before
+    joined[1:-1] = fits[1:] & fits[:-1] & (words[1:, 0] == words[:-1, 1])
+    for first, last in (runs_of(joined) - [1, 0]).tolist():  # a run begins with the word before
         for begin in range(first, last, LONGEST_PHRASE):
             end = min(begin + LONGEST_PHRASE, last)
             while end > begin and not noun[end - 1]:
@@ -136,7 +136,7 @@ def noun_phrases(words: np.ndarray, noun: np.ndarray, modifier: np.ndarray) -> I
 
 
 def tagged_entities(text: str, words: np.ndarray, name: np.ndarray, person: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Words of two or more characters with the tag of a name; 乔治·华盛顿 is one, so are persons' that touch."""
+    """Words of two or more characters tagged as names; 乔治·华盛顿 is one name, as are adjacent names of persons."""
     spans, place = words.tolist(), 0
     for first in np.flatnonzero(name).tolist():
         if first < place:  # part of the name before

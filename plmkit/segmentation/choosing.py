@@ -18,41 +18,41 @@ from plmkit.segmentation.units import Pieces
 
 SEGMENTERS = (Jieba, English, Bio, Pieces)
 AnySegmenter = Jieba | English | Bio | Pieces
-ToolSegmenter = Jieba | English | Bio  # those that need to see the text
+ToolSegmenter = Jieba | English | Bio  # those that read the text
 
-FORMAT = 2  # count up when boundaries change
+FORMAT = 2  # increase when boundaries change
 
 
 def segmenter_of(corruption: Sequence[Any]) -> ToolSegmenter | None:
-    """The segmenter that the steps ask for; None where tokens tell enough."""
+    """The segmenter that the steps need; None if the tokens are enough."""
     chosen: dict[Any, str] = {}
     for step in corruption:
         found, level = step.segmenter, step.level
         name = snake(type(step).__name__)
         if level not in (found.finds if found else ("word",)):
-            have = type(found).__name__ if found else tr("no segmenter")
+            finder = type(found).__name__ if found else tr("the tokenizer")
             raise SettingError(
                 tr(
-                    "corruption.{name}.level is {level}, but {have} finds none of these units.\n"
+                    "corruption.{name}.level is {level}, but {finder} does not find such units.\n"
                     "Choose one that does: --set corruption.segmenter=Jieba --set "
                     "corruption.segmenter.level={level}.",
                     name=name,
                     level=level,
-                    have=have,
+                    finder=finder,
                 )
             )
         if found is not None and found.reads_text:
             chosen[found] = name
     if len(chosen) > 1:
-        names = " and ".join(f"corruption.{name}.segmenter" for name in chosen.values())
+        names = tr(" and ").join(f"corruption.{name}.segmenter" for name in chosen.values())
         raise SettingError(
-            tr("{names} differ, and a corpus has one set of boundaries. Make them the same.", names=names)
+            tr("{names} differ, but a corpus has one set of boundaries. Make them the same.", names=names)
         )
     return next(iter(chosen), None)
 
 
 def fingerprint(segmenter: ToolSegmenter) -> str:
-    """A hash of the settings, of the content of the files they name, not their names, and of the tool's version."""
+    """A hash of the settings, of the content (not the names) of their files, and of the tool's version."""
     values = {field.name: getattr(segmenter, field.name) for field in dataclasses.fields(segmenter)}
     for name in segmenter.files:
         if values[name]:

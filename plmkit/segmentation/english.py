@@ -18,14 +18,14 @@ BEFORE_NOUNS = ("DT", "PDT", "PRP$", "CD", "JJ", "JJR", "JJS", "POS")
 NOUNS = ("NN", "NNS", "NNP", "NNPS")
 LINKS = frozenset("of de la van von der du di al bin".split())  # Bank of England, Vincent van Gogh
 LONGEST_PHRASE = 6  # words
-MANY_CAPITALS = 0.75  # of the words: a headline, where capitals tell nothing
+MANY_CAPITALS = 0.75  # of the words: a headline, where capitals mean nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class English(Segmenter):
     """English noun phrases over textblob's tags; entities are runs of capitalised words, and those of a lexicon."""
 
-    lexicon: str | None = None  # a file of entities, one a line; the longest found in a place counts
+    lexicon: str | None = None  # a file of entities, one per line; the longest match counts
     level: str = "entity"  # the largest units to find: word, phrase (and words), entity (and both)
     files: ClassVar[tuple[str, ...]] = ("lexicon",)
     tool: ClassVar[str | None] = "textblob"
@@ -38,7 +38,7 @@ class English(Segmenter):
         return levels_to(self.level)
 
     def check(self) -> None:
-        """Refuse files that are missing, broken or of no use, and a broken tagger, before anything takes time."""
+        """Reject missing, invalid or unused files and a broken tagger before anything takes time."""
         check_lexicon(self.lexicon, self.level)
         if self.level != "word":
             parser()
@@ -79,7 +79,7 @@ def noun_phrases(text: str, tokens: list[tuple[int, int]], tags: list[str]) -> I
     for place in range(len(tokens) + 1):
         tag = tags[place] if place < len(tokens) else ""
         beside = bool(run) and bool(tag) and text[tokens[run[-1]][1] : tokens[place][0]] in ("", " ")
-        # after a noun only a noun, or the 's between two, goes on
+        # after a noun, only a noun or the 's between two continues the phrase
         follows = not run or tags[run[-1]] not in NOUNS or tag in NOUNS or tag == "POS"
         fits = tag in NOUNS or tag in BEFORE_NOUNS
         if run and not (fits and beside and follows and len(run) < LONGEST_PHRASE):
@@ -144,8 +144,8 @@ def parser() -> Any:
             raise InputError(
                 tr(
                     "textblob, which finds English phrases and entities, does not work here: {reason}.\n"
-                    "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without "
-                    "it: --set corruption.segmenter.level=word.",
+                    "Install it again: pip install --force-reinstall textblob nltk. Or find only words, without it: "
+                    "--set corruption.segmenter.level=word.",
                     reason=reason,
                 )
             ) from error

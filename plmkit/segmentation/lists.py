@@ -1,4 +1,4 @@
-"""Word lists that the user brings: dictionaries and lexicons, read with an eye on every line."""
+"""Word lists of the user: dictionaries and lexicons, with every line checked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plmkit.data.reading.cells import count_of
+from plmkit.data.reading.cells import count_of, where
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import tr
 from plmkit.segmentation.characters import LETTER, Trie
@@ -19,7 +19,7 @@ class Entry:
     """One line of a dictionary."""
 
     word: str
-    frequency: int | None = None  # None: enough to be found
+    frequency: int | None = None  # None: high enough to be found
     tag: str | None = None  # part of speech, in jieba's letters
 
 
@@ -28,23 +28,25 @@ def read_content(path: str, setting: str) -> bytes:
     file = Path(path)
     if not file.is_file():
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        kind = tr("a folder, not a file") if file.is_dir() else tr("no file.{hint}", hint=nearest(file.name, beside))
+        hint = "" if file.is_dir() else nearest(file.name, beside)
+        problem = tr("is a folder") if file.is_dir() else tr("does not exist")
         raise InputError(
             tr(
-                "{setting}={path}: there is {kind}\nGive a UTF-8 text file, or leave the setting out.",
+                "{setting}: {path} {problem}.{hint}\nGive a UTF-8 text file, or leave the setting out.",
                 setting=setting,
                 path=path,
-                kind=kind,
+                problem=problem,
+                hint=hint,
             )
         )
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
+        raise InputError(tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)) from error
 
 
 def read_lines(path: str, setting: str) -> list[str]:
-    """The lines of a UTF-8 file, without their ends; the first that is not UTF-8 is named."""
+    """The lines of a UTF-8 file, without their ends; errors name the first that is not UTF-8."""
     content = read_content(path, setting)
     try:
         text = content.decode("utf-8-sig")
@@ -52,33 +54,32 @@ def read_lines(path: str, setting: str) -> list[str]:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
             tr(
-                "{path}, line {line}: not valid UTF-8. Convert it with `iconv -f ENCODING -t UTF-8`, ENCODING "
-                "being gb18030 for most Chinese files.",
-                path=path,
-                line=line,
+                "{place}: not valid UTF-8. Convert it with `iconv -f ENCODING -t UTF-8` (gb18030 for most Chinese "
+                "files).",
+                place=where(path, line),
             )
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(tr("{path}, line {line}: a zero byte, so this is not a text file.", path=path, line=line))
+        raise InputError(tr("{place}: a NUL byte, so this is not a text file.", place=where(path, line)))
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def read_dictionary(path: str, setting: str) -> list[Entry]:
-    """`word`, `word frequency`, `word tag` or `word frequency tag` a line, as jieba has it; blank lines are skipped."""
+    """`word`, `word frequency`, `word tag` or `word frequency tag` per line, as in jieba; blank lines are skipped."""
     entries = [
-        read_entry(line.split(), tr("{path}, line {number}", path=path, number=number))
+        read_entry(line.split(), where(path, number))
         for number, line in enumerate(read_lines(path, setting), start=1)
         if line.strip()
     ]
     if not entries:
         raise InputError(
-            tr("{path} holds no words. Put one a line, or leave {setting} out.", path=path, setting=setting)
+            tr("{path} has no words. Write one per line, or leave {setting} out.", path=path, setting=setting)
         )
     return entries
 
 
-def read_entry(fields: list[str], where: str) -> Entry:
+def read_entry(fields: list[str], place: str) -> Entry:
     word, *rest = fields
     frequency = count_of(rest[0]) if rest and rest[0].isascii() else None
     rest = rest if frequency is None else rest[1:]
@@ -86,41 +87,41 @@ def read_entry(fields: list[str], where: str) -> Entry:
     if rest or frequency == 0:
         raise InputError(
             tr(
-                "{where}: '{fields}' is not a dictionary entry.\n"
-                "A line is a word, then its frequency (1 or more) and its tag if you have them: 语言模型 120 n.",
-                where=where,
-                fields=" ".join(fields)[:60],
+                "{place}: '{line}' is not a dictionary entry.\n"
+                "A line is a word, then optionally its frequency (1 or more) and its tag: 语言模型 120 n.",
+                place=place,
+                line=" ".join(fields)[:60],
             )
         )
     return Entry(word=word, frequency=frequency, tag=tag)
 
 
 def read_lexicon(path: str, setting: str) -> list[str]:
-    """One entity a line; whatever follows a tab is left aside; blank lines are skipped."""
+    """One entity per line; what follows a tab is ignored; blank lines are skipped."""
     names = []
     for number, line in enumerate(read_lines(path, setting), start=1):
         name = line.partition("\t")[0].strip()
         if not name and line.strip():
             raise InputError(
-                tr("{path}, line {number}: no name before the tab. Put one entity a line.", path=path, number=number)
+                tr("{place}: no name before the tab. Write one entity per line.", place=where(path, number))
             )
         if name:
             names.append(name)
     if not names:
         raise InputError(
-            tr("{path} holds no names. Put one entity a line, or leave {setting} out.", path=path, setting=setting)
+            tr("{path} has no names. Write one entity per line, or leave {setting} out.", path=path, setting=setting)
         )
     return list(dict.fromkeys(names))
 
 
 def check_lexicon(path: str | None, level: str) -> None:
-    """A lexicon lists entities: it is of use only where they are looked for."""
+    """Reject a lexicon, which lists entities, if no entities are looked for."""
     if path and level != "entity":
         raise SettingError(
             tr(
-                "{lexicon}={path} lists entities, but corruption.segmenter.level is {level}.\n"
+                "{setting}={path} lists entities, but corruption.segmenter.level is {level}.\n"
                 "Set corruption.segmenter.level=entity, or leave the lexicon out.",
-                lexicon=LEXICON,
+                setting=LEXICON,
                 path=path,
                 level=level,
             )
@@ -130,13 +131,13 @@ def check_lexicon(path: str | None, level: str) -> None:
 
 
 class Names:
-    """Entities that the user lists, found from left to right, the longest in each place."""
+    """Entities that the user lists, found from left to right, the longest match first."""
 
     def __init__(self, path: str | None) -> None:
         self.trie = Trie(read_lexicon(path, LEXICON) if path else [])
 
     def find(self, codes: np.ndarray, starts: np.ndarray, kinds: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Begin and end of each; none begins or ends amid letters."""
+        """Begin and end of each; none begins or ends inside a run of letters."""
         found = self.trie.find(codes)
         amid = np.append((kinds == LETTER) & ~starts, False)
         real = ~amid[found.begins] & ~amid[found.begins + found.lengths]

@@ -12,14 +12,14 @@ from plmkit.segmentation.units import ENTITY, IN_ENTITY, IN_PHRASE, PHRASE, WORD
 def word_starts(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> np.ndarray:
     """(B, L) True where a unit begins; also on special tokens and padding, so that no unit runs across them.
 
-    Above words, a unit is a phrase or an entity where there is one, and a word elsewhere.
+    At the levels above words, a unit is a phrase or an entity where there is one, and a word elsewhere.
     """
     check_level(level, "corruption.level")
     if rows.units is None and level != "word":
         raise SettingError(
             tr(
-                "Units are to be of level {level}, but nothing finds any in this text.\n"
-                "Choose a segmenter: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}.",
+                "Masking at level {level} needs a segmenter, and none is set.\n"
+                "Choose one: --set corruption.segmenter=Jieba --set corruption.segmenter.level={level}.",
                 level=level,
             )
         )
@@ -30,7 +30,7 @@ def word_starts(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> np.n
         if level != "word":
             begin, inside = (PHRASE, IN_PHRASE) if level == "phrase" else (ENTITY, IN_ENTITY)
             within = (rows.units & inside) > 0
-            # a unit may end amid a word: what is left of the word is one more
+            # a unit may end inside a word: the rest of the word is another unit
             starts = np.where(within, (rows.units & begin) > 0, starts | shifted(within))
     special = ~vocabulary.is_ordinary(rows.tokens) & (rows.tokens != vocabulary.unknown)
     return starts | special | shifted(special) | (np.arange(rows.tokens.shape[1]) == 0)

@@ -11,7 +11,7 @@ from plmkit.errors import SettingError
 from plmkit.language import tr
 
 LEVELS = ("word", "phrase", "entity")
-# One byte a token. A new unit begins here: of words, phrases, entities. Or: the token lies in an entity, a phrase.
+# Bits, one byte per token: a word, phrase or entity begins here; the token is part of an entity or a phrase.
 WORD, PHRASE, ENTITY, IN_ENTITY, IN_PHRASE = 1, 2, 4, 8, 16
 
 
@@ -21,7 +21,7 @@ def no_spans() -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Spans:
-    """Units of texts joined by a line's end: first character and the one after the last, in order, none overlap."""
+    """Units of texts joined by line breaks: first character and the one after the last, in order, without overlap."""
 
     words: np.ndarray  # (W, 2) every character but white space lies in one
     phrases: np.ndarray = field(default_factory=no_spans)  # (P, 2)
@@ -36,10 +36,10 @@ class Finder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Segmenter(ABC):
-    """How the units of a text are found: a setting of the maskings that mask whole units."""
+    """How the units of a text are found: a setting of maskings that mask whole units."""
 
-    files: ClassVar[tuple[str, ...]] = ()  # settings that name files, whose content decides the units
-    tool: ClassVar[str | None] = None  # the package whose version decides the units
+    files: ClassVar[tuple[str, ...]] = ()  # settings that name files, whose content determines the units
+    tool: ClassVar[str | None] = None  # the package whose version determines the units
     reads_text: ClassVar[bool] = True  # False: the tokens alone are enough, and nothing is stored
 
     @property
@@ -47,8 +47,8 @@ class Segmenter(ABC):
     def finds(self) -> tuple[str, ...]:
         """The levels of units that it finds."""
 
-    def check(self) -> None:  # noqa: B027 - most have nothing to refuse
-        """Refuse files that are missing, broken or useless, before anything takes time."""
+    def check(self) -> None:  # noqa: B027 - most have nothing to check
+        """Reject missing, invalid or unused files before anything takes time."""
 
     def build(self) -> Finder:
         raise NotImplementedError(f"{type(self).__name__} reads no text")
@@ -56,7 +56,7 @@ class Segmenter(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces(Segmenter):
-    """Words from the tokens alone: `##ing` continues one, and a Chinese character is one. Nothing is stored."""
+    """Words from the tokens alone: `##ing` continues a word, and a Chinese character is a word. Nothing is stored."""
 
     reads_text: ClassVar[bool] = False
 
@@ -68,7 +68,7 @@ class Pieces(Segmenter):
 def check_level(level: str, name: str = "corruption.segmenter.level") -> None:
     if level not in LEVELS:
         raise SettingError(
-            tr("{name} is one of {levels}; found '{level}'.", name=name, levels=", ".join(LEVELS), level=level)
+            tr("{name} must be one of {levels}; found '{level}'.", name=name, levels=", ".join(LEVELS), level=level)
         )
 
 
@@ -78,10 +78,10 @@ def levels_to(level: str) -> tuple[str, ...]:
 
 
 def token_units(spans: Spans, texts: Sequence[str], offsets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(T,) uint8: the units of texts, said of their tokens.
+    """(T,) uint8: the units of texts, as bits of their tokens.
 
-    `offsets` (T, 2) are the tokens' characters, each counted in its own text; `lengths` how many tokens a text has.
-    A token that lies in two units makes them one: neither could be hidden alone.
+    `offsets` (T, 2) are the characters of the tokens, counted within each text; `lengths` the tokens per text.
+    A token in two units joins them: neither could be masked alone.
     """
     joined = "\n".join(texts)
     begins = np.cumsum([0, *(len(text) + 1 for text in texts)])[:-1]
@@ -96,8 +96,8 @@ def token_units(spans: Spans, texts: Sequence[str], offsets: np.ndarray, lengths
     for where, begin, inside in ((spans.phrases, PHRASE, IN_PHRASE), (spans.entities, ENTITY, IN_ENTITY)):
         number = span_numbers(where, len(joined))
         within = (number[first] > 0) | (number[last] > 0)
-        goes_on = ~opens & (number[first] > 0) & (number[first] == before(number[last]))
-        units |= within * np.uint8(inside) | (within & ~goes_on) * np.uint8(begin)
+        continued = ~opens & (number[first] > 0) & (number[first] == before(number[last]))
+        units |= within * np.uint8(inside) | (within & ~continued) * np.uint8(begin)
     return units
 
 
@@ -114,7 +114,7 @@ def next_letter(text: str) -> np.ndarray:
 
 
 def word_numbers(words: np.ndarray, length: int) -> np.ndarray:
-    """(N,) for each character, how many words have ended before it: white space counts to the word that follows."""
+    """(N,) for each character, the number of words that end before it: white space belongs to the next word."""
     ended = np.zeros(length + 1, dtype=np.int64)
     ended[words[:, 1]] = 1
     return np.cumsum(ended)[:length]
@@ -130,7 +130,7 @@ def span_numbers(spans: np.ndarray, length: int) -> np.ndarray:
 
 
 def without_overlaps(*ranked: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Spans in order of place; where two overlap, the one from the earlier list stays, then the one further left."""
+    """Spans in order; of two that overlap, the one from the earlier list is kept, then the one further left."""
     taken: dict[int, int] = {}
     kept = []
     for spans in ranked:

@@ -24,7 +24,7 @@ PARTIAL = re.compile(r"\.(.+)\.([0-9a-f]{32}|[0-9]+)\.partial")
 
 
 def cache_folder() -> Path:
-    """Where prepared text is kept between runs: $PLM_CACHE, or the user's cache folder."""
+    """Where prepared text is cached: $PLM_CACHE, or the user's cache folder."""
     chosen = os.environ.get("PLM_CACHE")
     if chosen:
         return Path(chosen)
@@ -33,22 +33,22 @@ def cache_folder() -> Path:
     except RuntimeError as error:
         raise FolderError(
             tr(
-                "This user has no home folder, so there is no place to keep prepared text.\n"
-                "Set PLM_CACHE to a folder that you may write to."
+                "This user has no home folder, so there is no place to cache prepared text.\n"
+                "Set PLM_CACHE to a writable folder."
             )
         ) from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """All of the file or none of it; an error of the disk becomes one of ours."""
+    """Write the file atomically; disk errors become ours."""
     with explained(path.parent):
         put_text(path, text)
 
 
 def put_text(path: Path, text: str) -> None:
-    """All of the file or none of it, for callers that have their own words for an error of the disk."""
+    """Write the file atomically, for callers that report disk errors themselves."""
     with new_file(path) as partial:
-        # half a surrogate pair, of a file's name for one, has no UTF-8; its escape is what JSON has for it
+        # half a surrogate pair, as in some file names, has no UTF-8; write its escape, as JSON does
         partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
@@ -56,16 +56,16 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
-    """The object in a JSON file; anything else is refused in a sentence that names the file."""
+def read_json(path: Path, of: str | None = None) -> dict[str, Any]:
+    """The object in a JSON file; anything else is an error that names the file."""
     try:
         if path.exists() and not path.is_file():  # a device or a pipe might never end
-            raise InputError(tr("{path} is not a file. Copy it again from where it came.", path=path))
+            raise InputError(tr("{path} is not a file. Copy it again from its source.", path=path))
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except InputError:
         raise
     except OSError as error:
-        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
+        raise InputError(tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)) from error
     except RecursionError as error:
         raise InputError(
             tr("{path} cannot be read: its JSON is nested too deeply. Copy it again.", path=path)
@@ -75,21 +75,30 @@ def read_json(path: Path, of: str = "settings") -> dict[str, Any]:
             tr("{path} cannot be read as JSON: {error}. Copy it again.", path=path, error=error)
         ) from error
     if not isinstance(found, dict):
-        raise InputError(tr("{path} holds {kind_of}, not an object of {of}.", path=path, kind_of=kind_of(found), of=of))
+        raise InputError(
+            tr(
+                "{path} contains {found}, not a JSON object of {of}.",
+                path=path,
+                found=kind_of(found),
+                of=of or tr("settings"),
+            )
+        )
     return found
 
 
 def check_name(folder: Path) -> None:
-    """Refuse a folder whose name other tools, safetensors and TensorBoard among them, cannot write to."""
+    """Reject a folder name that other tools, such as safetensors and TensorBoard, cannot write to."""
     try:
         str(folder).encode()
     except UnicodeEncodeError as error:
-        raise FolderError(tr("{folder}: this name is not valid UTF-8. Name another folder.", folder=folder)) from error
+        raise FolderError(
+            tr("{folder}: this name is not valid UTF-8. Choose another folder.", folder=folder)
+        ) from error
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A temporary file to fill; it takes the name `path` when the block ends well, and vanishes otherwise."""
+    """A temporary file to fill; it is renamed to `path` if the block succeeds, and removed otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep_beside(path)
     partial = unfinished(path)
@@ -105,9 +114,9 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
+    """A temporary folder to fill; it is renamed to `path` if the block succeeds, and removed otherwise.
 
-    A folder that was there before is replaced; one that another process made in the meantime stays.
+    An existing folder is replaced; one that another process made in the meantime stays.
     """
     partial, old, replaces = unfinished(path), unfinished(path), path.exists()
     with explained(path.parent):
@@ -134,12 +143,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def unfinished(path: Path) -> Path:
-    """A name beside `path` for what will take its place when it is complete."""
+    """A temporary name next to `path`."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """What a process that was killed had not finished writing."""
+    """Temporary files and folders of killed processes."""
     return [path for path in folder.iterdir() if PARTIAL.fullmatch(path.name)] if folder.is_dir() else []
 
 
@@ -150,7 +159,7 @@ def sweep(folder: Path) -> None:
 
 
 def sweep_beside(path: Path) -> None:
-    """Remove what killed processes left of this file or folder; what another is writing now is locked, and stays."""
+    """Remove leftovers of this file or folder; what another process is writing is locked, and stays."""
     with suppress(OSError):
         for left in leftovers(path.parent):
             if target_of(left.name) == target_of(path.name) and is_abandoned(left):
@@ -158,14 +167,14 @@ def sweep_beside(path: Path) -> None:
 
 
 def target_of(name: str) -> str:
-    """The name that an unfinished file or folder was to take."""
+    """The final name of a temporary file or folder."""
     while found := PARTIAL.fullmatch(name):
         name = found[1]
     return name
 
 
 def is_abandoned(partial: Path) -> bool:
-    """Whether nobody holds it; where locks cannot be had, nobody knows."""
+    """Whether no process holds its lock; False on systems without locks."""
     if fcntl is None:
         return False
     handle = os.open(partial, os.O_RDONLY)
@@ -180,7 +189,7 @@ def is_abandoned(partial: Path) -> bool:
 
 @contextmanager
 def held(partial: Path) -> Iterator[None]:
-    """Lock what is being written, which tells it from what a killed process left; the lock goes with the process."""
+    """Lock what is being written, to tell it from leftovers of a killed process; the lock ends with the process."""
     if fcntl is None:
         yield
         return
@@ -204,7 +213,7 @@ def discard(path: Path) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make the folder where need be and keep other processes out of it; the lock goes with the process."""
+    """Create the folder if needed and lock it against other processes; the lock ends with the process."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -224,14 +233,14 @@ def lock(handle: int, folder: Path) -> None:
     except BlockingIOError as error:
         raise FolderError(
             tr(
-                "Another process is training into {folder} at this moment.\nWait for it, or name another --out.",
+                "Another process is writing to {folder}.\nWait until it has finished, or choose another --out.",
                 folder=folder,
             )
         ) from error
 
 
 def flush(path: Path) -> None:
-    """Make the system put the file, or the folder's list of names, on the disk."""
+    """Flush the file, or the entries of the folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -246,22 +255,22 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         advice = (
-            tr("Set PLM_CACHE to a folder with room that you may write to.")
+            tr("Set PLM_CACHE to a writable folder with free space.")
             if is_cached(folder)
-            else tr("Free some space, mend its permissions or choose another folder; what was there is unchanged.")
+            else tr("Free some space, fix its permissions or choose another folder. Existing files are unchanged.")
         )
         raise FolderError(
             tr(
-                "{folder} cannot be written: {strerror}.\n{advice}",
+                "{folder} cannot be written: {reason}.\n{advice}",
                 folder=folder,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
                 advice=advice,
             )
         ) from error
 
 
 def is_cached(folder: Path) -> bool:
-    """Is it of the cache, whose place the user did not name?"""
+    """Is it in the cache, whose location the user did not choose?"""
     try:
         return folder.is_relative_to(cache_folder())
     except FolderError:

@@ -1,4 +1,4 @@
-"""The manifest of a folder: size, time and SHA-256 of each file, to see later that it is as it was written."""
+"""The manifest of a folder: size, time and SHA-256 of each file, to detect later changes."""
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator
@@ -12,27 +12,27 @@ from plmkit.storage.files import PARTIAL, read_json, write_json
 
 MANIFEST = "plmkit-manifest.json"
 SMALL_BYTES = 1_000_000  # hashed every time, which takes a millisecond
-LOGS = ("metrics.jsonl", "scores.json", "tensorboard")  # what a run told: nothing is computed from it
+LOGS = ("metrics.jsonl", "scores.json", "tensorboard")  # logs of a run: nothing is computed from them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What a file was when the manifest was written."""
+    """The state of a file when the manifest was written."""
 
     bytes: int
-    modified: int  # nanoseconds, as the system tells them
+    modified: int  # nanoseconds, as the system reports them
     sha256: str
 
 
 def seal(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write down what these files and folders in it are, or all that it holds."""
+    """Write the manifest of these files and folders, or of all that the folder contains."""
     files = sorted(set(listed(folder, names)))
     entries = {file.relative_to(folder).as_posix(): asdict(entry_of(file)) for file in files}
     write_json(folder / MANIFEST, {"plmkit": __version__, "files": entries})
 
 
 def unseal(folder: Path) -> None:
-    """Files of the folder are about to change: if this process is killed, nobody shall take that for damage."""
+    """Remove the manifest before files change, so that a killed process does not look like damage."""
     (folder / MANIFEST).unlink(missing_ok=True)
 
 
@@ -54,9 +54,9 @@ def sha256(file: Path) -> str:
 
 
 def check(folder: Path, *, optional: Container[str] = (), verify: bool = False) -> bool:
-    """Refuse a folder with files that are not as they were written; False where there is no manifest to tell.
+    """Reject a folder with files that were changed since; False if it has no manifest.
 
-    Of large files those are hashed whose time has changed, and logs are not looked at; `verify` hashes everything.
+    Large files are hashed only if their time has changed, and logs are skipped; `verify` hashes everything.
     """
     if not (folder / MANIFEST).exists():
         return False
@@ -64,22 +64,22 @@ def check(folder: Path, *, optional: Container[str] = (), verify: bool = False) 
         if not verify and PurePosixPath(name).parts[0] in LOGS:
             continue
         file = folder / name
-        if (found := damage(file, entry, verify)) and (file.exists() or name not in optional):
+        if (problem := damage(file, entry, verify)) and (file.exists() or name not in optional):
             raise FolderError(
                 tr(
-                    "{file} {found}.\n"
-                    "Copy the folder again from where it came, or make it again. If the change is yours, delete "
-                    "{folder} to use the folder as it is.",
+                    "{file} {problem}.\n"
+                    "Copy the folder again from its source, or create it again. If you made the change, delete "
+                    "{manifest} to use the folder as it is.",
                     file=file,
-                    found=found,
-                    folder=folder / MANIFEST,
+                    problem=problem,
+                    manifest=folder / MANIFEST,
                 )
             )
     return True
 
 
 def is_whole(folder: Path) -> bool:
-    """Is it there, and all of it as it was written? For what is made again where it is not."""
+    """Does it exist, unchanged since it was written? For caches, which are rebuilt if not."""
     try:
         return check(folder)
     except FolderError:
@@ -88,7 +88,7 @@ def is_whole(folder: Path) -> bool:
 
 def read_manifest(folder: Path) -> dict[str, Entry]:
     try:
-        files = read_json(folder / MANIFEST, of="files")["files"]
+        files = read_json(folder / MANIFEST)["files"]
         entries = {name: Entry(**entry) for name, entry in files.items()}
         if all(map(is_plain, entries)) and all(type(entry.bytes) is int for entry in entries.values()):
             return entries
@@ -96,33 +96,33 @@ def read_manifest(folder: Path) -> dict[str, Entry]:
         pass
     raise FolderError(
         tr(
-            "{folder} is damaged.\n"
-            "Copy the folder again from where it came, or delete this file to use the folder unchecked.",
-            folder=folder / MANIFEST,
+            "{manifest} is damaged.\n"
+            "Copy the folder again from its source, or delete this file to use the folder unchecked.",
+            manifest=folder / MANIFEST,
         )
     )
 
 
 def is_plain(name: str) -> bool:
-    """Does it name something inside a folder?"""
+    """Is it a path inside the folder?"""
     parts = PurePosixPath(name).parts
     return bool(parts) and not {"/", ".."} & {*parts}
 
 
 def damage(file: Path, entry: Entry, verify: bool) -> str | None:
-    """What is wrong with a file, if anything is."""
+    """What is wrong with a file; None if nothing is."""
     try:
         if not file.is_file():
             return tr("is not a regular file") if file.exists() else tr("is missing")
         found = file.stat()
         if found.st_size != entry.bytes:
             return tr(
-                "is not as it was written: it has {st_size:,} bytes, not {bytes:,}",
-                st_size=found.st_size,
-                bytes=entry.bytes,
+                "was changed after it was written: it has {found:,} bytes, not {expected:,}",
+                found=found.st_size,
+                expected=entry.bytes,
             )
         if verify or found.st_size <= SMALL_BYTES or found.st_mtime_ns != entry.modified:
-            return None if sha256(file) == entry.sha256 else tr("is not as it was written: its SHA-256 is another")
+            return None if sha256(file) == entry.sha256 else tr("was changed after it was written: its SHA-256 differs")
     except OSError as error:
-        return tr("cannot be read: {strerror}", strerror=error.strerror)
+        return tr("cannot be read: {reason}", reason=error.strerror)
     return None

@@ -18,7 +18,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] |
         path.chmod(0o666 & ~umask())  # like every other file: the library writes one that only its owner can read
     except SafetensorError as error:  # a full disk among them
         raise FolderError(
-            tr("{parent} cannot be written: {error}. What was there is unchanged.", parent=path.parent, error=error)
+            tr("{folder} cannot be written: {reason}. Existing files are unchanged.", folder=path.parent, reason=error)
         ) from error
 
 
@@ -38,6 +38,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 def checksum(path: Path) -> str:
     if path.exists() and not path.is_file():  # a device or a pipe might never end
-        raise CheckpointError(tr("{path} is not a regular file. Copy it again from where it came.", path=path))
+        raise CheckpointError(tr("{path} is not a regular file. Copy it again from its source.", path=path))
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()

@@ -1,4 +1,4 @@
-"""`plm doctor --verify`: whether every file of models and caches is as plmkit wrote it."""
+"""`plm doctor --verify`: whether all files of models and caches are unchanged since plmkit wrote them."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,27 @@ from plmkit.training.checkpoint import NAME, STATE, read_checkpoint
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a folder came to."""
+    """The result for one folder."""
 
     folder: str
     files: int = 0  # that were hashed
     damage: str | None = None
 
     @property
-    def told(self) -> str:
+    def report(self) -> str:
         if self.damage:
             return self.damage
         if not self.files:
             return tr("{folder} has no {manifest}: its files are unchecked.", folder=self.folder, manifest=MANIFEST)
         return tr(
-            "{folder}: {files} checked by SHA-256, all as they were written.",
+            "{folder}: {files} checked by SHA-256, all unchanged.",
             folder=self.folder,
             files=several(self.files, "file"),
         )
 
 
 def verify(paths: Sequence[str]) -> list[Verdict]:
-    """Every folder of a model, a checkpoint or a cache that lies at or below the paths, hashed in full."""
+    """All folders of models, checkpoints and caches at or below the paths, hashed in full."""
     verdicts = [verdict for path in paths for verdict in look(Path(path))]
     if not verdicts:
         raise InputError(

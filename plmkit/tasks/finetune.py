@@ -190,7 +190,7 @@ def load_result(folder: Path, task: Task) -> SeedResult | None:
 def read_files(request: FinetuneRequest, screen: Screen) -> dict[str, Labelled]:
     """The given files; the columns of the training rows are preferred in the others."""
     train = read_labelled(request.train, request.task, Search(named=request.columns), screen.say)
-    search = Search(named=request.columns, learnt=train.columns, said=True)
+    search = Search(named=request.columns, trained=train.columns, reported=True)
     paths = {"dev": request.dev, "test": request.test}
     return {"train": train} | {
         name: read_labelled(path, request.task, search, screen.say) for name, path in paths.items() if path

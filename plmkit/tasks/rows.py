@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from plmkit.data.reading.cells import count_of, is_blank, is_missing, listed, number_of, short
+from plmkit.data.reading.cells import count_of, is_blank, is_missing, listed, number_of, short, where
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
-from plmkit.data.reading.whole import Table, read_table, where
+from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import InputError, nearest
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import several, tr

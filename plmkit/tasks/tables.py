@@ -8,6 +8,7 @@ from pathlib import Path
 from plmkit.data.reading.cells import folded, listed
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search
 from plmkit.data.reading.files import format_of
+from plmkit.data.reading.remarks import sentence
 from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
 from plmkit.data.reading.whole import Table, lines_table, read_table
@@ -21,12 +22,12 @@ KNOWN = frozenset(name for names in USUAL.values() for name in names)
 
 def open_table(path: str | Path, search: Search, say: Say) -> Table:
     """The table of a file; reports what is unusual about it."""
-    header = search.named.header and (search.learnt.header or names_columns(Path(path), search.named))
+    header = search.named.header and (search.trained.header or names_columns(Path(path), search.named))
     table = read_table(path, header=header)
     if search.named.header and not header:
         say(tr("{path} is read without a header, like the rows that the model was trained on.", path=path))
     if table.dialect and table.dialect.unusual:
-        say(tr("{path} is separated by {separator}s.", path=path, separator=table.dialect.unusual))
+        say(sentence(table.dialect.unusual, [str(path)]))
     return table
 
 
@@ -84,13 +85,13 @@ def has_pairs(heading: Heading, search: Search) -> bool:
     if search.named.text is not None:
         return False
     names = {search.named.text_a, search.named.text_b} - {None}
-    return bool(names or heading.usual("text_b") or search.learnt.text_b in heading.columns)
+    return bool(names or heading.usual("text_b") or search.trained.text_b in heading.columns)
 
 
 def check_single(heading: Heading, search: Search) -> None:
     """A second text is not silently left out."""
     found = heading.usual("text")[:1]
-    if search.named.text or search.learnt.text in heading.columns or [folded(name) for name in found] == ["text"]:
+    if search.named.text or search.trained.text in heading.columns or [folded(name) for name in found] == ["text"]:
         return
     if second := heading.usual("text_b"):
         raise InputError(

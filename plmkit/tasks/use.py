@@ -41,13 +41,13 @@ def evaluate_file(
 
 def search_for(task: Task, columns: Columns) -> Search:
     """The requested columns, and those that the task was trained on."""
-    return Search(named=columns, learnt=task.columns)
+    return Search(named=columns, trained=task.columns)
 
 
 def search_of(model: Model, columns: Columns) -> Search:
     """The requested columns, and those that the only task of a model was trained on."""
     only = next(iter(model.tasks.values())).columns if len(model.tasks) == 1 else Columns()
-    return Search(named=columns, learnt=only)
+    return Search(named=columns, trained=only)
 
 
 def predict_file(

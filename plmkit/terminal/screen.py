@@ -1,4 +1,4 @@
-"""What a command says while it works: to stderr, so that stdout stays clean."""
+"""Messages and progress of a running command: on stderr, so that stdout has results only."""
 
 import io
 import time
@@ -15,14 +15,14 @@ from plmkit.language import tr
 if TYPE_CHECKING:
     from plmkit.training.loop import Report
 
-TELL_BYTES = 1_000_000  # a smaller corpus is read before anybody wonders
+REPORT_BYTES = 1_000_000  # a smaller corpus is read too fast to report
 
 
-Tell = Callable[..., None]  # takes a report, losses, speed, scores, and where in the epochs it is
+Update = Callable[..., None]  # takes a report, losses, speed, scores, and the place in the epochs
 
 
 class Screen:
-    """Messages and progress bars; a quiet one shows warnings, which begin with `!`, and nothing else."""
+    """Messages and progress bars; a quiet one shows warnings, which start with `!`, and nothing else."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self.console = console or Console(stderr=True)
@@ -39,7 +39,7 @@ class Screen:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def bar(self) -> Progress:
-        """One line: name, bar, share, status, time left; hidden where there is no terminal."""
+        """One line: name, bar, share, status, time left; not shown without a terminal."""
         return Progress(
             TextColumn("{task.description}", table_column=Column(no_wrap=True)),
             BarColumn(bar_width=10),
@@ -53,34 +53,34 @@ class Screen:
 
     @contextmanager
     def reading(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar over bytes, with MB/s; the function it gives takes how many more are done."""
-        begun = time.perf_counter()
+        """A bar over bytes, with MB/s; the function it yields takes the number of bytes done since the last call."""
+        start = time.perf_counter()
         with self.bar() as progress:
             task = progress.add_task(what, total=total, status="", left="")
 
             def advance(count: int) -> None:
                 progress.advance(task, count)
-                done, seconds = progress.tasks[0].completed, time.perf_counter() - begun
+                done, seconds = progress.tasks[0].completed, time.perf_counter() - start
                 left = time_left(seconds, done / total) if total else ""
                 progress.update(task, status=f"{done / 1e6 / max(1e-9, seconds):.1f} MB/s", left=left)
 
             yield advance
             progress.update(task, completed=total)
-        if not self.console.is_terminal and total > TELL_BYTES:
-            seconds = time.perf_counter() - begun
+        if not self.console.is_terminal and total > REPORT_BYTES:
+            seconds = time.perf_counter() - start
             size = total / 1e6
             self.say(f"{what}: {size:,.1f} MB ({seconds:,.1f} s, {size / seconds:.1f} MB/s)")
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar over rows; the function it gives takes how many more are done."""
+        """A bar over rows; the function it yields takes the number of rows done since the last call."""
         with self.bar() as progress:
             task = progress.add_task(what, total=total, status="", left="")
             yield lambda count: progress.advance(task, count)
 
     @contextmanager
-    def training(self, name: str | None = None, after: int = 0) -> Iterator[Tell]:
-        """A bar over the budget, with losses, speed and time left; ten plain lines where there is no terminal.
+    def training(self, name: str | None = None, after: int = 0) -> Iterator[Update]:
+        """A bar over the budget, with losses, speed and time left; without a terminal, ten lines.
 
         `after` is the number of trainings of the same length that follow this one.
         """

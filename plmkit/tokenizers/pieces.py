@@ -131,9 +131,7 @@ class PieceCache:
         self.tokens = np.zeros(0, dtype=np.uint32)  # of all pieces, one after the other
         self.counts = np.zeros(0, dtype=np.int64)  # for each piece
         self.starts = np.zeros(0, dtype=np.int64)  # for each piece, in `tokens`
-        self.spans = np.zeros(
-            (0, 2), dtype=np.int32
-        )  # for each of `tokens`: its place in its piece; filled in when first needed
+        self.spans = np.zeros((0, 2), dtype=np.int32)  # place in its piece of each of `tokens`; filled in when needed
         self.located = 0  # number of pieces with spans
 
     def encode(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ NUMBER_COMMA_PENALTY = 100.0
 class Pieces:
     """The contents of a SentencePiece model."""
 
-    pieces: tuple[tuple[str, float], ...]  # with their log probabilities
+    pieces: tuple[tuple[str, float], ...]  # with their log-probabilities
     unknown: int
     control: tuple[str, ...]  # special tokens
     charsmap: bytes | None  # how characters are normalised

@@ -76,7 +76,7 @@ class Unigram(TokenizerSettings):
         )
 
     def count_words(self, texts: Iterable[str], on_progress: OnProgress | None) -> Counter[str]:
-        """How often each part of a word occurs, in one pass and bounded memory."""
+        """Count the parts of words, in one pass and bounded memory."""
         normalizer = self.normalizer()
         words: Counter[str] = Counter()
         read = 0
@@ -143,7 +143,7 @@ def repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
         if alphabet.issuperset(word):
             characters += len(word)
             # The trainer makes a piece only of what is followed by two different characters or boundaries. Without
-            # ENDING, a frequent word that no longer word starts with could never be a piece.
+            # ENDING, a frequent word that is not a prefix of a longer word could never be a piece.
             for form, times in ((word, count - count // 2), (word + ENDING, count // 2)):
                 for done in range(0, times, REPEATS):
                     yield f"{form} " * min(REPEATS, times - done)

@@ -110,7 +110,7 @@ def train(
         # dropout is a function of (seed, step), so resuming needs no generator state
         torch.manual_seed(seed_of(seed, state.step, *(() if world.alone else (world.rank,))))
         network.advance(progress)
-        made = step.gradients(part.recalling(state.memory))
+        made = step.gradients(part.with_memory(state.memory))
         norm = step.clipped()
         if not (math.isfinite(norm) and math.isfinite(made.loss)):
             raise Diverged(tr("The loss or its gradient is not finite at step {step}", step=state.step + 1), lower)

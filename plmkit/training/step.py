@@ -170,7 +170,7 @@ def validate(network: Network, batches: list[Batch], device: torch.device, dtype
     memory: Memory | None = None
     for batch in batches:
         with precision(device, dtype):
-            made = network(batch.recalling(memory).to(device))
+            made = network(batch.with_memory(memory).to(device))
         memory = made.memory
         for name, loss in made.losses.items():
             sums[name] = sums.get(name, 0.0) + float(loss) * made.scored[name]

@@ -173,11 +173,11 @@ def test_gradients_reach_the_first_of_48_layers():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"heads": 3}, "cannot be divided among"),
-        ({"layers": 0}, "architecture.layers must be 1 or more"),
-        ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
-        ({"dropout": 1.0}, "architecture.dropout is from 0 to below 1"),
-        ({"band": 0}, "architecture.band must be 1 or more"),
+        ({"heads": 3}, "architecture.width=16 is not a multiple of architecture.heads=3"),
+        ({"layers": 0}, "architecture.layers must be at least 1"),
+        ({"activation": "swish"}, "Unknown architecture.activation 'swish'"),
+        ({"dropout": 1.0}, "architecture.dropout must be at least 0 and below 1"),
+        ({"band": 0}, "architecture.band must be at least 1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes, says):

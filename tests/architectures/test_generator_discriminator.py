@@ -82,12 +82,17 @@ def test_the_generator_is_as_deep_and_a_fraction_as_wide():
 
 @pytest.mark.parametrize("share", [1.01, 2, 0, -0.5, float("nan")])
 def test_a_generator_larger_than_the_discriminator_is_refused(share):
-    with pytest.raises(SettingError, match=r"architecture\.generator .* found .* larger than the discriminator"):
+    with pytest.raises(
+        SettingError,
+        match=r"architecture\.generator .* as a share of the discriminator's, above 0 and at most 1; found",
+    ):
         replace(SMALL, generator=share)
 
 
 def test_a_generator_that_its_heads_cannot_share_is_refused():
-    with pytest.raises(SettingError, match=r"makes a generator 205 wide, which 3 heads cannot share"):
+    with pytest.raises(
+        SettingError, match=r"gives a generator of width 205, which cannot be divided among its 3 heads"
+    ):
         GeneratorDiscriminator(layers=1, heads=4, width=256, inner=512, generator=0.8)
 
 
@@ -98,7 +103,7 @@ def test_a_temperature_that_is_not_above_0_is_refused(temperature):
 
 
 def test_settings_of_both_are_checked_under_their_own_names():
-    with pytest.raises(SettingError, match=r"architecture\.width=16 cannot be divided among architecture\.heads=3"):
+    with pytest.raises(SettingError, match=r"architecture\.width=16 is not a multiple of architecture\.heads=3"):
         replace(SMALL, heads=3)
 
 

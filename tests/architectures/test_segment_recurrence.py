@@ -292,12 +292,12 @@ def test_narrow_tables_are_projected_to_the_width_and_all_are_scaled():
     ("changes", "said"),
     [
         ({"width": 9}, "architecture.width=9 must be even and a multiple of architecture.heads=2"),
-        ({"memory": -1}, "architecture.memory is 0 or more steps"),
-        ({"clamp": 0}, "architecture.clamp is a distance, 1 or more, or none; found 0"),
-        ({"cutoffs": (5, 3)}, r"architecture.cutoffs must rise from above 0; found \[5, 3\]"),
-        ({"cutoffs": (2, 4), "shrink": 4}, "leaves the last of 3 clusters no width"),
+        ({"memory": -1}, "architecture.memory must be at least 0; found -1"),
+        ({"clamp": 0}, "architecture.clamp must be a distance of at least 1, or none; found 0"),
+        ({"cutoffs": (5, 3)}, r"architecture.cutoffs must be positive and increasing; found \[5, 3\]"),
+        ({"cutoffs": (2, 4), "shrink": 4}, "leaves the last of 3 clusters without width"),
         ({"memory": 0, "same_length": True}, "architecture.memory is 0"),
-        ({"dropout": 1.0}, "from 0 to below 1"),
+        ({"dropout": 1.0}, "architecture.dropout must be at least 0 and below 1; found 1.0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes, said):

@@ -158,9 +158,9 @@ def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, emb
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sharing": "norms"}, "architecture.sharing takes all, attention, feed_forward, none; found 'norms'"),
-        ({"embedding": 0}, "architecture.embedding 1 or more"),
-        ({"heads": 3}, "cannot be divided among"),
+        ({"sharing": "norms"}, "architecture.sharing must be one of all, attention, feed_forward, none; found 'norms'"),
+        ({"embedding": 0}, "architecture.embedding at least 1"),
+        ({"heads": 3}, "is not a multiple of architecture.heads=3"),
         ({"neighbours": True, "embedding": 4}, "found 4 and heads of 8"),
         ({"neighbours": True, "embedding": 9}, "needs an even architecture.embedding"),
     ],

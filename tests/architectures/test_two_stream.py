@@ -342,11 +342,11 @@ def test_heads_for_minutes_begin_by_reading_the_token_before_and_the_one_after()
     ("settings", "said"),
     [
         ({"heads": 3}, "must be even and a multiple of architecture.heads=3"),
-        ({"memory": -1}, "architecture.memory is 0 or more"),
+        ({"memory": -1}, "architecture.memory must be at least 0"),
         ({"reuse": 0.0}, "architecture.reuse a share of the row"),
-        ({"activation": "swish"}, "There is no architecture.activation 'swish'"),
-        ({"dropout": 1.0}, "architecture.dropout is from 0 to below 1"),
-        ({"layers": 0}, "architecture.layers must be 1 or more; found 0"),
+        ({"activation": "swish"}, "Unknown architecture.activation 'swish'"),
+        ({"dropout": 1.0}, "architecture.dropout must be at least 0 and below 1"),
+        ({"layers": 0}, "architecture.layers must be at least 1; found 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(settings, said):

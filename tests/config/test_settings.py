@@ -270,5 +270,5 @@ def test_values_that_go_together_may_be_given_in_any_order(recipe, assignments):
 
 
 def test_values_that_do_not_go_together_are_named_as_given():
-    with pytest.raises(SettingError, match=r"architecture\.width=190 cannot be divided among architecture\.heads=3"):
+    with pytest.raises(SettingError, match=r"architecture\.width=190 is not a multiple of architecture\.heads=3"):
         settle(find("bert-tiny"), ["architecture.width=190", "architecture.heads=3"])

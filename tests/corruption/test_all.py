@@ -249,10 +249,10 @@ BAD += [
     )
 ]
 BAD += [({"mask_share": -0.1}, r"corruption\.mask_share"), ({"random_share": -0.1}, r"corruption\.random_share")]
-BAD += [({"max_masked": 0}, r"corruption\.max_masked must be 1 or more")]
-BAD += [({"static_masks": 0}, r"corruption\.static_masks must be 1 or more")]
-BAD += [({"longest": 0}, r"corruption\.longest is a number of words, 1 or more; found 0")]
-BAD += [({"geometric": value}, r"corruption\.geometric is a probability") for value in (0.0, 1.0)]
+BAD += [({"max_masked": 0}, r"corruption\.max_masked must be at least 1")]
+BAD += [({"static_masks": 0}, r"corruption\.static_masks must be at least 1")]
+BAD += [({"longest": 0}, r"corruption\.longest must be a number of words, at least 1; found 0")]
+BAD += [({"geometric": value}, r"corruption\.geometric must be a probability") for value in (0.0, 1.0)]
 
 
 @pytest.mark.parametrize("kind", MASKINGS, ids=lambda kind: kind.__name__)

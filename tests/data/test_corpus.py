@@ -79,14 +79,14 @@ def test_byte_order_marks_and_windows_line_ends_are_no_text(write: Write, ending
 def test_long_lines_without_blank_ones_are_documents_and_this_is_said(write: Write) -> None:
     corpus = open_corpus([write("reviews.txt", f"{SENTENCE}\n" * 3 + "\n\n")])
     assert texts(corpus) == [(SENTENCE,)] * 3
-    assert corpus.notes == ("reviews.txt has no blank lines: each line is taken as one document.",)
+    assert corpus.notes == ("reviews.txt has no blank lines: each line is read as one document.",)
 
 
 def test_short_lines_without_blank_ones_are_one_document_and_this_is_said(write: Write) -> None:
     corpus = open_corpus([write("poem.txt", "\n\nRoses are red,\nviolets are blue.\n")])
     assert texts(corpus) == [("Roses are red,", "violets are blue.")]
     assert corpus.notes == (
-        "poem.txt has no blank lines, and its lines are short: the whole file is taken as one document.",
+        "poem.txt has no blank lines, and its lines are short: the whole file is read as one document.",
     )
 
 
@@ -129,7 +129,7 @@ def test_an_unknown_layout_is_refused_with_the_nearest(write: Write) -> None:
 def test_settings_that_would_be_ignored_are_refused(write: Write) -> None:
     plain, table = write("a.txt", "x"), write("a.csv", "text\nhello\n")
     assert refused(table, layout="document-per-line").startswith("layout=document-per-line is for plain text")
-    assert refused(plain, column="body").startswith("--text body names a column of a table")
+    assert refused(plain, column="body").startswith("--text body names a table column")
 
 
 def test_zero_width_and_control_characters_stay(write: Write) -> None:
@@ -222,8 +222,8 @@ def test_a_packed_file_that_swells_without_end_is_refused(
     size = path.stat().st_size
     assert 250 * size < len(content)
     assert re.fullmatch(
-        rf"{re.escape(str(path))} gives more than \d+ MB from 0\.\d MB, over 250 times its size: it repeats itself "
-        r"without end\.\nIf that is meant, unpack it and give the text\.",
+        rf"{re.escape(str(path))} expands to more than \d+ MB from 0\.\d MB, over 250 times its size\.\n"
+        r"If this is intended, decompress it and give the text file\.",
         refused(path),
     )
 
@@ -271,13 +271,13 @@ def test_compressed_files_that_were_cut_short_are_refused(write: Write, ending: 
     noise = random.Random(0).randbytes(1_000_000).hex().encode()
     data = gzip.compress(noise, mtime=0) if ending == "gz" else zstandard.compress(noise)
     path = write(f"a.txt.{ending}", data[:-100])
-    assert refused(path) == f"{path} ends too early: the copy is not complete. Fetch it again."
+    assert refused(path) == f"{path} is incomplete: it ends too early. Download or copy it again."
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])
 def test_compressed_files_that_are_something_else_are_refused(write: Write, ending: str) -> None:
     path = write(f"a.txt.{ending}", "plain text, not compressed\n")
-    assert refused(path).startswith(f"{path} is not a sound .{ending} file (")
+    assert refused(path).startswith(f"{path} is not a valid .{ending} file (")
 
 
 # Tables
@@ -309,12 +309,12 @@ def test_half_a_surrogate_pair_becomes_a_character_that_can_be_written(write: Wr
     [
         (
             '{"text": "x"',
-            "line 2: not JSON (Expecting ',' delimiter). Each line must be one whole object.",
+            "line 2: not JSON (Expecting ',' delimiter). Each line must be one complete object.",
         ),
-        ("[" * 100_000, "line 2: not JSON (too long or too deep)"),
+        ("[" * 100_000, "line 2: not JSON (too long, or nested too deeply)"),
         ("[1]", 'line 2: not a JSON object. Each line must be like {"text": "..."}.'),
         ('{"title": "x"}', "line 2: no column 'text'. Columns found: title."),
-        ('{"text": 5}', "line 2: column 'text' holds int, not text."),
+        ('{"text": 5}', "line 2: column 'text' contains int, not text."),
     ],
 )
 def test_broken_json_lines_are_refused_with_their_number(write: Write, line: str, reason: str) -> None:
@@ -343,8 +343,8 @@ def test_csv_cells_may_be_long_and_the_usual_limit_comes_back(write: Write) -> N
 def test_a_csv_quote_that_never_closes_is_refused_where_its_row_begins(write: Write) -> None:
     path = write("a.csv", 'text\ngood\n"bad\nmore\nand more\n')
     assert refused(path) == (
-        f"{path}, line 3: the quotes of this row do not match (unexpected end of data).\n"
-        'Inside a quoted text write "" for each quote.'
+        f"{path}, line 3: unbalanced quotes in this row (unexpected end of data).\n"
+        'Inside quoted text, write "" for each quote.'
     )
 
 
@@ -392,7 +392,7 @@ def test_a_table_without_a_header_can_be_read(write: Write) -> None:
     path = write("a.tsv", "1\tGood film.\n0\tBad film, and long.\n")
     assert refused(path) == (
         f"{path} has no column text. Columns found: 1, Good film.\n"
-        "Its first row looks like data, not like names of columns. If it is, add to your command:\n--no-header --text 2"
+        "Its first row looks like data, not like column names. If so, add to your command:\n--no-header --text 2"
     )
     corpus = open_corpus([path], header=False)
     assert [(document.line, document.paragraphs) for document in corpus.documents()] == [
@@ -426,11 +426,11 @@ def test_the_column_can_be_set_also_to_several(write: Write) -> None:
 def test_a_missing_column_is_refused_with_the_columns_found(write: Write) -> None:
     path = write("a.csv", "id,titel\nx,hello\n")
     assert refused(path).startswith(
-        f"{path} has no column text. Columns found: id, titel.\nName the right one: --text COLUMN. Found by "
+        f"{path} has no column text. Columns found: id, titel.\nChoose the right one: --text COLUMN. Recognised "
     )
     assert refused(path, column="title") == (
         f"{path} has no column 'title'. Did you mean 'titel'? Columns found: id, titel.\n"
-        "Name one of them: --text COLUMN."
+        "Choose one of them: --text COLUMN."
     )
 
 
@@ -438,12 +438,12 @@ def test_a_row_with_too_few_or_too_many_columns_is_refused(write: Write) -> None
     short = write("a.tsv", "label\ttext\n1\tgood\nbad\n")
     assert refused(short) == (
         f"{short}, line 3: 1 cells, but the first row has 2: label, text.\n"
-        "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl."
+        "Text in .tsv cannot contain tabs or line breaks; use .csv with quotes, or .jsonl."
     )
     wide = write("b.csv", "label,text\n1,good,,\n1,bad,worse\n")
     assert refused(wide) == (
         f"{wide}, line 3: 3 cells, but the first row has 2: label, text.\n"
-        "Put a text that holds a comma in double quotes."
+        "Put text that contains a comma in double quotes."
     )
 
 
@@ -451,7 +451,7 @@ def test_a_row_that_never_ends_is_refused(write: Write, monkeypatch: pytest.Monk
     monkeypatch.setattr("plmkit.data.reading.tables.LONGEST_ROW", 100)
     monkeypatch.setattr(blocks, "BLOCK", 50)
     path = write("a.tsv", "text\n" + "x" * 500)
-    assert refused(path) == f"{path}, line 2: one row of more than 100 characters."
+    assert refused(path) == f"{path}, line 2: a row of more than 100 characters."
 
 
 def test_parquet_rows_are_documents(tmp_path: Path) -> None:
@@ -472,11 +472,11 @@ def test_parquet_rows_are_documents(tmp_path: Path) -> None:
 def test_damaged_and_textless_parquet_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), path)
-    assert refused(path) == f"{path}, row 1: column 'text' holds int, not text."
+    assert refused(path) == f"{path}, row 1: column 'text' contains int, not text."
     pyarrow.parquet.write_table(pyarrow.table({"id": [1, 2]}), path)
     assert "has no column text. Columns found: id." in refused(path)
     path.write_bytes(path.read_bytes()[:-10])
-    assert refused(path).startswith(f"{path} is not a sound Parquet file (")
+    assert refused(path).startswith(f"{path} is not a valid Parquet file (")
 
 
 # Encodings and other content
@@ -510,8 +510,8 @@ def test_lines_of_two_encodings_are_told_apart(
     utf, gb = "我的狗很可爱，潮水退了。\n".encode(), "企鹅不擅长飞行，醒醒吧。\n".encode("gb18030")
     path = write("a.txt", utf * 3 + b"ascii\n" + gb * 2 + b"\n" + gb + utf + gb)
     assert refused(path) == (
-        f"{path}, line 5: not valid UTF-8. It is mixed: lines {utf_8} and 9 in UTF-8, lines 5–8 and 10 in what looks "
-        f"like GB18030.\nConvert each part by itself, as with `sed -n 5,8p {path} | iconv -f gb18030 -t utf-8`, and "
+        f"{path}, line 5: not valid UTF-8. It mixes encodings: lines {utf_8} and 9 in UTF-8, lines 5–8 and 10 probably "
+        f"in GB18030.\nConvert each part separately, as with `sed -n 5,8p {path} | iconv -f gb18030 -t utf-8`, and "
         "join them again."
     )
 
@@ -520,8 +520,8 @@ def test_many_changes_of_encoding_are_told_in_short(write: Write) -> None:
     lines = ["我的狗很可爱。\n".encode(), "企鹅不擅长飞行。\n".encode("gb18030"), b"caf\xe9 noir\n"]
     said = refused(write("a.txt", b"".join(lines * 5)))
     assert (
-        "line 2: not valid UTF-8. It is mixed: lines 1, 4, 7 and 2 more in UTF-8, lines 2, 5, 8 and 2 more in what "
-        "looks like GB18030, lines 3, 6, 9 and 2 more in another encoding.\n" in said
+        "line 2: not valid UTF-8. It mixes encodings: lines 1, 4, 7 and 2 more in UTF-8, lines 2, 5, 8 and 2 more "
+        "probably in GB18030, lines 3, 6, 9 and 2 more in another.\n" in said
     )
 
 
@@ -541,7 +541,7 @@ def test_latin1_is_refused_with_the_way_to_convert(write: Write) -> None:
 
 def test_a_file_that_ends_inside_a_character_is_refused(write: Write) -> None:
     path = write("a.txt", "one\ntwo\n中".encode()[:-1])
-    assert refused(path) == f"{path}, line 3: ends inside a character. It was cut short, or is not UTF-8."
+    assert refused(path) == f"{path}, line 3: ends inside a character. It is incomplete, or not UTF-8."
 
 
 def test_errors_late_in_a_file_appear_while_it_is_read(write: Write) -> None:
@@ -566,8 +566,8 @@ def test_utf16_is_refused_with_the_way_to_convert(write: Write, encoding: str) -
         ),
         (b"\x89PNG\r\n\x1a\n", "a PNG image, not text."),
         (b"%PDF-1.7\n", "a PDF file, not text. Extract its text first."),
-        (gzip.compress(b"x", mtime=0), "a gzip file without the ending .gz, not text. Rename it."),
-        (zstandard.compress(b"x"), "a Zstandard file without the ending .zst, not text. Rename it."),
+        (gzip.compress(b"x", mtime=0), "a .gz file without the ending .gz. Rename it."),
+        (zstandard.compress(b"x"), "a .zst file without the ending .zst. Rename it."),
     ],
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.unknown"])
@@ -607,14 +607,14 @@ def test_a_folder_is_read_in_order_without_hidden_and_unknown_files(write: Write
     corpus = open_corpus([tmp_path / "corpus"])
     read = [str(source.path.relative_to(tmp_path / "corpus")) for source in corpus.sources]
     assert read == ["b.txt", "c.TXT", "a/b.md", "a/z.txt"]
-    assert corpus.notes == (".hidden.txt, README and image.png were skipped: hidden, or of no known type.",)
+    assert corpus.notes == (".hidden.txt, README and image.png were skipped: hidden, or of an unknown type.",)
 
 
 def test_many_files_share_one_note(write: Write, tmp_path: Path) -> None:
     for number in range(1200):
         write(f"corpus/{number:04}.txt", SENTENCE)
     assert open_corpus([tmp_path / "corpus"]).notes == (
-        "0000.txt, 0001.txt and 1,198 more have no blank lines: each line is taken as one document.",
+        "0000.txt, 0001.txt and 1,198 more have no blank lines: each line is read as one document.",
     )
 
 
@@ -627,7 +627,7 @@ def test_folders_of_models_below_are_skipped_and_this_is_said(write: Write, tmp_
     for given in (tmp_path / "corpus", tmp_path / "corpus" / "*"):
         corpus = open_corpus([given])
         assert texts(corpus) == [("one",), ("two",)]
-        assert corpus.notes == ("run holds a model: skipped.",)
+        assert corpus.notes == ("run contains a model: skipped.",)
 
 
 def test_a_folder_that_links_to_itself_is_read_once(write: Write, tmp_path: Path) -> None:
@@ -643,7 +643,7 @@ def test_a_link_to_itself_is_passed_over_in_a_folder_and_refused_by_name(write: 
     for named in (tmp_path / "self.txt", tmp_path / "*.txt"):
         with pytest.raises(InputError) as refusal:
             open_corpus([named])
-        assert str(refusal.value) == f"{tmp_path / 'self.txt'} is a link that leads to no file. Give the file itself."
+        assert str(refusal.value) == f"{tmp_path / 'self.txt'} is a broken link. Give the file itself."
 
 
 @pytest.mark.parametrize("pattern", ["**/*.txt", "**/x/*.txt", "**", "x/**/*.txt", "*/**/a.txt"])
@@ -674,8 +674,7 @@ def test_a_folder_below_that_may_not_be_read_is_refused_and_not_left_out(
         with pytest.raises(InputError) as refusal:
             open_corpus([given])
         assert str(refusal.value) == (
-            f"{tmp_path / 'sub'} cannot be read: Permission denied.\n"
-            "Mend its permissions, or move it away to go without it."
+            f"{tmp_path / 'sub'} cannot be read: Permission denied.\nFix its permissions, or move it elsewhere."
         )
 
 
@@ -687,8 +686,8 @@ def test_a_home_that_nobody_has_is_a_missing_path() -> None:
 def test_a_folder_without_readable_files_is_refused_with_the_endings_read(write: Write, tmp_path: Path) -> None:
     write("corpus/image.png", "x")
     assert refused(tmp_path / "corpus") == (
-        f"{tmp_path / 'corpus'} holds no file that can be read. Files read: "
-        ".txt .text .md .jsonl .ndjson .json .csv .tsv .parquet, and all but .parquet with .gz or .zst."
+        f"{tmp_path / 'corpus'} contains no readable file. Readable: "
+        ".txt .text .md .jsonl .ndjson .json .csv .tsv .parquet; all but .parquet also as .gz or .zst."
     )
 
 
@@ -719,7 +718,7 @@ def test_a_file_named_like_a_pattern_is_a_file(write: Write) -> None:
 def test_a_named_file_of_unknown_type_is_read_as_plain_text_and_this_is_said(write: Write) -> None:
     corpus = open_corpus([write("notes.log", TWO_TEXT)])
     assert texts(corpus) == TWO
-    assert corpus.notes == ("notes.log is of no known type: read as plain text.",)
+    assert corpus.notes == ("notes.log has an unknown type: read as plain text.",)
 
 
 def test_a_file_given_twice_is_read_once_and_this_is_said(write: Write, tmp_path: Path) -> None:
@@ -758,12 +757,12 @@ def test_a_pipe_is_refused_without_waiting(tmp_path: Path, write: Write) -> None
 @pytest.mark.parametrize("layout", ["auto", "document-per-line"])
 def test_a_corpus_without_text_is_refused(write: Write, name: str, content: bytes, layout: str) -> None:
     message = refused(write(name, content), layout=layout)
-    assert message == f"There is no text in {name}. Give files with text."
+    assert message == f"There is no text in {name}. Give files that contain text."
 
 
 def test_an_empty_parquet_file_is_refused(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
-    assert refused(tmp_path / "a.parquet") == "There is no text in a.parquet. Give files with text."
+    assert refused(tmp_path / "a.parquet") == "There is no text in a.parquet. Give files that contain text."
 
 
 def test_an_empty_file_among_others_is_skipped_and_this_is_said(write: Write) -> None:

@@ -119,10 +119,10 @@ def test_a_named_column_is_read_without_a_word():
 def test_columns_that_were_learnt_from_come_before_the_usual_ones():
     learnt = Columns(text="title", label="mood")
     heading = Heading(name="a.csv", columns=["title", "content", "class"])
-    columns, note = Search(learnt=learnt).within(heading, ("text", "label"))
+    columns, note = Search(trained=learnt).within(heading, ("text", "label"))
     assert columns == Columns(text="title", label="class")
     assert note == "a.csv: reading column 'title' as text and column 'class' as label."
-    _, note = Search(learnt=learnt, said=True).within(heading, ("text", "label"))
+    _, note = Search(trained=learnt, reported=True).within(heading, ("text", "label"))
     assert note == "a.csv: reading column 'class' as label."
 
 
@@ -133,7 +133,7 @@ def test_a_column_is_not_read_twice():
         Search(named=Columns(text="label", label="label")).within(heading, ("text", "label"))
     assert str(caught.value) == (
         "a.csv: column 'label' cannot be both text and label. Columns found: score, rating, label.\n"
-        "Name the right ones: --text COLUMN --label COLUMN."
+        "Choose the right ones: --text COLUMN --label COLUMN."
     )
 
 
@@ -141,9 +141,7 @@ def test_a_column_for_what_is_not_read_is_refused():
     heading = Heading(name="a.csv", columns=["text", "label"])
     with pytest.raises(SettingError) as caught:
         Search(named=Columns(text_a="text")).within(heading, ("text", "label"))
-    assert str(caught.value) == (
-        "--text-a names a column that would not be read for this task. Use --text and --label."
-    )
+    assert str(caught.value) == ("--text-a names a column that this task does not read. Use --text and --label.")
 
 
 def test_a_header_that_is_data_is_answered_with_the_options_that_read_it():
@@ -152,7 +150,7 @@ def test_a_header_that_is_data_is_answered_with_the_options_that_read_it():
         Search().within(heading, ("text", "label"))
     assert str(caught.value) == (
         "a.tsv has no column text. Columns found: 1, a fine film.\n"
-        "Its first row looks like data, not like names of columns. If it is, add to your command:\n"
+        "Its first row looks like data, not like column names. If so, add to your command:\n"
         "--no-header --text 2 --label 1"
     )
     with pytest.raises(InputError, match=r"has no column '2'\.(.|\n)*\n--no-header --text 2$"):

@@ -300,7 +300,7 @@ def test_documents_of_which_nothing_can_be_made_are_refused():
         def plan(self, store, documents, length, rng):
             return StretchPlan(stretches=np.zeros((0, 4), dtype=np.int64))
 
-    with pytest.raises(InputError, match=r"Nothing makes no example from the 3 documents\. `plm doctor` shows"):
+    with pytest.raises(InputError, match=r"Nothing makes no examples from the 3 documents\. `plm doctor` shows"):
         samples_of(store_of([[5], [6], [7]]), Nothing(), TokenMasking()).next(Place(), 4, 32)
 
 

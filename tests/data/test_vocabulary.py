@@ -36,7 +36,7 @@ def test_names_that_are_given_come_before_known_ones():
     tokens.remove("<cls>")
     with pytest.raises(InputError, match=r"has no <sep>\. It needs all of <pad> <unk> <s> <sep> <mask>"):
         Vocabulary.from_tokens(tokens, named={"sep": "<sep>"})
-    with pytest.raises(InputError, match="each needs a name of its own"):
+    with pytest.raises(InputError, match="Two special tokens have the same name"):
         Vocabulary.from_tokens(tokens, named={"sep": "<s>"})
 
 
@@ -78,7 +78,7 @@ def test_names_are_the_tokens_as_written():
     [
         ([], "empty"),
         (["[PAD]", "[UNK]", "a"], r"of 3 tokens has no \[CLS\], \[SEP\], \[MASK\]"),
-        ([*TOKENS, "run"], "holds 'run' twice, as token 5 and as token 9"),
+        ([*TOKENS, "run"], "contains 'run' twice, with ids 5 and 9"),
     ],
 )
 def test_a_vocabulary_that_cannot_be_used_is_refused(tokens, says):

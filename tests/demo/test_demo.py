@@ -53,7 +53,7 @@ def small(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_demo_prints_scores_beside_what_is_simpler_blanks_neighbours_and_where_everything_is(small, plm):
+def test_the_demo_prints_scores_with_baselines_blanks_neighbours_and_files(small, plm):
     out = small / "runs" / "demo"
     ran = plm("demo", "--out", out, "--minutes", "5")
     assert ran.code == 0, ran.err
@@ -87,7 +87,7 @@ def test_the_demo_prints_scores_beside_what_is_simpler_blanks_neighbours_and_whe
     assert "plm finetune runs/mine --task classify --train train.csv --out runs/mine-labels" in ran.out
 
 
-def test_the_work_of_the_demo_is_bounded_by_tokens_as_well_as_by_minutes(small, plm, monkeypatch):
+def test_the_demo_is_limited_by_tokens_as_well_as_by_minutes(small, plm, monkeypatch):
     monkeypatch.setattr(demonstration, "TOKENS", 600)
     ran = plm("demo", "--out", small / "out", "--minutes", "60", "--json")
     assert ran.code == 0, ran.err
@@ -101,7 +101,7 @@ def test_the_demo_as_json_is_one_object(small, plm):
     assert {"pretrained", "scratch", "margin", "blanks", "out", "files"} <= ran.json.keys()
 
 
-def test_a_finished_demo_is_shown_again_and_an_unfinished_one_goes_on(small, plm):
+def test_a_finished_demo_is_shown_again_and_an_unfinished_one_continues(small, plm):
     out = small / "out"
     first = plm("demo", "--out", out, "--minutes", "0.005", "--json")
     weights = (out / "pretrained" / "model.safetensors").stat().st_mtime_ns
@@ -115,7 +115,7 @@ def test_a_finished_demo_is_shown_again_and_an_unfinished_one_goes_on(small, plm
     assert (out / "pretrained" / "model.safetensors").stat().st_mtime_ns == weights
 
 
-def test_a_folder_of_something_else_is_left_alone(small, plm):
+def test_a_folder_with_other_content_is_left_unchanged(small, plm):
     (small / "out").mkdir()
     (small / "out" / "notes.txt").write_text("mine")
     ran = plm("demo", "--out", small / "out", "--minutes", "0.005")
@@ -125,7 +125,7 @@ def test_a_folder_of_something_else_is_left_alone(small, plm):
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
-def test_a_time_that_cannot_be_is_refused(small, plm, minutes):
+def test_an_invalid_time_is_refused(small, plm, minutes):
     ran = plm("demo", "--out", small / "out", "--minutes", minutes)
     assert ran.code == 2
     assert "--minutes must be a finite number above 0" in ran.err

@@ -61,7 +61,7 @@ other("This string is handed to a function that documents nothing.")
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package folder with two good files, and four that must be passed over."""
+    """A package folder with two good files, and four that must be skipped."""
     folder = tmp_path / "shapes"
     for name in ("tests", "deep/site-packages"):
         (folder / name).mkdir(parents=True)
@@ -177,7 +177,7 @@ def test_a_folder_without_documentation_is_an_error(tmp_path: Path) -> None:
         ("1 + 2 = 3 * 4 / 5", ""),
     ],
 )
-def test_prose_is_what_is_left_of_a_docstring(docstring: str, paragraphs: str) -> None:
+def test_only_the_prose_of_a_docstring_is_kept(docstring: str, paragraphs: str) -> None:
     assert "|".join(prose(docstring)) == paragraphs
 
 
@@ -202,9 +202,7 @@ def test_the_second_call_reads_and_writes_nothing(
 
 
 @pytest.mark.parametrize("content", [b"", b"other text\n", b"\xff{", None])
-def test_a_file_of_the_cache_that_is_damaged_is_made_again(
-    only_shapes: Path, tmp_path: Path, content: bytes | None
-) -> None:
+def test_a_damaged_file_of_the_cache_is_written_again(only_shapes: Path, tmp_path: Path, content: bytes | None) -> None:
     cache = tmp_path / "cache"
     docstring_corpus(cache), docstring_task(cache)
     whole = {file: file.read_bytes() for file in cache.iterdir()}
@@ -246,7 +244,7 @@ def test_the_cache_is_where_plm_cache_says(monkeypatch: pytest.MonkeyPatch, tmp_
     assert docstrings.cached(None, ".txt").parent == Path.home() / ".cache" / "plmkit"
 
 
-def test_a_full_disk_leaves_no_file_behind(only_shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_file(only_shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -256,7 +254,7 @@ def test_a_full_disk_leaves_no_file_behind(only_shapes: Path, tmp_path: Path, mo
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_cache_that_is_no_folder_is_an_error(only_shapes: Path, tmp_path: Path) -> None:
+def test_a_cache_that_is_not_a_folder_is_an_error(only_shapes: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FolderError, match="could not be written"):
         docstring_corpus(tmp_path / "file")
@@ -275,7 +273,7 @@ def test_a_cache_that_is_no_folder_is_an_error(only_shapes: Path, tmp_path: Path
         ("A natural mean of e.g. this.", "A natural mean of e.g. this."),
     ],
 )
-def test_names_of_modules_are_taken_out(text: str, shown: str) -> None:
+def test_names_of_modules_are_removed(text: str, shown: str) -> None:
     assert without_names(text) == shown
 
 

@@ -50,7 +50,7 @@ def test_transformers_reads_the_same_tokens(exported, pretrained):
     assert pair["token_type_ids"] == [int(place >= row.second) for place in range(len(row.tokens))]
 
 
-def test_transformers_cuts_texts_where_the_model_ends(exported, pretrained):
+def test_transformers_truncates_at_the_models_maximum_length(exported, pretrained):
     tokens = AutoTokenizer.from_pretrained(exported)(
         "the cat sees the dog " * 300, truncation=True, return_tensors="pt"
     )
@@ -101,7 +101,7 @@ ODD = ["  Ça, naïve… 😀 ", "!", "x" * 200, "日本語, русский", "t
 
 @pytest.fixture(scope="module")
 def short(made, hub_folder, rows_file):
-    """A classifier that reads 32 tokens, though the network could read 48."""
+    """A classifier of 32 tokens, although the network could read 48."""
     order = FinetuneRequest(
         model=hub_folder, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "short",
         settings=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
@@ -112,7 +112,7 @@ def short(made, hub_folder, rows_file):
 
 @pytest.fixture(scope="module")
 def sure(made, hub_folder):
-    """A classifier of transformers that reads 32 tokens, and is as sure as trained ones are."""
+    """A classifier of transformers of 32 tokens, as confident as trained ones."""
     torch.manual_seed(2)
     config = AutoConfig.from_pretrained(hub_folder, num_labels=2, id2label={0: "bad", 1: "good"})
     shutil.copytree(hub_folder, made / "sure")
@@ -166,7 +166,7 @@ def foreign_gpt2(made, gpt2):
 
 @pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning")
 @pytest.mark.parametrize("which", ["tuned_gpt2", "foreign_gpt2"])
-def test_a_gpt2_classifier_exports_with_padding_so_that_texts_go_in_batches(which, request, plm, tmp_path):
+def test_a_gpt2_classifier_exports_with_padding_so_that_texts_can_be_batched(which, request, plm, tmp_path):
     model = plmkit.load(request.getfixturevalue(which), device="cpu")
     ran = plm("export", model.folder, tmp_path / "out")
     assert ran.code == 0, ran.err
@@ -182,7 +182,7 @@ def test_a_gpt2_classifier_exports_with_padding_so_that_texts_go_in_batches(whic
         assert back.probabilities == pytest.approx(ours.probabilities, abs=1e-6)
 
 
-def test_a_tokenizer_that_cuts_elsewhere_fails_loudly(short, plm, tmp_path, monkeypatch):
+def test_a_tokenizer_that_truncates_elsewhere_is_reported(short, plm, tmp_path, monkeypatch):
     def longer(*arguments, longest, **settings):
         exporting_write(*arguments, longest=48, **settings)
 
@@ -213,7 +213,7 @@ def test_a_change_is_noticed_in_logits_as_small_as_those_of_a_new_head(finetuned
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_weight_that_changed_on_the_way_fails_loudly(pretrained, plm, tmp_path, monkeypatch):
+def test_a_weight_that_changed_on_the_way_is_reported(pretrained, plm, tmp_path, monkeypatch):
     def spoilt(folder, *arguments, **settings):
         exporting_write(folder, *arguments, **settings)
         weights = load_file(folder / "model.safetensors")
@@ -251,9 +251,7 @@ def test_an_export_that_is_interrupted_while_it_compares_leaves_nothing(pretrain
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_transformers_the_folder_is_written_and_says_that_it_was_not_checked(
-    pretrained, plm, tmp_path, monkeypatch
-):
+def test_without_transformers_the_folder_is_written_and_reported_as_not_checked(pretrained, plm, tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "transformers_installed", lambda: False)
     ran = plm("export", pretrained, tmp_path / "out", "--json")
     assert (ran.code, ran.json["checked"]) == (0, False)
@@ -276,7 +274,7 @@ def test_an_unknown_format_is_refused_with_the_nearest(pretrained, plm, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_pooling_that_hugging_face_has_not_is_refused(finetuned, plm, tmp_path):
+def test_a_pooling_that_hugging_face_does_not_have_is_refused(finetuned, plm, tmp_path):
     other = tmp_path / "mean"
     shutil.copytree(finetuned, other)
     about = json.loads((other / "run.json").read_text())

@@ -37,7 +37,7 @@ KINDS = {
     "RobertaForMaskedLM": ROBERTA,
     "RobertaForSequenceClassification": ROBERTA,
     "ErnieModel": {"hidden_act": "relu"},
-    "ErnieForMaskedLM": {"hidden_act": "gelu"},  # as ERNIE 3's; it stays an ERNIE
+    "ErnieForMaskedLM": {"hidden_act": "gelu"},  # as in ERNIE 3; it stays an ERNIE
     "ErnieForPreTraining": {"hidden_act": "relu"},
     "ErnieForNextSentencePrediction": {"hidden_act": "relu"},
     "ErnieForSequenceClassification": {"hidden_act": "relu"},
@@ -104,7 +104,7 @@ def test_tied_weights_are_one_tensor_after_loading(kind, pretrained, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["RobertaForMaskedLM", "AlbertForPreTraining"])
-def test_a_decoder_that_is_not_the_token_table_is_refused(kind, pretrained, tmp_path):
+def test_an_untied_output_embedding_is_refused(kind, pretrained, tmp_path):
     save(kind, tmp_path, pretrained)
     weights = load_file(tmp_path / "model.safetensors")
     (table,) = (tensor for name, tensor in weights.items() if name.endswith("word_embeddings.weight"))
@@ -157,7 +157,7 @@ def test_the_family_is_found_by_what_the_network_computes():
     plain = Encoder(layers=1, heads=1, width=4, inner=4)
     assert family_of(plain) is bert
     assert family_of(replace(plain, activation="relu")) is ernie
-    assert family_of(replace(plain, activation="relu"), "bert") is bert  # it came as one
+    assert family_of(replace(plain, activation="relu"), "bert") is bert  # it was imported as one
     assert family_of(replace(plain, first=2, activation="gelu")) is roberta
     assert family_of(SharedEncoder(layers=1, heads=1, width=4, inner=4)) is albert
     for other in (replace(plain, first=2), replace(plain, embedding=2)):
@@ -180,14 +180,14 @@ def test_the_family_is_found_by_what_the_network_computes():
         ("gpt3-tiny", "this BandedDecoder, so it cannot be exported: GPT-2 has no banded attention."),
     ],
 )
-def test_what_transformers_has_not_is_refused_for_its_own_reason(name, says):
+def test_what_transformers_does_not_have_is_refused_with_its_own_reason(name, says):
     with pytest.raises(CheckpointError, match="share its run folder") as refused:
         family_of(find(name).architecture)
     assert says in str(refused.value)
     assert "RoBERTa" not in str(refused.value)
 
 
-def test_transformers_shows_no_bar_of_its_own_in_an_export(pretrained, plm, tmp_path):
+def test_transformers_shows_no_progress_bar_in_an_export(pretrained, plm, tmp_path):
     ran = plm("export", pretrained, tmp_path / "hub")
     assert ran.code == 0, ran.err
     assert "Loading weights" not in ran.err + ran.out
@@ -203,7 +203,7 @@ def test_every_family_names_classes_that_transformers_has_and_heads_of_its_own(f
 
 @pytest.mark.parametrize("first", [1, 2, 5])
 @pytest.mark.parametrize("pad", [0, 1, 4])
-def test_positions_move_to_where_robertas_begin(first, pad):
+def test_positions_move_to_where_robertas_start(first, pad):
     words = Vocabulary.from_tokens(SPECIAL_TOKENS)
     encoder = Encoder(layers=1, heads=1, width=2, inner=4, first=first, longest=3, activation="gelu")
     table = torch.arange(2.0 * (first + 3)).view(-1, 2)
@@ -293,13 +293,13 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
         head = MaskedLM().build(model)
     assert settings.longest == config.get("max_position_embeddings", 512) - getattr(settings, "first", 0)
     assert sum(weight.numel() for weight in model.parameters()) == wanted
-    if family is roberta:  # published with the head for hidden tokens, without the pooler
+    if family is roberta:  # published with the masked LM head, without the pooler
         pooler = sum(weight.numel() for weight in model.pooler.parameters())
         whole = wanted - pooler + sum(weight.numel() for weight in head.parameters())
         assert whole == {768: 124_697_433, 1024: 355_412_057}[settings.width]
 
 
-def test_settings_that_describe_no_network_are_refused(finetuned, plm, tmp_path):
+def test_settings_of_an_impossible_network_are_refused(finetuned, plm, tmp_path):
     assert plm("export", finetuned, tmp_path / "hub").code == 0
     unseal(tmp_path / "hub")
     config = json.loads((tmp_path / "hub" / "config.json").read_text())
@@ -355,4 +355,4 @@ def test_every_family_states_the_members_of_the_contract(family):
     for name in ("MODEL_TYPE", "TITLE", "RECIPE", "PREFIX", "DECODER"):
         assert isinstance(getattr(family, name), str)
     assert find(family.RECIPE)
-    assert family.refusal(find("bert-tiny").architecture) in (None, bert.REFUSALS[Encoder])
+    assert family.refusal(find("bert-tiny").architecture) in (None, bert.REFUSALS[Encoder]())

@@ -1,4 +1,4 @@
-"""Folders of networks and heads that are not ours: computed as their makers do, or refused in a sentence."""
+"""Folders of networks and heads that are not ours: computed as in the original, or refused with a message."""
 
 import json
 import shutil
@@ -92,7 +92,7 @@ def test_a_head_that_nothing_uses_is_named_and_the_network_below_it_embeds(kind,
     np.testing.assert_allclose(states.hidden[batch.source.visible], wanted[batch.source.visible], atol=1e-5)
 
 
-def test_a_head_is_noticed_by_its_weights_where_no_class_is_named(pretrained, plm, tmp_path):
+def test_without_a_class_a_head_is_recognised_by_its_weights(pretrained, plm, tmp_path):
     save("BertForQuestionAnswering", tmp_path / "hub", pretrained)
     spoil(tmp_path / "hub", architectures=None)
     ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
@@ -109,7 +109,7 @@ def test_a_classifier_of_several_labels_embeds_and_does_not_predict(pretrained, 
     assert (ran.code, "it cannot predict" in ran.err) == (2, True)
 
 
-def test_heads_that_are_used_are_not_remarked_upon(pretrained, plm, tmp_path):
+def test_heads_that_are_used_cause_no_warning(pretrained, plm, tmp_path):
     for kind in ("BertForPreTraining", "RobertaForMaskedLM", "ElectraForPreTraining", "AlbertForPreTraining"):
         save(kind, tmp_path / kind, pretrained)
         ran = plm("embed", tmp_path / kind, text_file(tmp_path), "--out", tmp_path / f"{kind}.npy")

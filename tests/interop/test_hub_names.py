@@ -52,7 +52,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What the hub was asked for; a test says what it answers."""
+    """Requests to the hub; a test sets its answers."""
     calls = []
 
     def answer(error):
@@ -74,7 +74,7 @@ def http_error(kind):
 
 
 def test_a_name_in_the_cache_is_used_without_a_network(hub_folder, tmp_path):
-    """By the real command, with nothing but HF_HOME to say where the cache is."""
+    """By the real command, with the cache given by HF_HOME alone."""
     cached(tmp_path / "home" / "hub", hub_folder)
     (tmp_path / "work").mkdir()
     (tmp_path / "texts.txt").write_text("the cat sees a house.\n")
@@ -87,7 +87,7 @@ def test_a_name_in_the_cache_is_used_without_a_network(hub_folder, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), whole.embed(["the cat sees a house."]), atol=1e-6)
 
 
-def test_every_way_in_takes_a_name(pretrained, cache, asked, plm, corpus, rows_file, tiny_settings):
+def test_every_command_takes_a_name(pretrained, cache, asked, plm, corpus, rows_file, tiny_settings):
     assert plm("export", pretrained, "exported").code == 0
     cached(cache, Path("exported"))
     assert plmkit.load(NAME, device="cpu").fill("a [MASK]") == plmkit.load(pretrained, device="cpu").fill("a [MASK]")
@@ -110,7 +110,7 @@ def test_a_folder_of_that_name_wins(hub_folder, pretrained, cache, asked):
     assert plmkit.load(NAME, device="cpu").folder == Path(NAME)
 
 
-def test_a_name_of_one_part_is_found_in_the_cache_and_never_asked_for(hub_folder, cache, asked):
+def test_a_name_of_one_part_is_found_in_the_cache_and_never_requested(hub_folder, cache, asked):
     snapshot = cached(cache, hub_folder, "bert-of-old")
     assert find_model(Path("bert-of-old")) == snapshot
     assert find_model(Path("bert-of-odl")) == Path("bert-of-odl")
@@ -121,7 +121,7 @@ def test_what_cannot_be_a_name_is_a_path(cache, asked, name):
     assert find_model(Path(name)) == Path(name)
 
 
-def test_a_cached_model_without_a_tokenizer_is_asked_for_again(hub_folder, cache, asked, tmp_path):
+def test_a_cached_model_without_a_tokenizer_is_requested_again(hub_folder, cache, asked, tmp_path):
     folder = shutil.copytree(hub_folder, tmp_path / "copy")
     for name in ("tokenizer.json", "vocab.txt"):
         (folder / name).unlink()
@@ -131,7 +131,7 @@ def test_a_cached_model_without_a_tokenizer_is_asked_for_again(hub_folder, cache
     assert len(calls) == 1
 
 
-def test_a_slip_in_a_path_is_not_sent_to_the_hub(cache, asked, plm):
+def test_a_mistyped_path_is_not_sent_to_the_hub(cache, asked, plm):
     Path("runs/bert").mkdir(parents=True)
     ran = plm("fill", "runs/brt", "a [MASK]")
     assert ran.code == 2
@@ -140,7 +140,7 @@ def test_a_slip_in_a_path_is_not_sent_to_the_hub(cache, asked, plm):
     )
 
 
-def test_without_a_network_the_cache_and_the_way_are_named(cache, asked, plm):
+def test_without_a_network_the_cache_and_the_remedy_are_named(cache, asked, plm):
     asked(LocalEntryNotFoundError("a long story\nin two lines"))
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
@@ -151,7 +151,7 @@ def test_without_a_network_the_cache_and_the_way_are_named(cache, asked, plm):
 
 def test_a_hub_that_does_not_answer_is_reported_by_the_real_library(cache, plm, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
     ran = plm("fill", NAME, "a [MASK]")
     assert ran.code == 2
     assert f"There is no local folder '{NAME}': looking for a model of that name on the Hugging Face hub." in ran.err
@@ -163,7 +163,7 @@ def test_a_hub_that_does_not_answer_is_reported_by_the_real_library(cache, plm, 
     assert not cache.exists()
 
 
-def test_only_files_that_cannot_run_are_asked_for(cache, asked):
+def test_only_files_without_code_are_requested(cache, asked):
     calls = asked(LocalEntryNotFoundError("no network"))
     with pytest.raises(InputError):
         find_model(Path(NAME))

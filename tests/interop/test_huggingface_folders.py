@@ -126,7 +126,7 @@ def test_a_model_of_another_family_is_refused(pretrained, tmp_path):
         plmkit.load(tmp_path)
 
 
-def test_a_config_of_the_first_days_that_says_no_type_is_a_berts(pretrained, tmp_path):
+def test_an_early_config_without_a_type_is_berts(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     before = plmkit.load(tmp_path, device="cpu").embed(TEXTS)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -135,7 +135,7 @@ def test_a_config_of_the_first_days_that_says_no_type_is_a_berts(pretrained, tmp
     assert np.array_equal(plmkit.load(tmp_path, device="cpu").embed(TEXTS), before)
 
 
-def test_an_activation_that_is_not_known_is_refused(pretrained, tmp_path):
+def test_an_unknown_activation_is_refused(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     spoil(tmp_path, hidden_act="mish")
     with pytest.raises(InputError, match="hidden_act 'mish' is unknown"):
@@ -149,7 +149,7 @@ def test_a_config_of_more_layers_than_there_are_weights_is_refused(pretrained, t
         plmkit.load(tmp_path)
 
 
-def test_a_decoder_that_is_not_the_token_table_is_refused(pretrained, tmp_path):
+def test_an_untied_output_embedding_is_refused(pretrained, tmp_path):
     save("BertForMaskedLM", tmp_path, pretrained)
     weights = load_file(tmp_path / "model.safetensors")
     table = weights["bert.embeddings.word_embeddings.weight"]
@@ -198,7 +198,7 @@ def test_weights_that_are_not_opened_are_named_with_what_can_be_done(name, plm, 
         ([*"abcd"], "it holds a, b, c, .... A model folder has run.json, or config.json and model.safetensors."),
     ],
 )
-def test_a_folder_that_is_no_model_says_what_it_holds(names, says, tmp_path):
+def test_a_folder_without_a_model_is_refused_with_its_contents(names, says, tmp_path):
     for name in names:
         (tmp_path / name).write_bytes(b"{}")
     with pytest.raises(FolderError) as error:

@@ -1,4 +1,4 @@
-"""GPT-1 in the files that OpenAI published: ten arrays in one row, their shapes, an encoder and its merges."""
+"""GPT-1 in the files that OpenAI published: ten arrays, their shapes, an encoder and its merges."""
 
 import json
 
@@ -16,7 +16,7 @@ WIDTH, LAYERS, LONGEST = 64, 2, 16
 
 @pytest.fixture
 def published(tmp_path):
-    """A tiny one: the same names, the same order, cut into files where it happens."""
+    """A tiny one: the same names and order, split into files at arbitrary places."""
     folder = tmp_path / "model"
     folder.mkdir()
     block = [[1, WIDTH, 3 * WIDTH], [3 * WIDTH], [1, WIDTH, WIDTH], [WIDTH], [WIDTH], [WIDTH],
@@ -33,7 +33,7 @@ def published(tmp_path):
     return folder, arrays
 
 
-def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(published, plm, tmp_path):
+def test_every_parameter_is_in_its_place_and_transformers_computes_the_same(published, plm, tmp_path):
     folder, arrays = published
     ran = plm("import", folder, "--format", "openai-gpt", "--out", tmp_path / "gpt1", "--json")
     assert ran.code == 0, ran.err
@@ -74,7 +74,7 @@ def test_every_number_comes_to_its_place_and_transformers_computes_what_we_do(pu
         (lambda folder: (folder / "encoder_bpe_40000.json").write_text("[]"), "not an object of tokens"),
     ],
 )
-def test_files_that_are_not_whole_are_refused_and_nothing_is_written(published, plm, tmp_path, spoil, says):
+def test_incomplete_files_are_refused_and_nothing_is_written(published, plm, tmp_path, spoil, says):
     folder, _ = published
     spoil(folder)
     ran = plm("import", folder, "--out", tmp_path / "out")

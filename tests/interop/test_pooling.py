@@ -20,7 +20,7 @@ TEXTS = [
     "企鹅不擅长飞行。 the sea",
     "  My friend hears the sea,\tthe moon!\nTwo lines… ½ ﬁ \u200b é ZÜRICH 😀 ",
     "x" * 300,
-    "the old man paints a red car. " * 30,  # longer than any of these models reads
+    "the old man paints a red car. " * 30,  # longer than the maximum length of these models
 ]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning"),
@@ -65,7 +65,7 @@ def test_steps_after_the_pooling_are_read_and_written_again(saved, plm, tmp_path
         theirs.Dense(24, 12, bias=False, activation_function=torch.nn.GELU()),
         theirs.Normalize(),
     )
-    folder = saved(("mean", "cls"), *steps)  # not the order in which older releases join them
+    folder = saved(("mean", "cls"), *steps)  # not the order in which older releases concatenate them
     wanted = encode(folder)
     assert wanted.shape == (len(TEXTS), 12)
     close(plmkit.load(folder, device="cpu").embed(TEXTS), wanted)
@@ -74,7 +74,7 @@ def test_steps_after_the_pooling_are_read_and_written_again(saved, plm, tmp_path
     close(plmkit.load(tmp_path / "again", device="cpu").embed(TEXTS), wanted)
 
 
-def test_the_length_that_the_folder_says_is_where_texts_are_cut(saved):
+def test_texts_are_truncated_at_the_length_in_the_folder(saved):
     folder = saved("mean", length=12)
     model = plmkit.load(folder, device="cpu")
     with pytest.warns(TruncationWarning, match="longer than 12 tokens"):
@@ -82,7 +82,7 @@ def test_the_length_that_the_folder_says_is_where_texts_are_cut(saved):
     assert len(model.embed(TEXTS[-1], level="token")) == 10
 
 
-def test_the_prompt_that_stands_before_every_text_is_read_and_written_again(saved, plm, tmp_path):
+def test_the_prompt_before_every_text_is_read_and_written_again(saved, plm, tmp_path):
     folder = saved("mean")
     about = json.loads((folder / "config_sentence_transformers.json").read_text())
     about |= {"prompts": {"query": "the king: ", "other": "no"}, "default_prompt_name": "query"}
@@ -93,7 +93,7 @@ def test_the_prompt_that_stands_before_every_text_is_read_and_written_again(save
     close(encode(tmp_path / "again"), wanted)
 
 
-def test_a_folder_without_modules_has_the_mean_over_all_tokens_as_theirs_has(hub_folder):
+def test_a_folder_without_modules_uses_the_mean_over_all_tokens_as_theirs_does(hub_folder):
     model = plmkit.load(hub_folder, device="cpu")
     close(model.embed(TEXTS), encode(hub_folder))
     row = model.rows([TEXTS[0]])
@@ -115,7 +115,7 @@ def test_an_exported_folder_gives_them_our_vectors(which, request, plm, tmp_path
 
 
 def test_the_vector_of_a_sentence_is_ernies_pooler_of_its_first_token(plm, mixed_corpus, tmp_path):
-    """As PaddlePaddle/ERNIE's encoder gives it, in an export too."""
+    """As in PaddlePaddle/ERNIE's encoder, in an export too."""
     small = (
         "stages=[[1.0, 32]]", "corruption.shares=[[1.0, 0.0, 0.0]]", "architecture.longest=64",
         "architecture.layers=1", "architecture.heads=2", "architecture.width=16", "architecture.inner=32",

@@ -78,7 +78,7 @@ def test_a_weight_that_is_not_where_the_index_says_is_named(parts, plm):
 @pytest.mark.parametrize(
     "content", ["{}", '{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": {"a": 1}}', "[1]"]
 )
-def test_an_index_that_is_none_is_refused(parts, plm, content):
+def test_an_invalid_index_is_refused(parts, plm, content):
     (parts / INDEX).write_text(content)
     ran = plm("fill", parts, TEXT)
     assert ran.code == 2
@@ -113,12 +113,12 @@ def pickled(folder) -> None:
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     table = weights["bert.embeddings.word_embeddings.weight"]
-    weights["cls.predictions.decoder.weight"] = table  # one memory under two names, as transformers saved it
+    weights["cls.predictions.decoder.weight"] = table  # shared memory under two names, as transformers saved it
     weights["bert.embeddings.position_ids"] = torch.arange(48)[None]
     torch.save(weights, folder / "pytorch_model.bin")
 
 
-def test_a_pickle_of_weights_becomes_a_folder_that_every_verb_takes(hub_folder, folder, plm, tmp_path):
+def test_a_pickle_of_weights_becomes_a_folder_that_every_command_reads(hub_folder, folder, plm, tmp_path):
     pickled(folder)
     ran = plm("import", folder, "--out", tmp_path / "out", "--json")
     assert ran.code == 0, ran.err
@@ -152,7 +152,7 @@ class Program:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_with_a_program_in_it_is_refused_and_runs_nothing(folder, plm, tmp_path, zipped):
+def test_a_pickle_with_code_is_refused_and_nothing_is_executed(folder, plm, tmp_path, zipped):
     (folder / "model.safetensors").unlink()
     trap = tmp_path / "it ran"
     torch.save(

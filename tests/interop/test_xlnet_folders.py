@@ -116,7 +116,7 @@ def test_every_kind_loads_embeds_and_exports_bit_for_bit(kind, tokenizer, plm, t
 
 
 def test_scores_are_what_transformers_gives_token_by_token(tokenizer, tmp_path):
-    """The likelihood from left to right: each token from a query that reads all before it."""
+    """The left-to-right likelihood: each token from a query that attends to all before it."""
     theirs = save("XLNetLMHeadModel", tmp_path, tokenizer)
     model = plmkit.load(tmp_path, device="cpu")
     tokens = [tokenizer.vocabulary.end, *tokenizer.encode(TEXTS[2])]
@@ -143,11 +143,11 @@ def test_without_memory_a_text_is_evaluated_in_windows_and_one_window_gives_its_
     assert found.tokens == len(tokens)
     assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
     assert found.reading == "windows of 512 tokens that advance by 256"
-    model.longest = 4  # the same text in windows of four tokens, two further each time
+    model.longest = 4  # the same text in windows of four tokens, advancing by two
     assert evaluate_text(model, tmp_path / "text.txt").loss != pytest.approx(found.loss, abs=1e-5)
 
 
-def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(tokenizer, tmp_path):
+def test_with_memory_a_text_of_any_length_is_evaluated_as_a_whole(tokenizer, tmp_path):
     save("XLNetLMHeadModel", tmp_path / "hub", tokenizer, mem_len=8)
     model = plmkit.load(tmp_path / "hub", device="cpu")
     (tmp_path / "text.txt").write_text("".join(f"{text}\n" for text in TEXTS) * 40)
@@ -160,12 +160,12 @@ def test_with_memory_a_text_is_read_on_and_has_its_score_however_long_it_is(toke
     longer = evaluate_text(model, tmp_path / "text.txt", memory=2000)
     assert longer.reading == "recurrent memory of 2000 tokens before the last 512"
     assert longer.loss != pytest.approx(found.loss, abs=1e-5)
-    assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is as it was
+    assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is unchanged
     with pytest.raises(SettingError, match=r"--stride has no effect\. Leave it out"):
         evaluate_text(model, tmp_path / "text.txt", stride=4)
 
 
-def test_a_memory_can_be_asked_of_a_model_that_has_none(tokenizer, tmp_path):
+def test_memory_can_be_set_for_a_model_without_it(tokenizer, tmp_path):
     save("XLNetLMHeadModel", tmp_path / "hub", tokenizer, mem_len=None)
     (tmp_path / "text.txt").write_text(f"{TEXTS[2]}\n")
     model = plmkit.load(tmp_path / "hub", device="cpu")
@@ -198,7 +198,7 @@ def test_greedy_text_equals_a_full_pass_at_every_step(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("name, value", [("attn_type", "uni"), ("bi_data", True), ("clamp_len", 4), ("untie_r", False)])
-def test_a_network_that_computes_something_else_is_refused(name, value, tokenizer, tmp_path):
+def test_unsupported_settings_of_the_network_are_refused(name, value, tokenizer, tmp_path):
     save("XLNetModel", tmp_path, tokenizer)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, name: value}))

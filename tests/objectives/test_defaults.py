@@ -23,7 +23,7 @@ def test_sizes_are_the_papers():
 @pytest.mark.parametrize("name", ["positions", "position_width"])
 def test_a_span_has_a_position_at_least(name):
     assert getattr(SpanBoundary(**{name: 1}), name) == 1
-    with pytest.raises(SettingError, match=rf"^objectives\.{name} must be 1 or more; found 0\.$"):
+    with pytest.raises(SettingError, match=rf"^objectives\.{name} must be at least 1; found 0\.$"):
         SpanBoundary(**{name: 0})
 
 

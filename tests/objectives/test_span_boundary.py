@@ -178,5 +178,5 @@ def test_a_network_with_another_activation_keeps_the_papers_here():
 
 @pytest.mark.parametrize("name", ["positions", "position_width"])
 def test_sizes_that_cannot_be_are_refused(name):
-    with pytest.raises(SettingError, match=rf"objectives\.{name} must be 1 or more; found 0"):
+    with pytest.raises(SettingError, match=rf"objectives\.{name} must be at least 1; found 0"):
         SpanBoundary(**{name: 0})

@@ -1,4 +1,4 @@
-"""What tests of parity share: random weights that tell, the same network on our side, a batch, gradients compared."""
+"""Shared by the parity tests: random weights, the same network on our side, a batch, a comparison of gradients."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
 def roughen(network: nn.Module, names: tuple[str, ...] = ("bias", "norm"), by: float = 0.2) -> nn.Module:
-    """Add noise to parameters with such a part in their name: biases and norms start where a mistake hides."""
+    """Add noise to parameters with one of `names` in their name: initial biases and norms would not show mistakes."""
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if any(part in name.lower() for part in names):
@@ -40,7 +40,7 @@ def copied(theirs: nn.Module, family, tasks=(), heads: Mapping[str, nn.Module] |
 
 
 def some_batch(*, pad: int = 0, asked_share: float = 0.3) -> Batch:
-    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions asked; no real token looks like padding."""
+    """Three rows of 16, 11 and 5 tokens, two segments each, some predicted positions; no token equals padding."""
     torch.manual_seed(4)
     lengths = torch.tensor(LENGTHS)
     places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
@@ -65,7 +65,7 @@ def gradients_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def same_gradients(ours: Network, wanted: Mapping[str, Tensor]) -> None:
-    """Every one is equal, and none is nothing."""
+    """Every gradient is equal, and none is zero."""
     found = gradients_of(ours)
     assert found.keys() == wanted.keys()
     for name, gradient in found.items():
@@ -87,8 +87,8 @@ def left_over(theirs: nn.Module, family, settings, heads: Iterable[str]) -> set[
     return own.keys() - exported.keys()
 
 
-def decodes_by_the_table(ours: Network, head: str, width: int = 24) -> None:
-    """The head scores tokens by the very table that reads them, which is saved once."""
+def decodes_by_the_embedding(ours: Network, head: str, width: int = 24) -> None:
+    """The head's output embedding is the token embedding itself, which is saved once."""
     table = ours.heads[head].vocabulary._table[0].weight
     assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()
     assert sum(weight.shape == (VOCABULARY, width) for weight in ours.parameters()) == 1

@@ -6,7 +6,7 @@ from copies import (
     CLOSE,
     VOCABULARY,
     copied,
-    decodes_by_the_table,
+    decodes_by_the_embedding,
     gradients_of,
     left_over,
     network_of,
@@ -98,7 +98,7 @@ def test_import_export_and_import_again_change_no_bit(both):
 
 
 @pytest.mark.parametrize("sharing", ["attention", "feed_forward"])
-def test_a_sublayer_shared_alone_is_written_out_for_every_layer(sharing):
+def test_a_separately_shared_sublayer_is_written_for_every_layer(sharing):
     torch.manual_seed(0)
     settings = SharedEncoder(layers=3, heads=4, width=24, inner=40, embedding=12, longest=20, sharing=sharing)
     ours = roughen(network_of(settings), names=("",), by=0.3).eval()
@@ -111,5 +111,5 @@ def test_a_sublayer_shared_alone_is_written_out_for_every_layer(sharing):
     torch.testing.assert_close(ours.model(given).hidden[given.source.visible], hidden[given.source.visible], **CLOSE)
 
 
-def test_the_decoder_is_the_token_table_itself():
-    decodes_by_the_table(ours_from(theirs_with()), "masked_lm", width=12)
+def test_the_output_embedding_is_the_token_embedding():
+    decodes_by_the_embedding(ours_from(theirs_with()), "masked_lm", width=12)

@@ -8,7 +8,7 @@ from copies import (
     CLOSE,
     VOCABULARY,
     copied,
-    decodes_by_the_table,
+    decodes_by_the_embedding,
     gradients_of,
     left_over,
     roughen,
@@ -84,7 +84,7 @@ def test_the_two_forms_of_gelu_differ():
     assert (erf - tanh).abs().max() > 1e-4
 
 
-def test_what_stands_at_padding_changes_nothing_and_the_last_real_token_does(both):
+def test_tokens_at_padding_change_nothing_and_the_last_real_token_does(both):
     _, ours = both
     given = some_batch()
     changed = given.source.tokens.clone()
@@ -113,5 +113,5 @@ def test_import_export_and_import_again_change_no_bit():
     assert left <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
 
 
-def test_the_decoder_is_the_token_table_itself():
-    decodes_by_the_table(ours_from(theirs_with()), "masked_lm")
+def test_the_output_embedding_is_the_token_embedding():
+    decodes_by_the_embedding(ours_from(theirs_with()), "masked_lm")

@@ -30,7 +30,7 @@ def both(request):
 
 
 def next_tokens(batch: Batch) -> Batch:
-    """The same rows, asked at every place but the last for the token that follows."""
+    """The same rows, with the next token as the target at every position but the last."""
     follows = batch.source.tokens.roll(-1, 1)
     asked = batch.source.visible.roll(-1, 1)
     asked[:, -1] = False
@@ -71,7 +71,7 @@ def test_import_export_and_import_again_change_no_bit(both):
     assert {name for name in left if not name.endswith(".attn.bias")} == {"lm_head.weight"}
 
 
-def test_the_head_is_the_token_table_itself(both):
+def test_the_output_embedding_is_the_token_embedding(both):
     _, ours, _ = both
     table = ours.heads["causal_lm"].vocabulary._table[0].weight
     assert table.data_ptr() == ours.model.embed.tokens.weight.data_ptr()

@@ -41,14 +41,14 @@ def theirs_with(ours: Network) -> tuple[ElectraForMaskedLM, ElectraForPreTrainin
         network = kind(ElectraConfig(**electra.config(alone.architecture), vocab_size=VOCABULARY))
         left = network.load_state_dict(to_huggingface(alone.weights, electra, alone.architecture), strict=False)
         assert not left.unexpected_keys
-        assert set(left.missing_keys) <= {"generator_lm_head.weight"}  # the token table again
+        assert set(left.missing_keys) <= {"generator_lm_head.weight"}  # tied to the token embedding
         network.tie_weights()
         made.append(network)
     return made[0], made[1]
 
 
 def batch() -> Batch:
-    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions hidden."""
+    """Three rows of 16, 11 and 5 tokens, two segments each, a few positions masked."""
     drawn = some_batch(asked_share=0.4)
     asked = drawn.targets != IGNORE
     return Batch(
@@ -103,7 +103,7 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
 
 
 def gradients(generator, discriminator, settings: GeneratorDiscriminator) -> dict[str, torch.Tensor]:
-    """Theirs, under our names; what is shared gets the sum of both."""
+    """Theirs, under our names; shared weights get the sum of both."""
     first, second = (
         from_huggingface({n: w.grad for n, w in network.named_parameters()}, electra, encoder)
         for network, encoder in (
@@ -139,7 +139,7 @@ def test_import_export_and_import_again_change_no_bit():
         assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-def test_a_classifier_judges_the_first_token_as_theirs_does():
+def test_a_classifier_uses_the_first_token_as_theirs_does():
     from plmkit.tasks.heads import ClassHead
 
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What our networks read equals what Hugging Face's read, to the last bit: vectors are added in the same order."""
+"""Our input embeddings equal Hugging Face's to the last bit: they are summed in the same order."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def theirs_of(name: str, **settings):
 
 
 def read_by_ours(theirs, family, given: Batch) -> Tensor:
-    """(T, width) what our network makes of the tokens before its first block, with the tables of theirs."""
+    """(T, width): the input of our first block, with the embeddings of theirs."""
     settings = family.architecture(theirs.config.to_dict(), where=None)
     model = settings.build(unnamed(VOCABULARY)).eval()
     named = {f"{theirs.base_model_prefix}.{name}": weight for name, weight in theirs.state_dict().items()}
@@ -43,7 +43,7 @@ def read_by_ours(theirs, family, given: Batch) -> Tensor:
 
 
 def given_as(name: str) -> Batch:
-    """RoBERTa numbers places by what is padding, and knows one segment."""
+    """RoBERTa's positions depend on the padding ID, and it has one segment."""
     drawn = some_batch(pad=PAD)
     segments = torch.zeros_like(drawn.source.segments) if name == "Roberta" else drawn.source.segments
     return Batch(source=Side(tokens=drawn.source.tokens, visible=drawn.source.visible, segments=segments))
@@ -51,7 +51,7 @@ def given_as(name: str) -> Batch:
 
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
-def test_an_encoder_reads_the_same_bits(name):
+def test_the_input_of_an_encoder_is_the_same(name):
     family, settings = ENCODERS[name]
     shape = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
     theirs = theirs_of(name, **{"max_position_embeddings": 20, "pad_token_id": PAD, **shape, **settings})
@@ -65,7 +65,7 @@ def test_an_encoder_reads_the_same_bits(name):
 
 @pytest.mark.parametrize("name", WRITERS)
 @torch.no_grad()
-def test_a_decoder_reads_the_same_bits(name):
+def test_the_input_of_a_decoder_is_the_same(name):
     theirs = theirs_of(name, n_positions=20, n_embd=24, n_layer=1, n_head=4)
     given = given_as(name)
     wanted = theirs(input_ids=given.source.tokens, output_hidden_states=True).hidden_states[0][given.source.visible]

@@ -9,7 +9,7 @@ from copies import (
     CLOSE,
     VOCABULARY,
     copied,
-    decodes_by_the_table,
+    decodes_by_the_embedding,
     gradients_of,
     left_over,
     roughen,
@@ -105,10 +105,10 @@ def test_import_export_and_import_again_change_no_bit(both):
     assert {name for name in left if not name.endswith(("_ids", "decoder.bias"))} <= {family.DECODER}
 
 
-def test_the_decoder_is_the_token_table_itself(both):
+def test_the_output_embedding_is_the_token_embedding(both):
     _, ours, _ = both
     if "masked_lm" in ours.heads:
-        decodes_by_the_table(ours, "masked_lm")
+        decodes_by_the_embedding(ours, "masked_lm")
     assert sum(weight.shape == (VOCABULARY, 24) for weight in ours.parameters()) == 1
 
 

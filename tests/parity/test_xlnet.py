@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from copies import CLOSE, VOCABULARY, copied, decodes_by_the_table, gradients_of, left_over, roughen, same_gradients
+from copies import CLOSE, VOCABULARY, copied, decodes_by_the_embedding, gradients_of, left_over, roughen, same_gradients
 from transformers import XLNetConfig, XLNetForSequenceClassification, XLNetLMHeadModel
 
 from plmkit.data.batch import IGNORE, Batch, Side
@@ -32,7 +32,7 @@ def theirs_with(kind=XLNetLMHeadModel, **settings):
 def ours_from(theirs) -> Network:
     settings = xlnet.architecture(theirs.config.to_dict(), where=None)
     assert settings.reuse == 5 / 512
-    settings = replace(settings, reuse=5 / LENGTH)  # of the rows that stand here
+    settings = replace(settings, reuse=5 / LENGTH)  # of these rows
     return copied(theirs, xlnet, (PermutedLM(),), settings=settings)
 
 
@@ -46,7 +46,7 @@ def content_batch() -> Batch:
 
 
 def permuted_batch() -> Batch:
-    """Some positions asked in a random order, the others seen by all."""
+    """Some positions predicted in a random order, the others visible to all."""
     given = content_batch()
     asked = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
     for row, many in enumerate(ASKED):
@@ -81,7 +81,7 @@ def run_theirs(network, given: Batch):
         for number, place in enumerate(asked.nonzero().flatten().tolist()):
             mapping[row, number, place] = 1.0
             labels[row, number] = given.source.tokens[row, place]
-        mapping[row, asked.sum() :, 0] = 1.0  # a query that nobody asks for
+        mapping[row, asked.sum() :, 0] = 1.0  # an unused query
     hidden = given.attention_order[:, :, None, 1] <= given.attention_order[:, None, :, 0]
     return network(
         input_ids=given.source.tokens, token_type_ids=given.source.segments, perm_mask=hidden.float(),
@@ -97,7 +97,7 @@ def both(request):
 
 
 @pytest.mark.parametrize("remembers", [False, True], ids=["alone", "with-memory"])
-def test_the_content_stream_and_what_it_remembers_are_equal(both, remembers):
+def test_the_content_stream_and_its_memory_are_equal(both, remembers):
     theirs, ours = both[0].eval(), both[1].eval()
     given = replace(content_batch(), memory=memory() if remembers else None)
     their, states = run_theirs(theirs, given), ours.model(given)
@@ -107,7 +107,7 @@ def test_the_content_stream_and_what_it_remembers_are_equal(both, remembers):
     wanted = torch.stack(list(their.mems)).permute(2, 0, 1, 3)
     kept = seen[:, :5, None].expand(-1, -1, 24) if not remembers else torch.ones(ROWS, 7, 24, dtype=torch.bool)
     if remembers:
-        kept[:, 2:] = seen[:, :5, None]  # what is computed at padding means nothing
+        kept[:, 2:] = seen[:, :5, None]  # outputs at padding are undefined
     for layer in range(3):
         torch.testing.assert_close(states.memory[0][:, layer][kept], wanted[:, layer][kept], **CLOSE)
 
@@ -166,5 +166,5 @@ def test_import_export_and_import_again_change_no_bit(both):
     assert left_over(theirs, xlnet, ours.model.settings, ours.heads) <= {"lm_loss.weight"}
 
 
-def test_the_decoder_is_the_token_table_itself():
-    decodes_by_the_table(ours_from(theirs_with()), "permuted_lm")
+def test_the_output_embedding_is_the_token_embedding():
+    decodes_by_the_embedding(ours_from(theirs_with()), "permuted_lm")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plmkit.data.vocabulary import SPECIAL_TOKENS
-from plmkit.preparation.preview import hidden_units
+from plmkit.preparation.preview import masked_units
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.tokenizer import bert_tokenizer
 from plmkit.training import memory as room
@@ -92,9 +92,9 @@ def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
     long.write_text("word " * 3000 + "\n\n" + TEXT, encoding="utf-8")
     said = plm("doctor", long, "--tokenizer", vocabulary).out
     assert "tokens are few" in said
-    assert "20% of the documents repeat an earlier one; remove them" in said
+    assert "20% of the documents are duplicates; remove them" in said
     assert "of the tokens are unknown to the vocabulary" in said
-    assert f"Lines over 10,000 characters: 1. The longest has 14,999, {long}, line 1." in said
+    assert f"Lines over 10,000 characters: 1. The longest has 14,999 ({long}, line 1)." in said
     assert f"Characters lost to U+FFFD: 1, the first in {long}, line 11. The text was once decoded" in said
 
 
@@ -111,8 +111,8 @@ def test_a_single_document_is_told_to_have_nothing_held_out(small, vocabulary, p
 def test_a_text_smaller_than_a_batch_is_told(small, vocabulary, plm):
     found = plm("doctor", small, "--tokenizer", vocabulary, "--set", "schedule.batch=64", "--json").json
     assert (
-        f"Rows an epoch: {found['examples']}, fewer than a batch (schedule.batch=64): every step reads "
-        "the whole text. Give more text, or a smaller batch."
+        f"Rows per epoch: {found['examples']}, fewer than a batch (schedule.batch=64): every step reads "
+        "the whole text. Add text, or use a smaller batch."
     ) in found["warnings"]
 
 
@@ -208,7 +208,7 @@ def test_a_colour_covers_its_word_after_a_hyphen_and_an_apostrophe(text, units):
     names = tokenizer.vocabulary.names(tokens)
     last = [len(names) - 1 - names[::-1].index(unit) for unit in units]
     hidden = np.isin(np.arange(len(tokens)), last)
-    spans = hidden_units(tokens, hidden, np.ones(len(tokens), dtype=bool), tokenizer.decode)
+    spans = masked_units(tokens, hidden, np.ones(len(tokens), dtype=bool), tokenizer.decode)
     assert [whole[begin:end] for begin, end in spans] == units
 
 
@@ -220,7 +220,7 @@ def test_a_colour_covers_the_character_whose_bytes_are_hidden_and_the_break_that
     assert len(tokens) == 7  # three of them are the bytes of one character
     for place, covered in {0: "a", 1: " ", 2: "狗", 3: "狗", 4: "狗", 5: "\n", 6: "b"}.items():
         hidden = np.arange(7) == place
-        ((begin, end),) = hidden_units(tokens, hidden, np.ones(7, dtype=bool), tokenizer.decode)
+        ((begin, end),) = masked_units(tokens, hidden, np.ones(7, dtype=bool), tokenizer.decode)
         assert whole[begin:end] == covered
 
 
@@ -262,8 +262,8 @@ def test_markup_is_remarked_with_its_share_and_first_line(kind, lines, plm, tmp_
     ]
     share = f"{100 * len(lines) / (96 + len(lines)):.1f}%"
     assert told == (
-        f"{kind} in {len(lines)} lines ({share}), the first in {path}, line 49: the model would learn its signs as "
-        f"text. `pandoc -f {kind.lower()} -t plain --wrap=none` makes plain text of a file."
+        f"{kind} in {len(lines)} lines ({share}), the first in {path}, line 49: the model would learn the markup as "
+        f"text. `pandoc -f {kind.lower()} -t plain --wrap=none` converts a file to plain text."
     )
 
 
@@ -296,7 +296,7 @@ def test_every_bad_file_of_a_folder_is_reported_and_then_the_rest(folder, plm):
     told = list(found["bad_files"].values())
     assert told[0] == f"{folder / 'a.txt'}, line 3: binary data (a NUL byte), not text. Give plain text files."
     assert told[1].startswith(f"{folder / 'c.jsonl'}, line 2: not JSON")
-    assert told[2].startswith(f"{folder / 'e.txt.gz'} is not a sound .gz file")
+    assert told[2].startswith(f"{folder / 'e.txt.gz'} is not a valid .gz file")
     assert found["documents"] == 3 * 4
     said = plm("doctor", folder).out
     assert said.startswith(
@@ -336,11 +336,11 @@ def test_only_a_layout_that_helps_is_advised(text, by_line, plm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text(text + "\n", encoding="utf-8")
     ran = plm("doctor", path, "--set", "run.layout=document-per-file")
-    layout = " take each line as a document (run.layout=document-per-line)," if by_line else ""
+    layout = " treat each line as a document (run.layout=document-per-line)," if by_line else ""
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"plm: {path}, line 1: the corpus has 1 document to train on, and pairs need two or more.\n"
-        f"Put blank lines between three documents or more,{layout} or do without pairs: sentence_task=none.\n"
+        f"plm: {path}, line 1: the corpus has 1 document to train on, but pairs need at least two.\n"
+        f"Put blank lines between at least three documents,{layout} or train without pairs: sentence_task=none.\n"
     )
     assert plm("doctor", path, "--set", "sentence_task=none").code == 0
     assert (plm("doctor", path, "--set", "run.layout=document-per-line").code == 0) == by_line
@@ -351,7 +351,7 @@ def test_of_two_documents_the_one_that_is_held_out_is_named(plm, tmp_path):
     path.write_text(f"{ONE_LINE}\n\n{ONE_LINE}\n", encoding="utf-8")
     ran = plm("doctor", path)
     assert (ran.code, ran.out) == (2, "")
-    assert "has 1 document to train on and 1 that is held out (run.valid_share=0 holds none out), and pairs" in ran.err
+    assert "has 1 document to train on and 1 held out (run.valid_share=0 holds none out), but pairs" in ran.err
     assert plm("doctor", path, "--set", "run.valid_share=0").code == 0
 
 

@@ -1,4 +1,4 @@
-"""Measures of written answers, by hand."""
+"""Metrics of generated answers, computed by hand."""
 
 from math import exp
 
@@ -7,7 +7,7 @@ import pytest
 from plmkit.prompting.metrics import bleu, exact, f1, longest_common_subsequence, plain, rouge_l, words
 
 
-def test_words_are_lower_case_with_signs_and_ideographs_alone():
+def test_words_are_lower_case_and_signs_and_ideographs_are_words():
     assert words("The cat's 2nd HOUSE, 我的狗!") == ["the", "cat", "'", "s", "2nd", "house", ",", "我", "的", "狗", "!"]
 
 

@@ -29,20 +29,20 @@ def template(kind: str) -> Template:
     return Template(text=KINDS[kind].template, answer=KINDS[kind].answer)
 
 
-def test_a_summary_is_asked_for_with_tldr_behind_whole_demonstrations():
+def test_a_summary_is_prompted_by_tldr_after_whole_demonstrations():
     shots = [{"text": "A long story.", "summary": "Short."}]
     row = {"text": "Another story.", "summary": "?"}
     assert prompt_of(template("summarise"), shots, row) == "A long story.\nTL;DR: Short.\n\nAnother story.\nTL;DR:"
     assert prompt_of(template("summarise"), [], row) == "Another story.\nTL;DR:"
 
 
-def test_a_translation_is_asked_for_by_pairs():
+def test_a_translation_is_prompted_by_pairs():
     shots = [{"source": "a cat", "target": "eine Katze"}, {"source": "a dog", "target": "ein Hund"}]
     asked = prompt_of(template("translate"), shots, {"source": "a bird", "target": "?"})
     assert asked == "a cat = eine Katze\n\na dog = ein Hund\n\na bird ="
 
 
-def test_a_line_of_nothing_but_a_missing_field_is_left_out():
+def test_a_line_with_only_a_missing_field_is_left_out():
     row = {"question": "Who?", "answer": "Me"}
     assert template("answer").question(row) == "Question: Who?\nAnswer:"
     assert template("answer").question({"context": "I came.", **row}) == "I came.\nQuestion: Who?\nAnswer:"
@@ -71,13 +71,13 @@ def test_a_completion_follows_the_text_itself():
         ({"source": "a cat", "target": "eine Katze", "id": "7"}, "translate"),
     ],
 )
-def test_columns_tell_the_kind(tmp_path, row, kind):
+def test_the_kind_is_recognised_by_the_columns(tmp_path, row, kind):
     task = read_task(written(tmp_path / "task.jsonl", [row]), None, {})
     assert task.kind.name == kind
     assert task.rows[0][task.kind.answer] in ("1", "x", "y", "s", "eine Katze")
 
 
-def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
+def test_the_answer_with_the_highest_log_probability_per_token_is_chosen(tmp_path):
     engine = toy()
     choices = ["the moon", "a house with a red door", "bird"]
     file = written(tmp_path / "task.jsonl", [{"question": "what?", "choices": choices, "label": 0}])
@@ -90,14 +90,14 @@ def test_the_likeliest_answer_a_token_is_chosen(tmp_path):
     assert found.scores == {"accuracy": float(found.predicted == ["the moon"])}
 
 
-def test_a_longer_answer_of_likelier_tokens_is_chosen_over_a_shorter_one_that_is_likelier_as_a_whole(tmp_path):
+def test_log_probabilities_are_averaged_over_tokens_not_summed(tmp_path):
     engine = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
     file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
     found = ask(engine, read_task(file, None, {}), None, PromptOptions(template="{question}{answer}"))
     assert (found.prompt, found.predicted, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
 
 
-def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
+def test_calibration_subtracts_the_log_probability_without_the_question(tmp_path):
     engine = toy()
     file = written(
         tmp_path / "task.jsonl", [{"text": f"cat {n}", "label": "good" if n % 2 else "bad"} for n in range(4)]
@@ -116,7 +116,7 @@ def test_calibrated_answers_are_weighed_against_themselves_alone(tmp_path):
         assert said == max(weights, key=weights.__getitem__)
 
 
-def test_demonstrations_are_drawn_by_the_seed_and_not_asked(tmp_path):
+def test_demonstrations_are_chosen_by_the_seed_and_not_answered(tmp_path):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
     found = ask(toy(), task, None, PromptOptions(shots=3, seed=1))
@@ -128,7 +128,7 @@ def test_demonstrations_are_drawn_by_the_seed_and_not_asked(tmp_path):
     assert len(from_other.predicted) == 2
 
 
-def test_only_the_first_line_of_a_written_answer_counts(tmp_path):
+def test_only_the_first_line_of_a_generated_answer_is_scored(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}] * 3), None, {})
     found = ask(toy(), task, None, PromptOptions(tokens=20))
     assert all("\n" not in said for said in found.predicted)
@@ -160,8 +160,8 @@ SUMMARY = " It rained. Mr. Li stayed at home.\nHe read a book. Then he slept. An
         (1, ("\n",), "It rained. Mr. Li stayed at home. He read a book."),
     ],
 )
-def test_a_summary_is_three_sentences_of_a_hundred_tokens_drawn_from_the_two_likeliest(tmp_path, shots, stop, kept):
-    """Radford et al., 2019, 3.6: no line ends it, unless demonstrations are shown, which lines part."""
+def test_a_summary_is_three_sentences_of_a_hundred_tokens_by_top_2_sampling(tmp_path, shots, stop, kept):
+    """Radford et al., 2019, 3.6: it ends at a line break only with demonstrations, which line breaks separate."""
     task = read_task(written(tmp_path / "task.jsonl", [{"text": "t", "summary": "s"}] * 3), None, {})
     engine = scribe(SUMMARY)
     assert ask(engine, task, None, PromptOptions(shots=shots, seed=5)).predicted == [kept] * (3 - shots)
@@ -171,13 +171,13 @@ def test_a_summary_is_three_sentences_of_a_hundred_tokens_drawn_from_the_two_lik
     assert engine.asked == GenerationOptions(tokens=30, beams=4)
 
 
-def test_a_summary_is_drawn_by_the_seed(tmp_path):
+def test_a_summary_is_sampled_by_the_seed(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"text": "the cat", "summary": "s"}] * 2), None, {})
     first, again, other = (ask(toy(), task, None, PromptOptions(seed=seed)).predicted for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_room_is_left_for_a_hundred_tokens_of_summary_and_fifty_of_an_answer(tmp_path):
+def test_the_context_leaves_a_hundred_tokens_for_a_summary_and_fifty_for_an_answer(tmp_path):
     summary = read_task(written(tmp_path / "a.jsonl", [{"text": "t", "summary": "s"}]), None, {})
     answer = read_task(written(tmp_path / "b.jsonl", [{"question": "t", "answer": "s"}]), None, {})
     assert ask(scribe("It rained.", longest=80), answer, None, PromptOptions()).predicted == ["It rained."]
@@ -187,14 +187,14 @@ def test_room_is_left_for_a_hundred_tokens_of_summary_and_fifty_of_an_answer(tmp
         ask(scribe("It rained.", longest=80), summary, None, PromptOptions())
 
 
-def test_other_answers_are_the_likeliest_first_line_of_fifty_tokens(tmp_path):
+def test_other_answers_are_the_first_line_of_fifty_tokens_by_greedy_decoding(tmp_path):
     task = read_task(written(tmp_path / "task.jsonl", [{"question": "q", "answer": "x"}]), None, {})
     engine = scribe(" One. Two. Three. Four. ")
     assert ask(engine, task, None, PromptOptions()).predicted == ["One. Two. Three. Four."]
     assert engine.asked == GenerationOptions(tokens=50, temperature=0.0, stop=("\n",))
 
 
-def test_where_the_tokenizer_has_no_line_breaks_a_mark_parts_demonstrations_and_ends_answers(tmp_path):
+def test_without_line_breaks_in_the_tokenizer_a_mark_separates_demonstrations_and_ends_answers(tmp_path):
     rows = [{"source": f"the cat {n}", "target": f"a bird {n}"} for n in range(3)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
     engine = toy("word ends")
@@ -209,7 +209,7 @@ def test_where_the_tokenizer_has_no_line_breaks_a_mark_parts_demonstrations_and_
     assert ask(engine, task, None, PromptOptions(shots=2)).predicted == [""]  # it ended at once
 
 
-def test_the_mark_is_the_first_that_can_be_spelt():
+def test_the_mark_is_the_first_that_the_tokenizer_can_produce():
     lines = ["the cat sees a house.", "a | b", "one; two"] * 5
     assert line_end_of(ByteBPE(size=300).train(lines)) == "\n"
     assert line_end_of(WordEndBPE(size=100).train(lines)) == "|"
@@ -243,7 +243,7 @@ def test_the_mark_is_the_first_that_can_be_spelt():
         ),
     ],
 )
-def test_what_would_change_nothing_is_refused(tmp_path, row, asked, said):
+def test_options_without_effect_are_refused(tmp_path, row, asked, said):
     task = read_task(written(tmp_path / "task.jsonl", [row]), None, {})
     with pytest.raises(SettingError, match=said):
         ask(toy(), task, None, PromptOptions(**asked))
@@ -294,7 +294,7 @@ def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_conte
             ask(toy(longest=needed - 1), task, task, PromptOptions())
 
 
-def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
+def test_all_rows_but_one_can_be_demonstrations_and_one_row_can_be_answered(tmp_path):
     rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
     assert len(ask(toy(), task, None, PromptOptions(shots=3)).predicted) == 1
@@ -318,14 +318,14 @@ def test_all_rows_but_one_can_be_shown_and_one_row_can_be_asked(tmp_path):
         ({"template": "Say {txt} {label}"}, r"names \{txt\}, but the columns are text, label. Did you mean 'text'"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(tmp_path, asked, said):
+def test_invalid_options_are_refused(tmp_path, asked, said):
     rows = [{"text": f"number {n}", "label": str(n)} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
     with pytest.raises(SettingError, match=said):
         ask(toy(), task, None, PromptOptions(**asked))
 
 
-def test_files_that_are_no_task_are_refused(tmp_path):
+def test_files_that_match_no_task_are_refused(tmp_path):
     with pytest.raises(InputError, match="which do not match any task"):
         read_task(written(tmp_path / "a.jsonl", [{"a": "1", "b": "2", "c": "3"}]), None, {})
     with pytest.raises(InputError, match="has no column summary, which the kind summarise needs"):
@@ -339,7 +339,7 @@ def test_files_that_are_no_task_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [("sentence", "mood"), ("context", "ending"), ("English", "German")])
-def test_two_columns_that_are_no_languages_are_not_taken_for_a_translation(tmp_path, columns):
+def test_two_columns_that_are_not_languages_are_not_a_translation(tmp_path, columns):
     file = written(tmp_path / "a.jsonl", [dict.fromkeys(columns, "x")])
     known = r"\nTasks have: choose: .*; translate: source, target. Or pass --kind"
     with pytest.raises(InputError, match=f"has the columns {', '.join(columns)}, which do not match any task.{known}"):
@@ -366,7 +366,7 @@ def test_of_several_languages_the_template_chooses_two(tmp_path):
         ask(toy(), task, fewer, PromptOptions(template="{en} = {fr}", shots=1))
 
 
-def test_a_column_beside_two_languages_is_no_language(tmp_path):
+def test_a_third_column_next_to_two_languages_is_not_a_language(tmp_path):
     file = written(tmp_path / "a.jsonl", [{"number": "7", "en": "a cat", "zh-cn": "猫"}])
     task = read_task(file, "translate", {})
     assert (task.rows[0]["source"], task.rows[0]["target"]) == ("a cat", "猫")
@@ -378,7 +378,7 @@ def test_a_translation_needs_two_columns(tmp_path):
         read_task(written(tmp_path / "a.jsonl", [{"en": "a cat"}]), "translate", {})
 
 
-def test_columns_are_found_by_usual_names_and_said(tmp_path):
+def test_columns_are_found_by_usual_names_and_reported(tmp_path):
     said = []
     file = written(tmp_path / "a.jsonl", [{"Review": "fine", "标签": "good", "title": "t"}])
     task = read_task(file, None, {}, say=said.append)
@@ -400,12 +400,12 @@ def test_columns_can_be_named(tmp_path):
         read_task(file, None, {}, Columns(text="new", label="moood"))
 
 
-def test_our_own_names_of_another_kind_come_before_usual_ones(tmp_path):
+def test_exact_names_of_another_kind_come_before_usual_ones(tmp_path):
     row = {"source": "a cat", "target": "eine Katze", "title": "t"}
     assert read_task(written(tmp_path / "a.jsonl", [row]), None, {}).kind.name == "translate"
 
 
-def test_a_task_without_a_header_is_told_how_to_be_read(tmp_path):
+def test_a_task_without_a_header_is_refused_with_the_options_to_add(tmp_path):
     file = tmp_path / "a.tsv"
     file.write_text("good\ta fine film\nbad\tno\ngood\tyes\n")
     with pytest.raises(InputError, match=r"which do not match any task.\n.*\n--no-header --text 2 --label 1$"):
@@ -418,7 +418,7 @@ def test_a_task_without_a_header_is_told_how_to_be_read(tmp_path):
     assert [row["text"] for row in task.rows] == ["a fine film", "no", "yes"]
 
 
-def test_rows_without_text_or_answer_are_left_out_and_said(tmp_path):
+def test_rows_without_text_or_answer_are_left_out_and_reported(tmp_path):
     said = []
     rows = [
         {"text": "a", "label": 1},
@@ -436,7 +436,7 @@ def test_rows_without_text_or_answer_are_left_out_and_said(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["²", "1" * 5000, "x", 2])
-def test_a_label_that_is_no_choice_is_a_sentence(tmp_path, label):
+def test_a_label_that_is_not_a_choice_is_refused(tmp_path, label):
     row = {"question": "q", "choices": ["a", "b"], "label": label}
     with pytest.raises(InputError, match=r"label '.{1,40}' is neither one of the 2 choices nor a number from 0 to 1\."):
         read_task(written(tmp_path / "a.jsonl", [row]), None, {})
@@ -457,13 +457,13 @@ def test_answers_of_any_type_are_read(tmp_path, answers, answer):
 
 
 @pytest.mark.parametrize("questions", ["q?", [None], [["q?"]], 5])
-def test_questions_of_an_odd_type_are_a_sentence(tmp_path, questions):
+def test_questions_of_an_odd_type_are_refused(tmp_path, questions):
     row = {"context": "c", "qas": questions}
     with pytest.raises(InputError, match=r"a.jsonl, line 1: 'qas' holds .*, not objects with question and answers\."):
         read_task(written(tmp_path / "a.jsonl", [row]), None, {})
 
 
-def test_odd_answers_and_choices_are_sentences(tmp_path):
+def test_odd_answers_and_choices_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"a.jsonl has no questions: 'qas' is empty in every row\."):
         read_task(written(tmp_path / "a.jsonl", [{"context": "c", "qas": []}]), None, {})
     with pytest.raises(InputError, match=r"line 1: the answer is a list or an object, not text\."):

@@ -135,8 +135,8 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5"),
-        ("corruption.levels=[\"sentence\"]", "there is no level 'sentence'"),
+        ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5"),
+        ("corruption.levels=[\"sentence\"]", "unknown level 'sentence'"),
         ("stages=[[1.0, 64]]", "'stages' has 1 stage, but the recipe has 3, with the streams character, phrase"),
     ],
 )  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_corpus_too_small_for_its_streams_is_told(name, plm, corpus):
         sets = options("tokenizer.size=300", f"schedule.batch={batch}")
         said = plm("doctor", corpus, "--recipe", name, *sets, "--json").json["warnings"]
         expected = (
-            f"Rows an epoch: {rows}, less than two for each of {batch} streams (schedule.batch): every "
+            f"Rows per epoch: {rows}, less than two for each of {batch} streams (schedule.batch): every "
             "step begins the text again, and no row remembers another. Give more text, or fewer streams."
         )
         assert (expected in said) == told

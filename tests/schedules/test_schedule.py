@@ -83,19 +83,25 @@ def test_no_shape_leaves_the_range_from_0_to_1(shape):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"shape": "linaer"}, "There is no schedule shape 'linaer'; there are linear_over_all, linear_product, "),
+        ({"shape": "linaer"}, "Unknown schedule shape 'linaer'; choose from linear_over_all, linear_product, "),
         ({"steps": 0}, "schedule.steps must be above 0; found 0."),
         ({"batch": -8}, "schedule.batch must be above 0; found -8."),
         ({"rate": 0.0}, "schedule.rate must be above 0; found 0.0."),
-        ({"warmup": 1.0}, "schedule.warmup is a share of the run, from 0 to below 1; found 1.0."),
-        ({"warmup": -0.1}, "schedule.warmup is a share of the run, from 0 to below 1; found -0.1."),
-        ({"clip": -1.0}, "schedule.clip is the longest gradient allowed, or 0 for any; found -1.0."),
-        ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 lies from 0 to below 1; found 1.0."),
-        ({"optimizer": AdamW(beta2=1.0)}, "schedule.optimizer.beta2 lies from 0 to below 1; found 1.0."),
-        ({"optimizer": Momentum(momentum=1.0)}, "schedule.optimizer.momentum lies from 0 to below 1; found 1.0."),
-        ({"optimizer": AdamW(epsilon=math.inf)}, "schedule.optimizer.epsilon lies from 0 to below inf; found inf."),
-        ({"optimizer": AdamW(decay=math.nan)}, "schedule.optimizer.decay lies from 0 to below inf; found nan."),
-        ({"optimizer": AdamW(decay=-1.0)}, "schedule.optimizer.decay lies from 0 to below inf; found -1.0."),
+        ({"warmup": 1.0}, "schedule.warmup must be a share of the run, below 1; found 1.0."),
+        ({"warmup": -0.1}, "schedule.warmup must be a share of the run, below 1; found -0.1."),
+        ({"clip": -1.0}, "schedule.clip must be a maximum gradient norm, or 0 for no clipping; found -1.0."),
+        ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 must be at least 0 and below 1; found 1.0."),
+        ({"optimizer": AdamW(beta2=1.0)}, "schedule.optimizer.beta2 must be at least 0 and below 1; found 1.0."),
+        (
+            {"optimizer": Momentum(momentum=1.0)},
+            "schedule.optimizer.momentum must be at least 0 and below 1; found 1.0.",
+        ),
+        (
+            {"optimizer": AdamW(epsilon=math.inf)},
+            "schedule.optimizer.epsilon must be at least 0 and below inf; found inf.",
+        ),
+        ({"optimizer": AdamW(decay=math.nan)}, "schedule.optimizer.decay must be at least 0 and below inf; found nan."),
+        ({"optimizer": AdamW(decay=-1.0)}, "schedule.optimizer.decay must be at least 0 and below inf; found -1.0."),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(changes, says):

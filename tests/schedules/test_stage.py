@@ -33,5 +33,5 @@ def test_stages_that_do_not_rise_to_the_end_of_the_run_are_refused(pairs):
 
 
 def test_a_row_has_room_for_two_texts():
-    with pytest.raises(SettingError, match="stages: rows have at least 5 tokens; found 4"):
+    with pytest.raises(SettingError, match="stages: rows need at least 5 tokens; found 4"):
         Stage(length=4)

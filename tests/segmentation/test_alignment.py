@@ -156,7 +156,7 @@ def test_the_boundary_row_of_ernie_can_be_read_off():
 
 
 def test_a_level_without_a_segmenter_is_refused():
-    with pytest.raises(SettingError, match="level entity, but nothing finds any"):
+    with pytest.raises(SettingError, match="level entity needs a segmenter, and none is set"):
         word_starts(rows_of("[CLS] the [SEP]"), VOCABULARY, "entity")
     with pytest.raises(SettingError, match="one of word, phrase, entity; found 'sentence'"):
         word_starts(rows_of("[CLS] the [SEP]"), VOCABULARY, "sentence")

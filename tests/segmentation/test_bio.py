@@ -67,16 +67,16 @@ def test_sentences_may_be_cut_elsewhere_than_in_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
-        (["我爱南京。"], "line 3: out of step with the corpus, which has '南京。' after '我爱'; the file has '北京。"),
+        (["我爱南京。"], "line 3: differs from the corpus, which has '南京。' after '我爱'; the file has '北京。"),
         (
             ["清明上河"],
-            "line 11: out of step with the corpus, which ends a sentence after '清明上河'; the file has '图'",
+            "line 11: differs from the corpus, which has the end of a sentence after '清明上河'; the file has '图'",
         ),
         (
             ["清明上河图画"],
-            "line 11: out of step with the corpus, which has '画' after '清明上河图'; the file has noth",
+            "line 11: differs from the corpus, which has '画' after '清明上河图'; the file has noth",
         ),
-        (["龙"], "line 1: out of step with the corpus, which has '龙'; the file has '我爱北京。"),
+        (["龙"], "line 1: differs from the corpus, which has '龙'; the file has '我爱北京。"),
     ],
 )
 def test_a_file_out_of_step_is_refused_by_the_line_where_it_departs(texts, says, tmp_path):
@@ -89,8 +89,8 @@ def test_a_file_out_of_step_is_refused_by_the_line_where_it_departs(texts, says,
         ("我 O\n爱\n", "units.bio, line 2: '爱' is not a token and its tag."),
         ("我 O\n爱 X-LOC\n", "units.bio, line 2: '爱 X-LOC' is not a token and its tag."),
         ("我 LOC\n", "units.bio, line 1: '我 LOC' is not a token and its tag."),
-        ("\n\n", "units.bio holds no tokens."),
-        ("-DOCSTART- -X- O\n\n", "units.bio holds no tokens."),
+        ("\n\n", "units.bio has no tokens."),
+        ("-DOCSTART- -X- O\n\n", "units.bio has no tokens."),
     ],
 )
 def test_a_broken_line_is_refused(content, says, tmp_path):
@@ -102,7 +102,7 @@ def test_a_broken_line_is_refused(content, says, tmp_path):
 def test_a_file_is_needed_and_must_be_there_and_be_text(tmp_path):
     with pytest.raises(SettingError, match=r"Bio needs a file: --set corruption\.segmenter\.file="):
         Bio().check()
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         Bio(file=str(tmp_path / "units.bio")).check()
     (tmp_path / "units.bio").write_bytes("我 O\n爱 O\n".encode("gb18030"))
     with pytest.raises(InputError, match=r"units\.bio, line 1: not valid UTF-8"):
@@ -121,5 +121,5 @@ def test_white_space_that_a_file_of_characters_cannot_show_may_end_a_sentence(tm
     settings = Bio(file=write(tmp_path, f"我 O\n\n{content}\n走 O\n"))
     assert split_sentences(line) == ["他住A1.", "王明也许不对!", "但没错。"]
     assert units(split_sentences(line), settings, "entities") == ["王明"]
-    assert "out of step" in refusal(settings, "王明也许")
-    assert "out of step" in refusal(settings, "住A1.")
+    assert "differs from the corpus" in refusal(settings, "王明也许")
+    assert "differs from the corpus" in refusal(settings, "住A1.")

@@ -83,7 +83,7 @@ def test_what_each_level_finds():
 
 WORKS_NOT = (
     "plm: textblob, which finds English phrases and entities, does not work here: {}.\n"
-    "Install it again: pip install --force-reinstall textblob nltk. Or find words alone, without it: "
+    "Install it again: pip install --force-reinstall textblob nltk. Or find only words, without it: "
     "--set corruption.segmenter.level=word.\n"
 )
 BY_PHRASE = (

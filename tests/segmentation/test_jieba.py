@@ -186,8 +186,8 @@ def test_units_never_overlap():
         ("语言\n\n模型 0\n".encode(), "words.txt, line 3: '模型 0' is not a dictionary entry."),
         ("语言\n模型\n".encode("gb18030"), "words.txt, line 1: not valid UTF-8."),
         ("语言\n".encode() + b"\xff\n", "words.txt, line 2: not valid UTF-8."),
-        ("语言\n模\0型\n".encode(), "words.txt, line 2: a zero byte"),
-        (b"\n \n", "words.txt holds no words."),
+        ("语言\n模\0型\n".encode(), "words.txt, line 2: a NUL byte"),
+        (b"\n \n", "words.txt has no words."),
     ],
 )
 def test_a_broken_dictionary_is_refused_by_its_line(content, says, tmp_path):
@@ -205,9 +205,9 @@ def test_a_missing_file_is_refused_with_the_nearest_name(tmp_path):
         Jieba(dictionary=str(tmp_path / "word.txt")),
         Jieba(lexicon=str(tmp_path / "word.txt"), level="entity"),
     ):
-        with pytest.raises(InputError, match=r"there is no file\. Did you mean 'words\.txt'\?"):
+        with pytest.raises(InputError, match=r"word\.txt does not exist\. Did you mean 'words\.txt'\?"):
             settings.check()
-    with pytest.raises(InputError, match="there is a folder, not a file"):
+    with pytest.raises(InputError, match="is a folder"):
         Jieba(dictionary=str(tmp_path)).check()
 
 
@@ -218,5 +218,7 @@ def test_a_lexicon_that_nobody_would_look_into_is_refused(level):
 
 
 def test_a_level_that_is_none_is_refused():
-    with pytest.raises(SettingError, match=r"corruption\.segmenter\.level is one of word, phrase, entity; found 'wrd'"):
+    with pytest.raises(
+        SettingError, match=r"corruption\.segmenter\.level must be one of word, phrase, entity; found 'wrd'"
+    ):
         Jieba(level="wrd")

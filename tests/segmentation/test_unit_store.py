@@ -163,7 +163,7 @@ def test_one_process_and_two_find_the_same_units(tmp_path, monkeypatch):
 def test_a_file_out_of_step_leaves_nothing_behind(corpus, tmp_path):
     path = tmp_path / "units.bio"
     path.write_text("".join(f"{letter} O\n" for letter in "使用语言模型。"), encoding="utf-8")
-    with pytest.raises(InputError, match="out of step with the corpus"):
+    with pytest.raises(InputError, match="differs from the corpus"):
         store_of(corpus, tmp_path / "cache", Bio(file=str(path)))
     assert list((tmp_path / "cache" / "tokens").iterdir()) == []
 
@@ -209,7 +209,7 @@ def test_a_segmenter_is_chosen_and_set_from_the_command_line(whole_word):
             ["segmenter=none", "segmenter.level=word"],
             r"segmenter is none. Choose one first: --set corruption.segmenter=",
         ),
-        (["segmenter.level=words"], "is one of word, phrase, entity; found 'words'"),
+        (["segmenter.level=words"], "must be one of word, phrase, entity; found 'words'"),
         (["segmenter.dict=x"], "Did you mean 'corruption.segmenter.dictionary'"),
     ):
         with pytest.raises(SettingError, match=re.escape(says)):
@@ -222,10 +222,12 @@ def test_what_a_recipe_needs_is_found_in_its_steps(whole_word):
     assert segmenter_of((pairs, WordHiding(segmenter=Pieces()))) is None
     assert segmenter_of((pairs, WordHiding())) is None
     assert segmenter_of(find("bert-tiny").corruption) is None
-    with pytest.raises(SettingError, match="differ, and a corpus has one set of boundaries"):
+    with pytest.raises(SettingError, match="differ, but a corpus has one set of boundaries"):
         segmenter_of((pairs, WordHiding(segmenter=Jieba()), WordHiding(segmenter=English())))
     for segmenter in (None, Pieces(), Jieba(level="phrase")):
-        with pytest.raises(SettingError, match=r"corruption\.word_hiding\.level is entity, but .* finds none"):
+        with pytest.raises(
+            SettingError, match=r"corruption\.word_hiding\.level is entity, but .* does not find such units"
+        ):
             segmenter_of((pairs, WordHiding(segmenter=segmenter, level="entity")))
     assert segmenter_of((pairs, WordHiding(segmenter=Bio(file="x"), level="entity"))) == Bio(file="x")
 
@@ -289,14 +291,14 @@ def test_a_short_run_trains_by_stored_words(plm, corpus, vocabulary, whole_word,
 @pytest.mark.parametrize(
     ("setting", "content", "says"),
     [
-        ("dictionary", None, "there is no file"),
+        ("dictionary", None, "does not exist"),
         ("dictionary", "语言\n".encode("gb18030"), "list.txt, line 1: not valid UTF-8"),
         ("dictionary", "语言\n模型 many n\n".encode(), "list.txt, line 2: '模型 many n' is not a dictionary entry"),
-        ("lexicon", None, "there is no file"),
+        ("lexicon", None, "does not exist"),
         ("lexicon", "语言\n".encode() + b"\xff\xfe\n", "list.txt, line 2: not valid UTF-8"),
-        ("file", None, "there is no file"),
+        ("file", None, "does not exist"),
         ("file", "使 O\n用\n".encode(), "list.txt, line 2: '用' is not a token and its tag"),
-        ("file", "使 O\n用 O\n语 O\n文 O\n".encode(), "list.txt, line 4: out of step with the corpus"),
+        ("file", "使 O\n用 O\n语 O\n文 O\n".encode(), "list.txt, line 4: differs from the corpus"),
     ],
 )
 @pytest.mark.parametrize("verb", ["doctor", "pretrain"])

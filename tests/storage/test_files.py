@@ -53,7 +53,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(step, tmp_path,
             write_text(path, "new")
     assert str(refusal.value) == (
         f"{tmp_path} cannot be written: No space left on device.\n"
-        "Free some space, mend its permissions or choose another folder; what was there is unchanged."
+        "Free some space, fix its permissions or choose another folder. Existing files are unchanged."
     )
     assert path.read_text() == "old"
     assert names(tmp_path) == ["file.txt"]
@@ -123,7 +123,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 
 def test_a_folder_is_one_process_at_a_time(tmp_path):
     out = tmp_path / "run"
-    with alone(out), pytest.raises(FolderError, match="Another process is training into"), alone(out):
+    with alone(out), pytest.raises(FolderError, match="Another process is writing to"), alone(out):
         pass
     with alone(out):  # free again
         assert list(out.iterdir()) == []
@@ -133,8 +133,8 @@ def test_a_folder_is_one_process_at_a_time(tmp_path):
     ("content", "says"),
     [
         (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
-        (b"[1, 2]", "holds a list of 2, not an object of settings"),
-        (b"3", "holds an int (3), not an object of settings"),
+        (b"[1, 2]", "contains a list of 2, not a JSON object of settings"),
+        (b"3", "contains an int (3), not a JSON object of settings"),
         (b'{"a": ', "cannot be read as JSON: Expecting value"),
         (b'{"a": "\xff"}', "cannot be read as JSON: 'utf-8' codec"),
         (b'{"a": ' + b"9" * 5000 + b"}", "cannot be read as JSON: Exceeds the limit"),
@@ -205,8 +205,8 @@ def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
     with pytest.raises(FolderError) as refusal:
         cache_folder()
     assert str(refusal.value) == (
-        "This user has no home folder, so there is no place to keep prepared text.\n"
-        "Set PLM_CACHE to a folder that you may write to."
+        "This user has no home folder, so there is no place to cache prepared text.\n"
+        "Set PLM_CACHE to a writable folder."
     )
     with pytest.raises(FolderError, match="Free some space"), explained(Path("runs")):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -221,5 +221,5 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_name_of_its_setting(mon
         pass
     assert str(refusal.value) == (
         f"{tmp_path / '.cache/plmkit/tokens'} cannot be written: Not a directory.\n"
-        "Set PLM_CACHE to a folder with room that you may write to."
+        "Set PLM_CACHE to a writable folder with free space."
     )

@@ -38,9 +38,9 @@ def test_a_changed_letter_is_told_with_the_file_and_the_way_on(folder):
     with pytest.raises(FolderError) as refusal:
         check(folder)
     assert str(refusal.value) == (
-        f"{folder / 'config.json'} is not as it was written: its SHA-256 is another.\n"
-        "Copy the folder again from where it came, or make it again. "
-        f"If the change is yours, delete {folder / MANIFEST} to use the folder as it is."
+        f"{folder / 'config.json'} was changed after it was written: its SHA-256 differs.\n"
+        "Copy the folder again from its source, or create it again. "
+        f"If you made the change, delete {folder / MANIFEST} to use the folder as it is."
     )
     unseal(folder)
     assert not check(folder)  # as a folder of somebody else's
@@ -50,7 +50,7 @@ def test_a_changed_letter_is_told_with_the_file_and_the_way_on(folder):
     ("change", "found"),
     [
         (lambda file: file.unlink(), "is missing."),
-        (lambda file: file.write_text("{}"), "is not as it was written: it has 2 bytes, not 13."),
+        (lambda file: file.write_text("{}"), "was changed after it was written: it has 2 bytes, not 13."),
         (lambda file: (file.unlink(), file.mkdir()), "is not a regular file."),
         (lambda file: (file.unlink(), file.symlink_to("/dev/zero")), "is not a regular file."),
     ],
@@ -66,7 +66,7 @@ def test_a_file_that_its_caller_can_do_without_may_be_missing_but_not_changed(fo
     (folder / "config.json").rename(folder / "kept")
     assert check(folder, optional=("config.json",))
     (folder / "config.json").write_text('{"layers": 3}')
-    with pytest.raises(FolderError, match="its SHA-256 is another"):
+    with pytest.raises(FolderError, match="its SHA-256 differs"):
         check(folder, optional=("config.json",))
 
 
@@ -81,10 +81,10 @@ def test_of_a_large_file_size_and_time_are_asked_first_and_the_hash_where_told_t
     file.write_text('{"layers": 3}')
     os.utime(file, ns=(before, before))  # as a disk that rots does it
     assert check(folder)
-    with pytest.raises(FolderError, match="its SHA-256 is another"):
+    with pytest.raises(FolderError, match="its SHA-256 differs"):
         check(folder, verify=True)
     os.utime(file, ns=(before, before + 1))
-    with pytest.raises(FolderError, match="its SHA-256 is another"):
+    with pytest.raises(FolderError, match="its SHA-256 differs"):
         check(folder)
 
 
@@ -110,5 +110,5 @@ def test_a_manifest_that_is_damaged_itself_is_told(folder, content):
         check(folder)
     assert str(refusal.value) == (
         f"{folder / MANIFEST} is damaged.\n"
-        "Copy the folder again from where it came, or delete this file to use the folder unchecked."
+        "Copy the folder again from its source, or delete this file to use the folder unchecked."
     )

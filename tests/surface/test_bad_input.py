@@ -161,7 +161,7 @@ def test_a_file_of_an_unknown_kind(refused, here, pretrained):
 def test_a_label_column_that_is_missing(refused, here, pretrained):
     (here / "train.tsv").write_text("text\tmood\nthe cat\tgood\na dog\tbad\n")
     said = refused(*tune(pretrained, here))
-    assert "has no column label. Columns found: text, mood.\nName the right one: --label COLUMN." in said
+    assert "has no column label. Columns found: text, mood.\nChoose the right one: --label COLUMN." in said
 
 
 def test_a_text_column_that_is_missing(refused, here, pretrained):
@@ -283,11 +283,11 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
     [
         ("schedule.rate=-1", "schedule.rate must be above 0; found -1.0."),
         ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
-        ("corruption.rate=1.5", "corruption.rate is the share of tokens to mask, above 0 and below 1; found 1.5."),
+        ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5."),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
         ("tokenizer.size=3", "tokenizer.size is 3, but the special tokens alone take 5. Choose a larger size: 8000"),
-        ("schedule.warmup=2", "schedule.warmup is a share of the run, from 0 to below 1; found 2.0."),
-        ("schedule.shape=square", "There is no schedule shape 'square'; there are linear_over_all, linear_product, "),
+        ("schedule.warmup=2", "schedule.warmup must be a share of the run, below 1; found 2.0."),
+        ("schedule.shape=square", "Unknown schedule shape 'square'; choose from linear_over_all, linear_product, "),
         ("run.device=cud", "run.device=cud is not available on this machine. Use auto or cpu"),
         ("run.dtype=float8", "run.dtype takes auto, float32 or bfloat16; found 'float8'."),
         ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
@@ -306,11 +306,11 @@ def test_a_setting_that_cannot_be(setting, says, refused, here):
     [
         (
             "architecture.heads=3",
-            "architecture.width=128 cannot be divided among architecture.heads=3: choose a width that is a multiple",
+            "architecture.width=128 is not a multiple of architecture.heads=3. Choose a width that is.",
         ),
-        ("architecture.activation=swish", "There is no architecture.activation 'swish'; there are gelu, gelu_tanh, "),
-        ("architecture.width=0", "architecture.width must be 1 or more; found 0."),
-        ("architecture.layers=-1", "architecture.layers must be 1 or more; found -1."),
+        ("architecture.activation=swish", "Unknown architecture.activation 'swish'; choose from gelu, gelu_tanh, "),
+        ("architecture.width=0", "architecture.width must be at least 1; found 0."),
+        ("architecture.layers=-1", "architecture.layers must be at least 1; found -1."),
     ],
 )
 def test_a_shape_that_no_network_has(setting, says, refused, here):
@@ -476,7 +476,7 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
     content = bytearray((copy / "model.safetensors").read_bytes())
     content[-100] ^= 1
     (copy / "model.safetensors").write_bytes(content)
-    changed = f"{copy / 'model.safetensors'} is not as it was written: its SHA-256 is another."
+    changed = f"{copy / 'model.safetensors'} was changed after it was written: its SHA-256 differs."
     assert changed in refused("predict", copy, here / "train.tsv")
     unseal(copy)
     assert "is damaged: its checksum differs from the one in run.json" in refused("predict", copy, here / "train.tsv")
@@ -485,7 +485,7 @@ def test_weights_with_a_single_changed_bit(refused, here, copy):
 def test_weights_of_another_model(refused, here, copy, pretrained):
     shutil.copy(pretrained / "model.safetensors", copy / "model.safetensors")
     weights = copy / "model.safetensors"
-    assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} is not as it was written: ")
+    assert refused("predict", copy, here / "train.tsv").startswith(f"plm: {weights} was changed after it was written: ")
     unseal(copy)
     said = refused("predict", copy, here / "train.tsv")
     assert said.startswith(f"plm: {weights} is damaged: its checksum differs from the one in run.json.\n")
@@ -507,7 +507,7 @@ def test_a_tokenizer_that_is_missing(refused, here, copy):
 )
 def test_a_run_file_that_is_damaged(content, refused, here, copy):
     (copy / "run.json").write_text(content)
-    assert "run.json is not as it was written" in refused("predict", copy, here / "train.tsv")
+    assert "run.json was changed after it was written" in refused("predict", copy, here / "train.tsv")
     unseal(copy)
     assert "run.json" in refused("predict", copy, here / "train.tsv")
 
@@ -544,16 +544,16 @@ def test_a_start_that_is_another_network(refused, here, pretrained, tiny_setting
 def test_a_corpus_without_sentence_pairs(refused, here):
     (here / "corpus.txt").write_text("\n\nOne.\n\nTwo.\n\nThree.\n")
     for recipe, so, take in (
-        ("bert-tiny", "none follows another", "take each file, if there are several,"),
-        ("albert-mini", "there is no order to learn", "take a whole file"),
+        ("bert-tiny", "no sentence follows another", "treat each file, if there are several,"),
+        ("albert-mini", "there is no order to learn", "treat a whole file"),
     ):
         said = refused(*train(here, "--set", "run.layout=blank-lines", recipe=recipe))
         assert f"{here / 'corpus.txt'}, line 3: none of the " in said
-        assert f" documents has two sentences, so {so}. The first begins there.\n" in said
+        assert f" documents has two sentences, so {so}. The first begins here.\n" in said
         assert said.endswith(
-            "Put one document's sentences on lines of their own, with blank lines only between documents "
+            "Put each sentence on its own line, with blank lines only between documents "
             f"(run.layout=blank-lines), {take} as one document "
-            "(run.layout=document-per-file), or do without pairs: sentence_task=none.\n"
+            "(run.layout=document-per-file), or train without pairs: sentence_task=none.\n"
         )
 
 
@@ -624,7 +624,10 @@ def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
     rows = ["text\tlabel", *(f"the cat sees house {number}.\tgood" for number in range(9))]
     (here / "rows.tsv").write_text("\n".join(rows) + "\n")
     said = refused("pretrain", "bert-tiny", here / "rows.tsv", "--out", here / "out", "--steps", 1)
-    assert f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so none follows another." in said
+    assert (
+        f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so no sentence follows another."
+        in said
+    )
 
 
 def test_a_folder_as_train_file(refused, here, pretrained):

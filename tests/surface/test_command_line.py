@@ -192,7 +192,7 @@ def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
     assert "\n5,479,746 parameters with a vocabulary of 8,000 (tokenizer.size), 5,404,928 of them in" in out
     assert "\nWith the paper's vocabulary of 30,522: 11,267,900 parameters, 11,170,560 of them in the encoder." in out
     assert "\n88 MB during training" in out  # 16 bytes for each that is trained
-    assert "set for minutes" in out
+    assert "set for runs of minutes" in out
     assert "architecture.layers=4" in out
     assert "corruption.token_masking.rate=" in out
     for field in fields(Machine):
@@ -272,7 +272,9 @@ def test_a_parquet_that_cannot_hold_a_column_is_refused(plm, finetuned, tmp_path
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b", "id": "x"}\n')
     ran = plm("predict", finetuned, tmp_path / "rows.jsonl", "--out", tmp_path / "out.parquet")
     assert (ran.code, ran.out) == (2, "")
-    assert "column 'id' holds values of several types.\nParquet does not support that: write .jsonl instead." in ran.err
+    assert (
+        "column 'id' contains values of several types.\nParquet does not support that: write .jsonl instead." in ran.err
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 

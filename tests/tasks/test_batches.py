@@ -1,4 +1,4 @@
-"""Rows of like length meet in a batch, every row once an epoch; a batch in parts teaches what it teaches whole."""
+"""Batches have rows of similar length, every row once per epoch; gradient accumulation does not change the gradient."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def epochs(rows: LabelledExamples, batch: int, count: int) -> list[list[list[int
 MIXED = np.random.default_rng(0).integers(3, 60, size=203).tolist()
 
 
-def test_every_row_comes_once_an_epoch_in_another_order_each_time():
+def test_every_row_comes_once_per_epoch_in_a_new_order():
     one, two = epochs(source(MIXED), 5, 2)
     for epoch in (one, two):
         assert sorted(number for batch in epoch for number in batch) == list(range(203))
@@ -59,7 +59,7 @@ def test_every_row_comes_once_an_epoch_in_another_order_each_time():
     assert {frozenset(batch) for batch in one} != {frozenset(batch) for batch in two}
 
 
-def test_rows_of_a_batch_are_near_in_length_and_batches_in_no_order():
+def test_rows_of_a_batch_have_similar_length_and_batches_are_shuffled():
     (numbers,) = epochs(source(MIXED), 5, 1)
     lengths = [[MIXED[number] for number in batch] for batch in numbers[:-1]]
     padding = sum(max(batch) * 5 - sum(batch) for batch in lengths) / sum(map(sum, lengths))
@@ -70,7 +70,7 @@ def test_rows_of_a_batch_are_near_in_length_and_batches_in_no_order():
     assert longest != sorted(longest, reverse=True)
 
 
-def test_rows_of_a_small_set_meet_others_every_epoch():
+def test_batches_of_a_small_set_differ_between_epochs():
     """With three batches, sorting would make the same three every time."""
     one, two = epochs(source(MIXED[:12]), 4, 2)
     assert {frozenset(batch) for batch in one} != {frozenset(batch) for batch in two}
@@ -89,7 +89,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone():
 # in parts
 
 
-def test_so_many_rows_are_computed_at_once_as_fit():
+def test_rows_are_computed_in_groups_that_fit():
     batch = source([12, 10, 10, 9]).next(Place(), 4, 0)[0]  # 4 rows of 12
     assert fitting(batch, None, None) is None
     assert fitting(batch, 3, None) == 3
@@ -98,7 +98,7 @@ def test_so_many_rows_are_computed_at_once_as_fit():
     assert fitting(batch, None, 5) == 1
 
 
-def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
+def test_the_inputs_of_one_example_stay_together_and_labels_are_per_example():
     rows = [example(0, 9, 8, 7), example(1, 7, 3), example(2, 4, 5)]
     batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
@@ -109,8 +109,8 @@ def test_the_rows_of_one_example_stay_together_and_labels_go_with_examples():
 
 
 @pytest.mark.parametrize("kind", ["classify", "choose"])
-def test_a_batch_in_parts_has_the_gradient_of_the_whole(kind):
-    """Also where rows have more or fewer choices, each of which the language model says."""
+def test_gradient_accumulation_gives_the_gradient_of_the_whole_batch(kind):
+    """Also where rows have more or fewer choices, each of which the language model predicts."""
     architecture = replace(
         find("gpt1").architecture, layers=1, heads=1, width=8, inner=16, dropout=0.0, attention_dropout=0.0
     )

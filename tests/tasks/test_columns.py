@@ -1,4 +1,4 @@
-"""Rows of files as people have them: which columns are read, what is left out, and what is said about both."""
+"""Rows of real-world files: which columns are read, what is left out, and what is reported of both."""
 
 from pathlib import Path
 
@@ -15,20 +15,20 @@ from plmkit.tasks.tables import open_table
 
 
 class Desk:
-    """Files, and what reading them said."""
+    """Files, and the messages of reading them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.said = folder, list[str]()
+        self.folder, self.messages = folder, list[str]()
 
     def put(self, name: str, content: str) -> Path:
         (self.folder / name).write_text(content, encoding="utf-8")
         return self.folder / name
 
     def say(self, text: str) -> None:
-        self.said.append(text.replace(f"{self.folder}/", ""))
+        self.messages.append(text.replace(f"{self.folder}/", ""))
 
     def read(self, path: Path, kind: str = "classify", learnt: Columns = Columns(), **named) -> list[Row]:
-        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), learnt=learnt), self.say).rows
+        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), trained=learnt), self.say).rows
 
     def refusal(self, path: Path, kind: str = "classify", **named) -> str:
         with pytest.raises((InputError, SettingError)) as caught:
@@ -52,22 +52,22 @@ TWO = [Row(text="好吃", label="1", line=2), Row(text="bad", label="0", line=3)
         ("Comment,RATING", "Comment", "RATING"),
     ],
 )
-def test_usual_names_are_read_and_said(desk, header, text, label):
+def test_usual_names_are_read_and_reported(desk, header, text, label):
     assert desk.read(desk.put("a.csv", f"{header}\n好吃,1\nbad,0\n")) == TWO
-    assert desk.said == [f"a.csv: reading column '{text}' as text and column '{label}' as label."]
+    assert desk.messages == [f"a.csv: reading column '{text}' as text and column '{label}' as label."]
 
 
-def test_columns_that_are_named_are_read_in_silence(desk):
+def test_named_columns_are_read_without_a_message(desk):
     path = desk.put("a.csv", "title,text,mood,label\n好吃,x,1,y\nbad,x,0,y\n")
     assert desk.read(path, text="title", label="mood") == TWO
-    assert desk.said == []
+    assert desk.messages == []
 
 
-def test_a_named_column_that_is_not_there(desk):
+def test_a_named_column_that_is_missing(desk):
     path = desk.put("a.csv", "titel,label\na,1\n")
     assert desk.refusal(path, text="title") == (
         "a.csv has no column 'title'. Did you mean 'titel'? Columns found: titel, label.\n"
-        "Name one of them: --text COLUMN."
+        "Choose one of them: --text COLUMN."
     )
 
 
@@ -76,7 +76,7 @@ def test_pairs_have_usual_names_too(desk, header):
     first, second, label = header.split(",")
     assert desk.read(desk.put("a.csv", f"{header}\na,b,1\n"), "pair") == [Row(text="a", other="b", label="1", line=2)]
     ours = "" if label == "label" else f" and column '{label}' as label"
-    assert desk.said == [f"a.csv: reading column '{first}' as text_a and column '{second}' as text_b{ours}."]
+    assert desk.messages == [f"a.csv: reading column '{first}' as text_a and column '{second}' as text_b{ours}."]
 
 
 def test_named_columns_make_a_pair_of_any_two(desk):
@@ -86,7 +86,7 @@ def test_named_columns_make_a_pair_of_any_two(desk):
     assert desk.read(path, "regress", text_a="left", text_b="right")[0].other == "b"
     assert desk.read(path, "regress", text="left")[0].other is None
     assert desk.refusal(path, "classify", text_a="left") == (
-        "--text-a names a column that would not be read for this task. Use --text and --label."
+        "--text-a names a column that this task does not read. Use --text and --label."
     )
 
 
@@ -95,22 +95,22 @@ def test_one_text_of_a_pair_can_be_named(desk):
     assert desk.read(path, text="sentence2")[0].text == "b"
 
 
-def test_a_semicolon_between_cells_is_noticed_and_said(desk):
+def test_a_semicolon_as_separator_is_recognised_and_reported(desk):
     path = desk.put("a.csv", 'text;label\n"gut; sehr";1\nwell, well;0\n')
     assert [row.text for row in desk.read(path)] == ["gut; sehr", "well, well"]
-    assert desk.said == ["a.csv is separated by semicolons."]
+    assert desk.messages == ["a.csv is separated by semicolons."]
     ragged = desk.put("b.csv", "text;label\na;1\nb;c;0\nd;1\n")
-    assert desk.refusal(ragged).endswith("Put a text that holds a semicolon in double quotes.")
+    assert desk.refusal(ragged).endswith("Put text that contains a semicolon in double quotes.")
 
 
 # Files without a header
 
 
-def test_a_header_that_is_data_is_answered_by_what_to_add(desk):
+def test_a_header_that_is_data_is_refused_with_the_options_to_add(desk):
     path = desk.put("a.tsv", "1\t这家店很好吃\n0\t不好\n1\t好\n")
     assert desk.refusal(path) == (
         "a.tsv has no column text. Columns found: 1, 这家店很好吃.\n"
-        "Its first row looks like data, not like names of columns. If it is, add to your command:\n"
+        "Its first row looks like data, not like column names. If so, add to your command:\n"
         "--no-header --text 2 --label 1"
     )
     rows = desk.read(path, text="2", label="1", header=False)
@@ -119,13 +119,13 @@ def test_a_header_that_is_data_is_answered_by_what_to_add(desk):
         ("不好", "0", 2),
         ("好", "1", 3),
     ]
-    assert desk.said == []
+    assert desk.messages == []
 
 
-def test_without_a_header_columns_are_told_by_their_shape(desk):
+def test_without_a_header_columns_are_recognised_by_their_content(desk):
     path = desk.put("a.csv", "7,pos,a good film\n8,neg,a bad film\n9,pos,well\n")
     assert [row.label for row in desk.read(path, header=False)] == ["pos", "neg", "pos"]
-    assert desk.said == [
+    assert desk.messages == [
         "a.csv: reading column '3' as text and column '2' as label. To read another: --text COLUMN or --label COLUMN."
     ]
 
@@ -152,11 +152,11 @@ def test_no_header_is_for_cells_only(desk):
     assert desk.refusal(path, header=False).startswith("--no-header is for .csv and .tsv; a.jsonl needs no header.")
 
 
-def test_a_model_that_learnt_without_a_header_reads_files_without_one(desk):
+def test_a_model_trained_without_a_header_reads_files_without_one(desk):
     learnt = Columns(text="2", label="1", header=False)
     path = desk.put("a.tsv", "pos\ta fine film\nneg\tno\n")
     assert [row.text for row in desk.read(path, learnt=learnt)] == ["a fine film", "no"]
-    assert desk.said == [
+    assert desk.messages == [
         "a.tsv is read without a header, like the rows that the model was trained on.",
         "a.tsv: reading column '2' as text and column '1' as label. To read another: --text COLUMN or --label COLUMN.",
     ]
@@ -170,7 +170,7 @@ def test_a_model_that_learnt_without_a_header_reads_files_without_one(desk):
 def test_rows_without_text_or_label_are_left_out_and_counted(desk):
     path = desk.put("a.tsv", "text\tlabel\na\t1\n \t1\nb\t\n\t\n\nc\t0\n\u200b\t0\n")
     assert [row.text for row in desk.read(path)] == ["a", "c"]
-    assert desk.said == [
+    assert desk.messages == [
         "! a.tsv: 4 rows without text left out (lines 3, 5, 6 and 8).",
         "! a.tsv: 1 row without a label left out (line 4).",
     ]
@@ -202,26 +202,26 @@ def test_lines_are_listed_up_to_five():
 # Labels and choices
 
 
-def test_labels_that_differ_by_blanks_around_them_are_one_and_said(desk):
+def test_spaces_around_labels_are_ignored_and_reported(desk):
     path = desk.put("a.tsv", "text\tlabel\na\tpos\nb\tpos \nc\t neg\n")
     assert [row.label for row in desk.read(path)] == ["pos", "pos", "neg"]
-    assert desk.said == ["! a.tsv: spaces around labels are ignored: pos."]
+    assert desk.messages == ["! a.tsv: spaces around labels are ignored: pos."]
 
 
 CHOICE = '{"question": "q", "choices": ["x", "y"], "label": %s}\n'
 
 
 @pytest.mark.parametrize("label", ['"²"', f'"{"1" * 5000}"', '"7"', "true", "-1", "[0]"])
-def test_a_label_that_is_no_choice_is_a_sentence(desk, label):
+def test_a_label_that_is_not_a_choice_is_refused(desk, label):
     refusal = desk.refusal(desk.put("a.jsonl", CHOICE % label), "choose")
     assert "is neither one of the 2 choices nor a number from 0 to 1." in refusal
     assert len(refusal) < 200
 
 
-def test_a_choice_is_named_or_counted(desk):
+def test_a_label_is_a_choice_or_its_number(desk):
     path = desk.put("a.jsonl", CHOICE % 1 + CHOICE % '"x"' + CHOICE % '"0"' + CHOICE % "null")
     assert [row.label for row in desk.read(path, "choose")] == ["y", "x", "x"]
-    assert desk.said == ["! a.jsonl: 1 row without a label left out (line 4)."]
+    assert desk.messages == ["! a.jsonl: 1 row without a label left out (line 4)."]
 
 
 def test_the_label_of_choices_can_be_named(desk):
@@ -230,7 +230,7 @@ def test_the_label_of_choices_can_be_named(desk):
 
 
 @pytest.mark.parametrize("row", ['{"text": {"a": [1]}, "label": 1}', '{"text": "a", "label": [1]}'])
-def test_odd_json_is_a_sentence(desk, row):
+def test_odd_json_is_refused_with_a_message(desk, row):
     assert "is a list or an object, not text." in desk.refusal(desk.put("a.jsonl", row + "\n"))
 
 
@@ -242,10 +242,13 @@ def test_json_is_read_up_to_200_levels(desk):
     assert [row.text for row in desk.read(desk.put("a.jsonl", deep(199)))] == ["a"]
     for levels in (200, 950, 100_000):
         refusal = desk.refusal(desk.put("a.jsonl", deep(levels)))
-        assert refusal == "a.jsonl, line 1: not JSON (too long or too deep). Each line must be one whole object."
+        assert (
+            refusal
+            == "a.jsonl, line 1: not JSON (too long, or nested too deeply). Each line must be one complete object."
+        )
 
 
-def test_two_parquet_columns_of_one_name_are_a_sentence(desk):
+def test_two_parquet_columns_of_one_name_are_refused(desk):
     path = desk.folder / "a.parquet"
     parquet.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
     assert desk.refusal(path) == "a.parquet has two columns named 'text'. Rename one."

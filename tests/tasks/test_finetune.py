@@ -89,7 +89,7 @@ def test_every_kind_of_task_runs_through_one_command_and_writes_its_scores(kind,
     assert evaluated.get("confusion") == scores["test"].get("confusion")
 
 
-def test_nli_has_three_ways_in_the_order_of_the_released_code(pretrained, tmp_path, plm):
+def test_nli_has_three_classes_in_the_order_of_the_released_code(pretrained, tmp_path, plm):
     rows = pairs(tmp_path / "rows.tsv", ["neutral", "entailment", "contradiction"])
     plm("finetune", pretrained, "--task", "nli", "--train", rows, "--out", tmp_path / "out", *QUICK)
     model = plmkit.load(tmp_path / "out")
@@ -99,7 +99,7 @@ def test_nli_has_three_ways_in_the_order_of_the_released_code(pretrained, tmp_pa
     assert list(prediction.probabilities) == list(model.classes)
 
 
-def test_a_number_can_be_learnt_from_one_text_or_from_two(pretrained, tmp_path, plm):
+def test_regression_reads_one_text_or_two(pretrained, tmp_path, plm):
     single = write(tmp_path / "one.tsv", ["text\tlabel", "the cat sees\t0", "a bird\t1.5", "the sea\t-3"])
     double = pairs(tmp_path / "two.tsv", ["1", "2"])
     for number, rows in enumerate((single, double)):
@@ -108,7 +108,7 @@ def test_a_number_can_be_learnt_from_one_text_or_from_two(pretrained, tmp_path, 
         assert isinstance(plmkit.load(out).predict(["the cat"])[0].label, float)
 
 
-def test_a_row_is_judged_once_by_one_layer_on_the_pooled_vector():
+def test_a_row_is_classified_by_one_layer_on_the_pooled_vector():
     head = ClassHead(width=2, outputs=3).eval()
     with torch.no_grad():
         head.classify.weight.copy_(torch.tensor([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]]))
@@ -142,7 +142,7 @@ def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_n
     assert first["heads.classify.classify.weight"].abs().max() <= 0.04
 
 
-def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
+def test_from_scratch_no_weight_is_pretrained(pretrained, rows_file):
     order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
     task = Classify(classes=("bad", "good"), length=32)
@@ -151,7 +151,7 @@ def test_from_scratch_nothing_is_the_pretrained_one(pretrained, rows_file):
         assert not torch.equal(fresh[name], parts.weights[name])
 
 
-def test_a_frozen_encoder_stays_as_it_was_and_the_head_learns(pretrained, rows_file, tmp_path):
+def test_a_frozen_encoder_is_unchanged_and_the_head_is_trained(pretrained, rows_file, tmp_path):
     finetune(order_of(pretrained, rows_file, tmp_path / "a", frozen=True), Screen())
     finetune(order_of(pretrained, rows_file, tmp_path / "b", frozen=True, epochs=2), Screen())
     before = load_file(pretrained / "model.safetensors")
@@ -168,7 +168,7 @@ def test_without_freezing_every_weight_that_is_read_changes(pretrained, rows_fil
     assert all(not torch.equal(tensor, before[name]) for name, tensor in after.items() if name.startswith("model."))
 
 
-def test_lower_layers_learn_slower_by_the_factors_of_the_released_code(pretrained, rows_file):
+def test_layer_decay_has_the_factors_of_the_released_code(pretrained, rows_file):
     def factor(name: str, layers: int = 12, decay: float = 0.8) -> float:
         return decay ** Encoder(layers=layers, heads=1, width=4, inner=4).decay_steps(name)
 
@@ -205,7 +205,7 @@ def test_biases_and_norms_do_not_decay(pretrained, rows_file):
 # Pooling
 
 
-def test_each_pooling_reads_what_it_says():
+def test_each_pooling_reads_its_positions():
     hidden = torch.tensor([[[1.0, 5.0], [3.0, -4.0], [9.0, 9.0]]])
     states = States(hidden=hidden, pooled=torch.tensor([[7.0, 8.0]]))
     tokens = torch.zeros(1, 3, dtype=torch.long)
@@ -240,7 +240,7 @@ def test_concat_without_a_length_is_refused():
 # Seeds, epochs, and what is kept
 
 
-def test_several_seeds_give_mean_and_spread(pretrained, rows_file, tmp_path, plm):
+def test_several_seeds_give_mean_and_standard_deviation(pretrained, rows_file, tmp_path, plm):
     out = tmp_path / "out"
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--test",
               rows_file, "--out", out, "--seed", 5, "--seeds", 3, *QUICK)  # fmt: skip
@@ -296,7 +296,7 @@ def test_the_test_rows_are_scored_once_with_the_weights_that_are_kept(pretrained
     assert result["test"] == result["dev"]
 
 
-def test_a_fine_tuning_that_was_stopped_is_begun_again(pretrained, rows_file, tmp_path, monkeypatch):
+def test_an_interrupted_fine_tuning_starts_again(pretrained, rows_file, tmp_path, monkeypatch):
     order = order_of(pretrained, rows_file, tmp_path / "out")
 
     def stop(*arguments, **settings):
@@ -338,8 +338,8 @@ def test_a_run_folder_is_self_contained(finetuned, rows_file, tmp_path):
 # Lengths and settings
 
 
-def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pretrained, rows_file, tmp_path):
-    """Nothing is cut that the model can read; only joining all positions needs a fixed length."""
+def test_texts_longer_than_the_training_rows_are_not_truncated(finetuned, pretrained, rows_file, tmp_path):
+    """Nothing is truncated that fits the model; only concat pooling needs a fixed length."""
     model = plmkit.load(finetuned)
     assert model.longest == plmkit.load(pretrained).longest > 16
     model.predict(["the cat sees a house and " * 4])  # a warning would be an error
@@ -347,7 +347,7 @@ def test_texts_longer_than_those_that_taught_are_read_to_the_end(finetuned, pret
     assert json.loads((tmp_path / "out" / "run.json").read_text())["tasks"][0]["length"] == 16
 
 
-def test_text_that_the_vocabulary_does_not_know_is_told(pretrained, rows_file, tmp_path, plm):
+def test_text_with_unknown_tokens_is_reported(pretrained, rows_file, tmp_path, plm):
     other = tmp_path / "other.tsv"
     other.write_text("label\ttext\n" + "1\t☃ ☂ ☀ cat\n0\t☂ ☂ dog\n" * 8, encoding="utf-8")
     told = ["finetune", pretrained, "--task", "classify", *QUICK]
@@ -357,7 +357,7 @@ def test_text_that_the_vocabulary_does_not_know_is_told(pretrained, rows_file, t
     assert "unknown" not in plm(*told, "--train", rows_file, "--out", tmp_path / "known").err
 
 
-def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_file, tmp_path, plm):
+def test_a_given_length_is_kept_and_truncation_is_reported(pretrained, rows_file, tmp_path, plm):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK,
               "--set", "task.length=7")  # fmt: skip
     assert ran.code == 0
@@ -365,7 +365,7 @@ def test_a_length_that_is_set_is_kept_and_what_is_cut_is_said(pretrained, rows_f
     assert plmkit.load(tmp_path / "out").longest == 7
 
 
-def test_narrow_networks_learn_at_higher_rates():
+def test_narrow_networks_have_higher_learning_rates():
     assert rate_for(768) == pytest.approx(3e-5)
     assert rate_for(256) == pytest.approx(2.7e-4)
     assert rate_for(32) == 5e-4
@@ -386,12 +386,12 @@ def test_settings_of_task_and_run_are_set_by_name():
         "schedule.rate=1",
     ],
 )  # fmt: skip
-def test_a_setting_that_cannot_be_is_refused(setting):
+def test_an_invalid_setting_is_refused(setting):
     with pytest.raises(SettingError):
         settle_task([setting], None)
 
 
-def test_lower_layers_learn_slower_never_faster():
+def test_lower_layers_never_have_higher_learning_rates():
     assert settle_task(["task.layer_decay=1"], None)[0].layer_decay == 1
     with pytest.raises(SettingError, match=r"^task.layer_decay must be above 0 and at most 1; found 2\.$"):
         settle_task(["task.layer_decay=2"], None)
@@ -407,7 +407,7 @@ def test_freezing_random_weights_is_refused():
 
 @pytest.mark.slow
 def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
-    """Is the verb one of the first four? Three hundred rows, a hundred others to be judged by."""
+    """Is the verb one of the first four? Three hundred rows, and a hundred others to evaluate on."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
     order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=7e-4, dropout=0.0)
     assert finetune(order, Screen())["result"]["test"]["accuracy"] >= 0.9
@@ -456,7 +456,7 @@ def families(tmp_path_factory) -> tuple[Path, Path, Path]:
 
 @pytest.mark.slow
 def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_path):
-    """On every one of three seeds; and the loss falls faster, and what is learnt holds for words never labelled."""
+    """On every one of three seeds; and the loss falls faster, and the model generalises to words without labels."""
     model, train, test = families
     found, losses = {}, {}
     for scratch in (False, True):
@@ -479,7 +479,9 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
 # Stopping and going on
 
 
-def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, rows_file, tmp_path, plm, monkeypatch):
+def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
+    pretrained, rows_file, tmp_path, plm, monkeypatch
+):
     import plmkit.tasks.finetune as module
 
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, *QUICK]
@@ -510,7 +512,9 @@ def test_a_stopped_fine_tuning_goes_on_with_the_seeds_that_are_left(pretrained, 
     assert not (out / "seeds").exists()
 
 
-def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained, rows_file, tmp_path, plm, monkeypatch):
+def test_an_interrupted_fine_tuning_of_one_seed_reports_that_it_starts_again(
+    pretrained, rows_file, tmp_path, plm, monkeypatch
+):
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK]
 
     def pressed(trial, *given):
@@ -524,7 +528,7 @@ def test_a_fine_tuning_of_one_seed_that_is_stopped_says_what_is_lost(pretrained,
     assert plm(*command).code == 0
 
 
-def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_file, plm):
+def test_a_finished_fine_tuning_does_not_run_again(finetuned, pretrained, rows_file, plm):
     before = (finetuned / "model.safetensors").stat().st_mtime_ns
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file,
               "--out", finetuned, "--epochs", 2, "--set", "task.batch=16")  # fmt: skip
@@ -533,7 +537,7 @@ def test_a_finished_fine_tuning_is_not_done_again(finetuned, pretrained, rows_fi
     assert (finetuned / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_a_finished_fine_tuning_that_lost_its_weights_is_done_again(pretrained, rows_file, tmp_path, plm):
+def test_a_finished_fine_tuning_without_weights_runs_again(pretrained, rows_file, tmp_path, plm):
     out = tmp_path / "out"
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, *QUICK]
     assert plm(*command).code == 0
@@ -546,7 +550,7 @@ def test_a_finished_fine_tuning_that_lost_its_weights_is_done_again(pretrained, 
     assert weights.read_bytes() == first
 
 
-def test_another_file_of_rows_is_told_by_its_name_alone(pretrained, labelled, tmp_path, plm):
+def test_another_file_of_rows_is_reported_by_its_name_only(pretrained, labelled, tmp_path, plm):
     rows, other = (labelled(tmp_path / f"{name}.tsv", 20, seed) for seed, name in enumerate(("rows", "other")))
     out = tmp_path / "out"
     command = ["finetune", pretrained, "--task", "classify", "--out", out, *QUICK]

@@ -34,7 +34,7 @@ def test_one_text_and_two_texts_are_framed_as_in_the_paper(tokenizer):
     assert framed(tokenizer, "abc", "de") == "[CLS] a b c [SEP] d e [SEP]"
 
 
-def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_are_all_0(tokenizer):
+def test_some_vocabularies_have_two_separators_between_texts_and_one_segment(tokenizer):
     roberta = replace(tokenizer.vocabulary, separators=2, second=0)
     row = frame(np.array([5, 6, 7]), np.array([8, 9]), roberta, 64)
     assert " ".join(roberta.names(row.tokens)) == "[CLS] a b c [SEP] [SEP] d e [SEP]"
@@ -45,18 +45,18 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
     assert (len(cut.tokens), cut.cut) == (9, 3)
 
 
-def test_a_text_that_is_too_long_loses_its_tail(tokenizer):
+def test_a_text_that_is_too_long_is_truncated_at_its_end(tokenizer):
     assert framed(tokenizer, "abcdef", longest=6) == "[CLS] a b c d [SEP]"
     assert framed(tokenizer, "abcd", longest=6) == "[CLS] a b c d [SEP]"
 
 
-def test_of_a_pair_the_longer_text_loses_its_tail_first(tokenizer):
+def test_of_a_pair_the_longer_text_is_truncated_first(tokenizer):
     assert framed(tokenizer, "abcdefg", "hi", longest=9) == "[CLS] a b c d [SEP] h i [SEP]"
     assert framed(tokenizer, "ab", "cdefghi", longest=9) == "[CLS] a b [SEP] c d e f [SEP]"
     assert framed(tokenizer, "abcde", "fghij", longest=8) == "[CLS] a b c [SEP] f g [SEP]"
 
 
-def test_lengths_after_cutting_equal_the_loop_of_the_released_code():
+def test_lengths_after_truncation_equal_those_of_the_released_code():
     for first in range(1, 13):
         for second in range(1, 13):
             for room in range(2, 26):

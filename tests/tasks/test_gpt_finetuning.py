@@ -57,11 +57,11 @@ def names(parts, text: str, other: str | None = None, kind: str = "classify", ch
 # the frame
 
 
-def test_a_text_stands_between_start_and_extract(parts):
+def test_a_text_is_framed_by_start_and_extract(parts):
     assert names(parts, "the cat.") == [["_start_", "the</w>", "cat</w>", ".</w>", "_classify_"]]
 
 
-def test_premise_and_hypothesis_are_parted_by_the_delimiter(parts):
+def test_premise_and_hypothesis_are_separated_by_the_delimiter(parts):
     wanted = ["_start_", "the</w>", "cat</w>", "_delimiter_", "the</w>", "dog</w>", "_classify_"]
     assert names(parts, "the cat", "the dog", "nli") == [wanted]
 
@@ -78,7 +78,7 @@ def test_every_choice_is_a_row_of_its_own(parts):
     assert all(row[:5] == ["_start_", "the</w>", "cat</w>", "sees</w>", "_delimiter_"] for row in rows)
 
 
-def test_new_tokens_get_small_random_vectors_and_old_ones_keep_theirs(gpt1, parts):
+def test_new_tokens_get_small_random_embeddings_and_old_ones_keep_theirs(gpt1, parts):
     before, after = (one.weights["model.embed.tokens.weight"] for one in (read_parts(gpt1), parts))
     assert len(after) == len(before) + 3
     assert torch.equal(after[: len(before)], before)
@@ -130,14 +130,14 @@ def test_the_gradient_is_the_weighted_sum(parts):
     torch.testing.assert_close(gradients[0], gradients[1] + 0.3 * gradients[2], atol=1e-6, rtol=1e-5)
 
 
-def test_what_follows_is_asked_inside_a_row_only(parts):
+def test_the_next_token_is_predicted_inside_a_row_only(parts):
     batch = some_rows(parts)
     lengths = batch.source.visible.sum(1)
     assert (batch.targets != IGNORE).sum(1).tolist() == (lengths - 1).tolist()
     assert (batch.targets[:, :-1] == batch.source.tokens[:, 1:])[batch.targets[:, :-1] != IGNORE].all()
 
 
-def test_a_row_is_judged_at_its_extract_token_whatever_stands_behind_it(parts):
+def test_a_row_is_classified_at_its_extract_token_whatever_follows(parts):
     made = network(parts, 0.5).eval()
     batch = some_rows(parts)
     together = made.heads["label"].answers(made.model(batch), batch)
@@ -157,7 +157,7 @@ def test_both_orders_give_one_answer(parts):
     torch.testing.assert_close(*answers, atol=1e-6, rtol=1e-6)
 
 
-def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing(parts):
+def test_the_softmax_is_over_choices_and_a_missing_one_has_probability_0(parts):
     head = find_kind("choose")(length=40).head(parts.architecture).eval()
     model = network(parts, 0.5).eval().model
     asked = [("a", "the sea", "b"), ("a", "b")]
@@ -178,7 +178,7 @@ def test_choices_are_weighed_against_each_other_and_a_missing_one_counts_nothing
 
 
 def judged_by(head: RowHead, pooled: torch.Tensor) -> torch.Tensor:
-    """What the head says of rows whose readings have these vectors, (B, K, width)."""
+    """The answers of the head for examples whose inputs have these vectors, (B, K, width)."""
     rows, readings, _ = pooled.shape
     nothing = torch.zeros(rows * readings, 1, dtype=torch.long)
     batch = Batch(
@@ -189,14 +189,14 @@ def judged_by(head: RowHead, pooled: torch.Tensor) -> torch.Tensor:
     return head.answers(States(hidden=flat[:, None], pooled=flat), batch)
 
 
-def test_of_both_orders_the_vectors_are_added_not_averaged():
+def test_the_vectors_of_both_orders_are_added_not_averaged():
     head = NumberHead(width=2, bias=False).eval()
     with torch.no_grad():
         head.classify.weight.copy_(torch.tensor([[1.0, 10.0]]))
     assert judged_by(head, torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])).tolist() == [[74.0]]
 
 
-def test_the_choices_of_a_row_lose_the_same_numbers_and_other_rows_others():
+def test_the_choices_of_a_row_share_a_dropout_mask():
     head = ChoiceHead(width=64, dropout=0.5)
     torch.manual_seed(0)
     vector = torch.randn(64)
@@ -206,8 +206,8 @@ def test_the_choices_of_a_row_lose_the_same_numbers_and_other_rows_others():
     assert not torch.equal(answers[0], judged_by(head.eval(), vector.expand(4, 3, 64))[0])
 
 
-def test_a_choice_and_its_question_have_half_a_row_each_less_two(parts):
-    """As the released code cuts them, whatever the other leaves free; other tasks fill the row."""
+def test_a_choice_and_its_question_get_half_a_row_each_minus_two(parts):
+    """Truncated as in the released code, even if the other text is short; other tasks fill the row."""
     long, short = "cat " * 30, "the sea"
     (row,) = examples(parts, "choose", Row(text=long, choices=(short, long), line=1))
     first, second = ([parts.tokenizer.vocabulary.tokens[n] for n in one.tokens] for one in row.inputs)
@@ -241,7 +241,7 @@ def test_the_language_model_has_no_weights_of_its_own():
 # from the command line
 
 
-def test_a_toy_sentiment_is_learnt_and_the_same_model_goes_on_with_a_text(gpt1, plm, labelled, tmp_path):
+def test_a_toy_sentiment_is_learnt_and_the_same_model_generates_text(gpt1, plm, labelled, tmp_path):
     train, test = labelled(tmp_path / "train.tsv", 160, 5), labelled(tmp_path / "test.tsv", 40, 6)
     ran = plm("finetune", gpt1, "--task", "classify", "--train", train, "--dev", test, "--epochs", 40, "--out",
               tmp_path / "task", "--set", "run.threads=1", "--set", "task.rate=1e-3", "--set", "task.batch=8",
@@ -257,7 +257,7 @@ def test_a_toy_sentiment_is_learnt_and_the_same_model_goes_on_with_a_text(gpt1, 
 
 
 def choice_file(path, label=lambda number, right: right):
-    """Which of three animals the text speaks of: the right one stands in another place each time."""
+    """Which of three animals the text speaks of: the right one is at another position each time."""
     animals = ("cat", "dog", "bird")
     rows = []
     for number in range(48):
@@ -313,7 +313,7 @@ def test_a_masked_model_chooses_and_reads_both_orders_too(pretrained, plm, tmp_p
         (lambda number, right: "cow", "is neither one of the 3 choices"),
     ],
 )
-def test_labels_that_are_no_choice_are_refused(gpt1, plm, tmp_path, label, says):
+def test_labels_that_are_not_a_choice_are_refused(gpt1, plm, tmp_path, label, says):
     rows = choice_file(tmp_path / "rows.jsonl", label)
     ran = plm("finetune", gpt1, "--task", "choose", "--train", rows, "--out", tmp_path / "task")
     assert ran.code == 2
@@ -327,7 +327,7 @@ def test_a_table_without_choices_is_refused(gpt1, plm, rows_file, tmp_path):
     assert (ran.code, "Multiple choice needs context, question or both" in ran.err) == (2, True)
 
 
-def test_the_weight_of_the_language_model_cannot_be_below_nothing(gpt1, plm, rows_file, tmp_path):
+def test_the_loss_weight_of_the_language_model_cannot_be_negative(gpt1, plm, rows_file, tmp_path):
     ran = plm("finetune", gpt1, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.lm_weight=-1")  # fmt: skip
     assert (ran.code, "task.lm_weight" in ran.err) == (2, True)

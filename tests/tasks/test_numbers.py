@@ -1,4 +1,4 @@
-"""Numbers are learnt from their mean on, whatever their unit, and what is saved answers in that unit."""
+"""Regression starts at the mean, whatever the unit, and the saved model predicts in that unit."""
 
 import json
 import random
@@ -37,14 +37,14 @@ def trained(model, rows, out, **settings):
     return plmkit.load(out, device="cpu")
 
 
-def test_before_anything_is_learnt_the_answer_is_the_mean(pretrained, tmp_path):
+def test_before_training_the_prediction_is_the_mean(pretrained, tmp_path):
     rows = number_rows(tmp_path / "rows.tsv", mean=1000.0, spread=20.0)
     mean = sum(float(line.split("\t")[1]) for line in rows.read_text().splitlines()[1:]) / 32
     model = trained(pretrained, rows, tmp_path / "out")
     assert model.predict(["the cat likes a house.", "the sea"])[0].label == pytest.approx(mean, abs=5)
 
 
-def test_numbers_of_any_unit_are_learnt_alike(pretrained, tmp_path):
+def test_training_does_not_depend_on_the_unit_of_the_numbers(pretrained, tmp_path):
     """In the same steps, up to their unit."""
     found = []
     for number, (mean, spread) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
@@ -82,7 +82,7 @@ def asked(rows: torch.Tensor) -> tuple[States, Batch]:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_head_begins_at_the_mean_and_its_weights_take_up_the_unit(bias):
+def test_a_head_is_initialised_to_the_mean_and_its_weights_absorb_the_unit(bias):
     head = head_of(bias)
     rows = torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.5, 4.0]])
     labels = torch.tensor([90.0, 110.0])
@@ -100,7 +100,7 @@ def test_a_head_begins_at_the_mean_and_its_weights_take_up_the_unit(bias):
     torch.testing.assert_close(plain.answers(states, batch), answers)
 
 
-def test_numbers_that_are_all_equal_have_no_deviation_to_divide_by():
+def test_equal_numbers_have_no_standard_deviation_to_divide_by():
     head = head_of(bias=True)
     rows = torch.ones(3, 4)
     head.fit(torch.full((3,), 7.0), lambda: asked(rows))

@@ -1,4 +1,4 @@
-"""A training file whose rows all have one label teaches nothing, but for choices, which differ from row to row."""
+"""A training file with one label only is refused, except for choices, which differ from row to row."""
 
 import json
 

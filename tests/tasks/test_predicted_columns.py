@@ -1,4 +1,4 @@
-"""Predictions beside the rows they are of, to six digits."""
+"""Predictions as columns next to their rows, to six decimals."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def sheet(tmp_path: Path, task: Task, said: list[Prediction]) -> Sheet:
     return beside(table(tmp_path), list(rendered[0]), [list(cells.values()) for cells in rendered])
 
 
-def test_numbers_have_six_digits_behind_the_point(tmp_path):
+def test_numbers_have_six_decimals(tmp_path):
     said = [Prediction(label=0.123456789), Prediction(label=-2.0)]
     assert sheet(tmp_path, Regress(), said).text(".tsv") == (
         "id\ttext\tprediction\n7\tthe cat\t0.123457\n8\ta dog\t-2.0\n"

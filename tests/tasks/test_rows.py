@@ -25,7 +25,7 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def refusal(path: str | Path, **how: bool | None) -> str:
-    """What a refused file is told, its folder left out."""
+    """The error message of a refused file, without its folder."""
     how = {"paired": False, **how}
     with pytest.raises(InputError) as caught:
         read_rows(path, **how)
@@ -82,7 +82,7 @@ def test_pairs_have_a_second_text(tmp_path):
     assert read_rows(path, paired=True) == read_rows(path, paired=None) == [row]
 
 
-def test_either_means_single_texts_where_there_is_no_second(tmp_path):
+def test_without_a_second_text_rows_have_single_texts(tmp_path):
     path = put(tmp_path, "a.tsv", "text\tscore\na\t2.5\nb\t-1e1\n")
     assert [row.label for row in read_rows(path, paired=None, numeric=True)] == [2.5, -10.0]
 
@@ -120,7 +120,7 @@ def test_a_csv_cell_may_be_a_whole_book(tmp_path):
     assert len(read_rows(path, paired=False)[0].text) == 200_000
 
 
-def test_blank_lines_between_rows_are_passed_over(tmp_path):
+def test_blank_lines_between_rows_are_skipped(tmp_path):
     path = put(tmp_path, "a.tsv", "\nlabel\ttext\n\n1\ta\n\n")
     assert read_rows(path, paired=False) == [Row(text="a", label="1", line=4)]
 
@@ -150,7 +150,7 @@ def test_labels_are_optional_where_none_are_needed(tmp_path):
     assert read_rows(path, paired=False, labelled=False) == [Row(text="a", line=2)]
 
 
-def test_labels_are_not_looked_at_where_none_are_needed(tmp_path):
+def test_labels_are_not_read_where_none_are_needed(tmp_path):
     path = put(tmp_path, "a.tsv", "text\tlabel\tgold\na\t?\t\nb\t2\t3\n")
     rows = read_rows(path, paired=False, numeric=True, labelled=False)
     assert rows == [Row(text="a", line=2), Row(text="b", line=3)]
@@ -188,10 +188,10 @@ def test_a_folder_is_not_a_file(tmp_path):
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.tsv")
-    assert refusal(tmp_path / "a.tsv").startswith("a.tsv is not an ordinary file.")
+    assert refusal(tmp_path / "a.tsv").startswith("a.tsv is not a regular file.")
 
 
-def test_a_file_that_may_not_be_read_says_why(tmp_path, monkeypatch):
+def test_a_file_without_read_permission_is_refused_with_the_reason(tmp_path, monkeypatch):
     def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -202,7 +202,7 @@ def test_a_file_that_may_not_be_read_says_why(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.json", "a", "a.parquet.gz", ".tsv"])
 def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
-    assert refusal(put(tmp_path, name, "x")).startswith(f"{name} is not a kind of file that holds rows.\n")
+    assert refusal(put(tmp_path, name, "x")).startswith(f"{name} is not a supported type of table.\n")
 
 
 @pytest.mark.parametrize(
@@ -227,29 +227,29 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
             "a.tsv",
             "label\ttext\n1\ta\n0\tb\tc\n",
             "a.tsv, line 3: 3 cells, but the first row has 2: label, text.\n"
-            "A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.",
+            "Text in .tsv cannot contain tabs or line breaks; use .csv with quotes, or .jsonl.",
         ),
         (
             "a.csv",
             'label,text\n1,"a\nb"\n0,b,c\n',
             "a.csv, line 4: 3 cells, but the first row has 2: label, text.\n"
-            "Put a text that holds a comma in double quotes.",
+            "Put text that contains a comma in double quotes.",
         ),
         (
             "a.csv",
             'label,text\n1,"a\n0,b\n',
-            "a.csv, line 2: the quotes of this row do not match (unexpected end of data).\n"
-            'Inside a quoted text write "" for each quote.',
+            "a.csv, line 2: unbalanced quotes in this row (unexpected end of data).\n"
+            'Inside quoted text, write "" for each quote.',
         ),
         (
             "a.jsonl",
             '{"text": "a", "label": 1}\n{"text": "b"\n',
-            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one whole object.",
+            "a.jsonl, line 2: not JSON (Expecting ',' delimiter). Each line must be one complete object.",
         ),
         (
             "a.jsonl",
             "[" * 100_000,
-            "a.jsonl, line 1: not JSON (too long or too deep). Each line must be one whole object.",
+            "a.jsonl, line 1: not JSON (too long, or nested too deeply). Each line must be one complete object.",
         ),
         (
             "a.jsonl",
@@ -259,7 +259,7 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         (
             "a.jsonl",
             '{"text": "\\ud83d", "label": 1}\n',
-            "a.jsonl, line 1: a \\u escape that is half a character. Write the file as UTF-8.",
+            "a.jsonl, line 1: a \\u escape is half a character. Write the file as UTF-8.",
         ),
         (
             "a.jsonl",
@@ -278,21 +278,21 @@ def test_content_that_cannot_be_read_says_where_and_why(tmp_path, name, content,
 
 
 @pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.zst"])
-def test_a_packed_file_that_is_cut_or_false_is_refused(tmp_path, name):
+def test_a_truncated_or_invalid_compressed_file_is_refused(tmp_path, name):
     pack = gzip.compress if name.endswith(".gz") else zstandard.compress
     cut = put(tmp_path, name, pack(b"text\tlabel\n" + os.urandom(1000).hex().encode())[:-10])
-    assert refusal(cut) == f"{name} ends too early: the copy is not complete. Fetch it again."
+    assert refusal(cut) == f"{name} is incomplete: it ends too early. Download or copy it again."
     false = put(tmp_path, name, b"text\tlabel\n")
-    assert refusal(false).startswith(f"{name} is not a sound {Path(name).suffix} file (")
-    assert refusal(false).endswith("). Fetch it again.")
+    assert refusal(false).startswith(f"{name} is not a valid {Path(name).suffix} file (")
+    assert refusal(false).endswith("). Download or copy it again.")
 
 
-def test_parquet_that_is_cut_or_false_is_refused(tmp_path):
+def test_a_truncated_or_invalid_parquet_file_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"text": ["a"], "label": ["1"]}), path)
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], whole.replace(b"label", b"\xffabel"), b"text\tlabel\n"):
-        assert refusal(put(tmp_path, "b.parquet", content)).startswith("b.parquet is not a sound Parquet file (")
+        assert refusal(put(tmp_path, "b.parquet", content)).startswith("b.parquet is not a valid Parquet file (")
 
 
 def test_parquet_text_that_is_not_utf8_is_refused_with_its_row(tmp_path):
@@ -335,7 +335,7 @@ def test_no_row_with_text_and_label_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", "1e999", "1_0", "1,5"])
-def test_a_label_that_is_no_finite_number_is_refused_for_regression(tmp_path, label):
+def test_a_label_that_is_not_a_finite_number_is_refused_for_regression(tmp_path, label):
     path = put(tmp_path, "a.tsv", f"text\tlabel\na\t1\nb\t{label}\n")
     assert refusal(path, paired=None, numeric=True) == (
         f"a.tsv, line 3: label '{label}' is not a number.\n"
@@ -343,24 +343,24 @@ def test_a_label_that_is_no_finite_number_is_refused_for_regression(tmp_path, la
     )
 
 
-def test_a_file_without_labels_is_told_how_to_name_the_column(tmp_path):
+def test_a_file_without_labels_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "id\ttext\nx7\ta\n")) == (
-        "a.tsv has no column label. Columns found: id, text.\nName the right one: --label COLUMN. Found by themselves: "
-        "label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
+        "a.tsv has no column label. Columns found: id, text.\nChoose the right one: --label COLUMN. "
+        "Recognised names: label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
     )
 
 
-def test_a_file_without_texts_is_told_how_to_name_the_column(tmp_path):
+def test_a_file_without_texts_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.jsonl", '{"question": "a", "label": 1}')) == (
-        "a.jsonl has no column text. Columns found: question, label.\nName the right one: --text COLUMN. Found by "
-        "themselves: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
+        "a.jsonl has no column text. Columns found: question, label.\nChoose the right one: --text COLUMN. Recognised "
+        "names: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
     )
 
 
 def test_a_wrong_separator_is_suspected(tmp_path):
     message = refusal(put(tmp_path, "a.tsv", "label,text\n1,a\n"))
     assert message.startswith(
-        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? Tabs separate .tsv.\n"
+        "a.tsv has no column text. Its only column is 'label,text'. Is the separator right? .tsv needs tabs.\n"
     )
 
 
@@ -371,7 +371,7 @@ def test_plain_text_cannot_be_trained_on(tmp_path):
     )
 
 
-def test_pairs_given_to_a_task_on_single_texts_are_sent_to_pair(tmp_path):
+def test_for_pairs_given_to_a_task_on_single_texts_pair_is_suggested(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n")) == (
         "a.tsv holds pairs of texts (columns label, sentence1, sentence2), but this task reads single "
         "texts.\n"
@@ -381,8 +381,8 @@ def test_pairs_given_to_a_task_on_single_texts_are_sent_to_pair(tmp_path):
 
 def test_single_texts_given_to_a_task_on_pairs_lack_the_second(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\ttext_a\n1\ta\n"), paired=True) == (
-        "a.tsv has no column text_b. Columns found: label, text_a.\nName the right one: --text-b COLUMN. "
-        "Found by themselves: text_b, sentence2, hypothesis, question2, text2, 文本2, 句子2, 假设, 问题2."
+        "a.tsv has no column text_b. Columns found: label, text_a.\nChoose the right one: --text-b COLUMN. "
+        "Recognised names: text_b, sentence2, hypothesis, question2, text2, 文本2, 句子2, 假设, 问题2."
     )
 
 
@@ -413,7 +413,7 @@ def test_known_and_absent_labels_pass():
     check_classes([*labelled("a", "b"), Row(text="x", line=9)], ("a", "b", "c"), "dev.tsv")
 
 
-def test_a_label_never_seen_in_training_is_refused():
+def test_a_label_that_does_not_occur_in_training_is_refused():
     with pytest.raises(InputError) as caught:
         check_classes(labelled("negative", "postive"), ("negative", "positive"), "dev.tsv")
     assert str(caught.value) == (

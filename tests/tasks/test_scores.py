@@ -39,7 +39,7 @@ def test_perfect_and_opposite_predictions():
     assert class_scores([1, 0], [0, 1], AB) == {"accuracy": 0.0, "macro_f1": 0.0, "mcc": -1.0}
 
 
-def test_one_answer_for_everything_has_no_correlation_and_no_warning():
+def test_a_constant_class_has_no_correlation_and_no_warning():
     assert class_scores([0, 0, 0, 0], [0, 1, 0, 1], AB) == {
         "accuracy": 0.5,
         "macro_f1": pytest.approx(1 / 3),  # a: 4 / 6, b: 0
@@ -77,18 +77,18 @@ def test_constant_gold_and_a_single_row_have_no_correlation():
     assert number_scores([1.0], [3.0]) == {"pearson": 0.0, "spearman": 0.0, "mse": 4.0}
 
 
-def test_spread_is_per_score_over_seeds():
+def test_mean_and_standard_deviation_are_per_score_over_seeds():
     assert spread([{"accuracy": 0.5, "mcc": 0.0}, {"accuracy": 0.75, "mcc": 0.0}, {"accuracy": 1.0, "mcc": 0.0}]) == {
         "accuracy": {"mean": 0.75, "std": 0.25, "min": 0.5, "max": 1.0},
         "mcc": {"mean": 0.0, "std": 0.0, "min": 0.0, "max": 0.0},
     }
 
 
-def test_one_seed_has_no_spread():
+def test_one_seed_has_standard_deviation_0():
     assert spread([{"mse": 2.0}]) == {"mse": {"mean": 2.0, "std": 0.0, "min": 2.0, "max": 2.0}}
 
 
-def test_scores_of_nothing_or_of_unequal_lengths_are_our_own_mistake():
+def test_scores_of_nothing_or_of_unequal_lengths_are_a_bug():
     for wrong in (lambda: class_scores([], [], AB), lambda: class_scores([0], [0, 1], AB)):
         with pytest.raises(AssertionError, match="one prediction for each"):
             wrong()

@@ -156,7 +156,7 @@ def test_a_task_for_words_is_fine_tuned_scored_and_used_by_every_command(rows, p
     assert first["tags 2"] == first["tags"] == ["O", "B-animal", "O", "O", "O"]
 
 
-def test_labels_of_tokens_stand_at_the_end_where_a_vocabulary_pads_in_front(pretrained):
+def test_token_labels_are_right_aligned_where_padding_is_on_the_left(pretrained):
     from plmkit.tasks.batches import labels_of
 
     tokenizer = plmkit.load(pretrained, device="cpu").tokenizer

@@ -101,7 +101,7 @@ def test_a_task_has_a_name_that_a_weight_can_have():
 
 
 def test_a_folder_of_format_1_is_read_with_its_one_head(finetuned, tmp_path):
-    """What was written before tasks had names: the head is `label`, and the task stands at the top of run.json."""
+    """Format 1, before tasks had names: the head is `label`, and run.json has one task at its top level."""
     weights = with_named_head(load_file(finetuned / "model.safetensors"), "classify", "label")
     assert "heads.label.classify.weight" in weights
     about = json.loads((finetuned / "run.json").read_text())
@@ -128,7 +128,7 @@ def written(folder: Path, out: Path, about: dict, weights: dict) -> Path:
 # several tasks in one folder
 
 
-def test_a_folder_of_several_tasks_is_loaded_and_asks_which(finetuned, tmp_path, plm):
+def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned, tmp_path, plm):
     one = plmkit.load(finetuned, device="cpu")
     other = replace(one.tasks["classify"], name="other", classes=("x", "y", "z"))
     head = {f"heads.other.{name}": weight for name, weight in other.head(one.architecture).state_dict().items()}

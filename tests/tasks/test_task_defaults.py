@@ -1,4 +1,4 @@
-"""What fine-tuning does where a setting is left out or asks for what a network has not."""
+"""Defaults of fine-tuning, and settings that a network does not support."""
 
 import json
 from dataclasses import replace
@@ -37,24 +37,24 @@ def settled(name: str, **settings) -> Settled:
         ("lstm-tiny", 5e-4, 0.1, 0.5),
     ],
 )
-def test_what_is_left_out_is_by_the_network(name, rate, warmup, lm_weight):
+def test_defaults_depend_on_the_network(name, rate, warmup, lm_weight):
     found = settled(name)
     assert found.rate == pytest.approx(rate)
     assert (found.warmup, found.lm_weight) == (warmup, lm_weight)
 
 
-def test_narrow_decoders_want_higher_rates_too():
+def test_narrow_decoders_get_higher_learning_rates_too():
     architecture = replace(find("gpt1").architecture, width=384, heads=6, inner=1536)
     assert TaskSettings().settled(architecture, find("gpt1").tuning).rate == pytest.approx(2.5e-4)
 
 
-def test_what_is_set_stays():
+def test_given_settings_are_kept():
     found = settled("gpt1", rate=1e-4, warmup=0.0, lm_weight=0.0)
     assert (found.rate, found.warmup, found.lm_weight) == (1e-4, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", ["transformer-xl-tiny", "xlnet-tiny", "char-transformer-tiny", "bert-tiny"])
-def test_a_language_model_beside_the_task_is_refused_where_none_is_built(name):
+def test_a_language_model_loss_is_refused_without_a_tied_head(name):
     with pytest.raises(SettingError, match=r"Leave task\.lm_weight out"):
         settled(name, lm_weight=0.5)
     assert settled(name, lm_weight=0.0).lm_weight == 0
@@ -66,14 +66,14 @@ def test_a_language_model_is_not_trained_in_a_frozen_network():
     assert settled("gpt1", frozen=True).lm_weight == 0
 
 
-def test_the_command_says_so_and_writes_nothing(pretrained, plm, rows_file, tmp_path):
+def test_the_command_refuses_it_and_writes_nothing(pretrained, plm, rows_file, tmp_path):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.lm_weight=0.3")  # fmt: skip
     assert (ran.code, "; Encoder has none" in ran.err, (tmp_path / "task").exists()) == (2, True, False)
 
 
 def peaks_of(architecture, decay: float) -> dict[str, float]:
-    """The highest rate of each weight, of 1."""
+    """The peak learning rate of each parameter, where the base is 1."""
     with torch.device("meta"):
         model = architecture.build(unnamed(9))
         head = ClassHead(width=architecture.width, outputs=2, pooling="first", length=8)
@@ -84,7 +84,7 @@ def peaks_of(architecture, decay: float) -> dict[str, float]:
     return {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
 
 
-def test_xlnets_last_layer_has_the_full_rate_and_the_first_of_24_a_factor_to_the_23rd():
+def test_layer_decay_of_xlnet_is_1_at_the_last_layer_and_to_the_23rd_at_the_first_of_24():
     peaks = peaks_of(TwoStream(layers=24, heads=1, width=4, inner=4, pooler=True), 0.75)
     for layer in range(24):
         mine = {peak for name, peak in peaks.items() if name.startswith(f"model.blocks.{layer}.")}
@@ -94,7 +94,7 @@ def test_xlnets_last_layer_has_the_full_rate_and_the_first_of_24_a_factor_to_the
     assert {peak for name, peak in peaks.items() if not name.startswith("model.blocks.")} == {1}
 
 
-def test_an_lstms_lower_layers_learn_slower():
+def test_lower_layers_of_an_lstm_have_lower_learning_rates():
     peaks = peaks_of(Recurrent(layers=3, width=4), 0.5)
     for layer, factor in enumerate((0.0625, 0.125, 0.25)):
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
@@ -133,7 +133,7 @@ def test_a_family_is_fine_tuned_as_in_its_paper(name):
     assert found.decay == found.optimizer.decay
 
 
-def test_all_of_it_can_be_set():
+def test_every_default_can_be_set():
     given = [
         "task.rate=1e-3", "task.warmup=0.2", "task.shape=cosine", "task.optimizer=AdamW", "task.optimizer.beta2=0.9",
         "task.clip=2", "task.layer_decay=0.5",
@@ -143,7 +143,7 @@ def test_all_of_it_can_be_set():
     assert found.optimizer == AdamW(beta2=0.9)
 
 
-def test_the_decay_of_weights_alone_can_be_set():
+def test_the_weight_decay_alone_can_be_set():
     assert settled("roberta-base", decay=0.02).optimizer == replace(ROBERTA, decay=0.02)
 
 
@@ -151,7 +151,10 @@ def test_the_decay_of_weights_alone_can_be_set():
     ("settings", "says"),
     [
         (["task.shape=steep"], "task.shape takes linear_over_all, "),
-        (["task.optimizer=AdamW", "task.optimizer.beta1=1"], "task.optimizer.beta1 lies from 0 to below 1; found 1.0."),
+        (
+            ["task.optimizer=AdamW", "task.optimizer.beta1=1"],
+            "task.optimizer.beta1 must be at least 0 and below 1; found 1.0.",
+        ),
         (
             ["task.optimizer=AdamW", "task.decay=0.3"],
             "task.decay=0.3 and task.optimizer.decay=0.01 are the same setting.",
@@ -159,7 +162,7 @@ def test_the_decay_of_weights_alone_can_be_set():
         (["task.optimizer=Lamb"], "'task.optimizer' takes one of AdamW, BertAdam, or none; found 'Lamb'."),
     ],
 )
-def test_an_optimizer_or_shape_that_cannot_be_is_refused(settings, says):
+def test_an_invalid_optimizer_or_shape_is_refused(settings, says):
     with pytest.raises(SettingError) as refused:
         settle_task(settings, None)
     assert str(refused.value).startswith(says)
@@ -191,7 +194,7 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     )  # fmt: skip
 
 
-def test_the_run_says_how_it_was_fine_tuned(finetuned):
+def test_the_run_records_how_it_was_fine_tuned(finetuned):
     about = json.loads((finetuned / "run.json").read_text())
     task = about["task"]
     assert (task["shape"], task["warmup"], task["clip"], task["layer_decay"]) == ("linear_over_all", 0.1, 1.0, 1.0)
@@ -199,7 +202,7 @@ def test_the_run_says_how_it_was_fine_tuned(finetuned):
     assert read_parts(finetuned).tuning == find("bert-base").tuning
 
 
-def test_a_model_of_another_maker_is_fine_tuned_as_its_family(hub_folder, made):
+def test_an_imported_model_is_fine_tuned_as_its_family(hub_folder, made):
     from transformers import RobertaConfig, RobertaModel
 
     folder = made / "hub roberta"
@@ -217,7 +220,7 @@ def test_a_model_of_another_maker_is_fine_tuned_as_its_family(hub_folder, made):
 
 
 def shares_dropped(name: str) -> dict[str, float]:
-    """Shares that are dropped before the layer that the first position goes through, and before the last."""
+    """Dropout before the dense layer of the first position, and before the last layer."""
     architecture = find(name).architecture.for_task(0.5)
     small = replace(architecture, layers=1, heads=1, width=8, inner=8, dropout=0.0, attention_dropout=0.0)
     task = Classify(classes=("a", "b"), length=8)
@@ -235,8 +238,8 @@ def shares_dropped(name: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("name", "before"), [("roberta-base", 0.5), ("electra-base", 0.5), ("bert-base", 0.0)])
-def test_robertas_and_electras_judges_drop_before_their_first_layer_too(name, before):
-    """Dropout, dense, activation, dropout, out (Liu et al., 2019, the released code); BERT's begins with the layer."""
+def test_heads_of_roberta_and_electra_have_dropout_before_their_first_layer_too(name, before):
+    """Dropout, dense, activation, dropout, out (Liu et al., 2019, the released code); BERT's starts dense."""
     assert shares_dropped(name) == {"before": pytest.approx(before, abs=0.02), "after": pytest.approx(0.5, abs=0.02)}
 
 
@@ -244,8 +247,8 @@ def test_robertas_and_electras_judges_drop_before_their_first_layer_too(name, be
     ("name", "truncated"), [("bert-base", True), ("electra-base", True), ("roberta-base", False), ("gpt1", False),
                             ("xlnet-base", False)],
 )  # fmt: skip
-def test_a_head_begins_as_the_weights_of_its_network_do(name, truncated):
-    """From a normal of 0.02, cut at two deviations in BERT's code and not in RoBERTa's."""
+def test_a_head_is_initialised_like_its_network(name, truncated):
+    """Normal with standard deviation 0.02, truncated at two in BERT's code and not in RoBERTa's."""
     architecture = find(name).architecture.for_task(0.1)
     classes = tuple(map(str, range(20)))
     torch.manual_seed(0)
@@ -255,7 +258,7 @@ def test_a_head_begins_as_the_weights_of_its_network_do(name, truncated):
     assert float(weights.std()) == pytest.approx(0.0176 if truncated else 0.02, rel=0.05)
 
 
-def test_robertas_network_begins_from_a_normal():
+def test_roberta_is_initialised_from_an_untruncated_normal():
     small = replace(find("roberta-base").architecture, layers=1, heads=1, width=64, inner=64, longest=8)
     torch.manual_seed(0)
     tables = [replace(small, start=start).build(unnamed(200)).embed.tokens.weight for start in ("normal", "truncated")]
@@ -266,7 +269,7 @@ def test_robertas_network_begins_from_a_normal():
 # what to write instead
 
 
-def test_a_run_that_diverges_is_told_the_setting_that_fine_tuning_has(pretrained, plm, rows_file, tmp_path):
+def test_a_run_that_diverges_names_the_setting_of_fine_tuning(pretrained, plm, rows_file, tmp_path):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
     assert ran.code == 2
@@ -306,14 +309,14 @@ def test_pretraining_has_other_names_for_them(plm):
     assert ran.err.startswith("plm: No such option: --batch-size. In plm it is --set schedule.batch=VALUE.\n")
 
 
-def test_an_option_that_nobody_has_is_not_explained(plm, rows_file):
+def test_an_unknown_option_is_not_explained(plm, rows_file):
     ran = plm("finetune", "a model", "--task", "classify", "--train", rows_file, "--class-weights", "8")
     assert (ran.code, ran.err) == (
         2, "plm: No such option: --class-weights\n`plm finetune --help` lists its options.\n",
     )  # fmt: skip
 
 
-def test_a_name_that_is_only_a_little_like_another_gets_the_list():
+def test_a_name_unlike_all_others_is_answered_with_the_list():
     with pytest.raises(SettingError) as refused:
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
@@ -326,7 +329,7 @@ def test_a_name_that_is_only_a_little_like_another_gets_the_list():
 @pytest.mark.parametrize(
     ("name", "meant"), [("learning_rate", "rate"), ("batch_size", "batch"), ("lm_weigt", "lm_weight")]
 )
-def test_a_name_of_another_tool_or_a_slip_is_answered_with_ours(name, meant):
+def test_a_misspelt_name_or_one_of_another_tool_is_answered_with_ours(name, meant):
     with pytest.raises(SettingError, match=rf"^There is no setting 'task\.{name}'. Did you mean 'task\.{meant}'\?$"):
         settle_task([f"task.{name}=1"], None)
 

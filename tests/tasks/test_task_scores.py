@@ -1,4 +1,4 @@
-"""What predictions score against the labels of their rows, for every kind of task."""
+"""Scores of predictions against the labels of their rows, for every kind of task."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_numbers_are_compared_with_the_rows_own(kind):
     assert found == pytest.approx({"pearson": 0.944911, "spearman": 1.0, "mse": (1 + 0 + 4) / 3}, abs=1e-6)
 
 
-def test_classes_are_counted_with_who_was_taken_for_whom():
+def test_class_scores_have_a_confusion_matrix():
     found = judged("classify", ["good", "bad", "bad", "bad"], ["good", "good", "bad", "bad"], ("bad", "good"))
     assert (found["accuracy"], found["rows"]) == (0.75, 4)
     assert found["confusion"] == [[2, 0], [1, 1]]
@@ -29,7 +29,7 @@ def test_choices_are_right_or_wrong():
     assert judged("choose", ["a", "b", "c"], ["a", "x", "c"]) == {"accuracy": 2 / 3, "rows": 3}
 
 
-def test_scores_of_seeds_are_summed_up_where_there_are_some():
+def test_scores_of_seeds_are_summarised_for_each_part():
     runs = [{"dev": {"accuracy": value, "rows": 4, "confusion": [[1]]}} for value in (0.5, 0.75)]
     assert spreads(runs) == {
         "dev": {"accuracy": {"mean": 0.625, "std": pytest.approx(0.176777, abs=1e-6), "min": 0.5, "max": 0.75}}

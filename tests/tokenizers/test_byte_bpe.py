@@ -44,7 +44,7 @@ def test_frequent_words_become_one_token_with_their_space(tokenizer):
 
 
 def any_text(draw: random.Random) -> str:
-    """Random characters of all planes, with those that tokenizers trip over."""
+    """Random characters of all planes, with known difficult ones."""
     nasty = [
         " ",
         "  ",
@@ -80,7 +80,7 @@ def test_any_text_comes_back_as_it_was(tokenizer):
     assert tokenizer.vocabulary.unknown not in tokens
 
 
-def test_a_written_mask_takes_the_space_before_it_and_is_plain_text_only_where_asked(tokenizer):
+def test_a_written_mask_absorbs_the_space_before_it_and_is_plain_text_in_encode_plain(tokenizer):
     names = tokenizer.vocabulary.names
     assert names(tokenizer.encode("the <mask> sat")) == ["the", "<mask>", "\u0120sat"]
     assert "<mask>" not in names(tokenizer.encode_plain("the <mask> sat"))
@@ -91,14 +91,14 @@ def test_a_written_mask_takes_the_space_before_it_and_is_plain_text_only_where_a
     )
 
 
-def test_half_a_character_is_shown_as_lost_and_a_token_of_it_by_its_name(tokenizer):
+def test_an_incomplete_character_decodes_to_a_replacement_and_its_token_shows_its_name(tokenizer):
     first = tokenizer.vocabulary.tokens.index("\u00f0")  # the first of the four bytes of an emoji
     assert tokenizer.decode([first]) == "\ufffd"
     assert tokenizer.readable(first) == "\u00f0"
     assert tokenizer.readable(tokenizer.encode(" cat")[0]) == " cat"
 
 
-def test_offsets_leave_the_space_aside_and_bytes_share_their_character(tokenizer):
+def test_offsets_exclude_the_space_and_bytes_share_their_character(tokenizer):
     text = "the cat 😀"
     assert tokenizer.offsets(text) == [(0, 3), (4, 7), (8, 8), *[(8, 9)] * 4]
 
@@ -112,7 +112,7 @@ def test_a_token_continues_a_word_unless_it_has_a_space(tokenizer):
     assert not tokenizer.vocabulary.is_continuation[list(tokenizer.vocabulary.special)].any()
 
 
-def test_sentences_that_go_on_bear_the_space_between_them_but_not_in_chinese(tokenizer):
+def test_continued_sentences_keep_the_space_between_them_but_not_in_chinese(tokenizer):
     sentences = ["The cat sat.", "The mat.", "天地。", "玄黄。"]
     assert tokenizer.with_spaces(sentences, first=True) == ["The cat sat.", " The mat.", "天地。", "玄黄。"]
     assert tokenizer.with_spaces(sentences[1:], first=False) == [" The mat.", "天地。", "玄黄。"]
@@ -160,7 +160,7 @@ def test_no_text_is_refused(texts):
         ByteBPE().train(texts)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(SettingError, match=r"tokenizer.size is 260, but the bytes and special tokens alone take 261"):
         ByteBPE(size=260)
     with pytest.raises(SettingError, match=r"tokenizer.min_frequency is 0"):

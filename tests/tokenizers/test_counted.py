@@ -17,21 +17,21 @@ def test_characters_are_numbered_by_frequency_after_the_special_tokens():
     assert made.decode([5, 2, 3, 4]) == "cab "
 
 
-def test_a_text_is_its_characters_line_breaks_and_all():
+def test_a_text_is_its_characters_line_breaks_included():
     made = Characters().train(["a\n\nb 我😀"])
     assert made.vocabulary.names(made.encode_plain("a\n\n我 😀")) == ["a", "\n", "\n", "我", " ", "😀"]
     assert made.decode(made.encode_plain("b\n我 😀")) == "b\n我 😀"
     assert made.with_spaces(["One.", "Two."], first=True) == ["One.", " Two."]
 
 
-def test_words_are_numbered_by_frequency_and_signs_are_words():
+def test_words_are_numbered_by_frequency_and_punctuation_marks_are_words():
     made = Words().train(TEXTS)
     assert made.vocabulary.tokens[:3] == ("<unk>", "<|endoftext|>", "the")
     assert made.vocabulary.names(made.encode("the dog, the 狗.")) == ["the", "dog", "<unk>", "the", "狗", "."]
     assert made.decode(made.encode("the cat sees the dog.")) == "the cat sees the dog."
 
 
-def test_words_of_text_that_is_cut_already_are_parted_by_spaces_only():
+def test_without_punctuation_words_are_split_at_spaces_only():
     made = Words(punctuation=False).train(["the @-@ cat <unk> sat ."])
     assert made.vocabulary.names(made.encode_plain("cat @-@ <unk> sat.")) == ["cat", "@-@", "<unk>", "<unk>"]
 
@@ -42,7 +42,7 @@ def test_case_is_kept_unless_lowercase_is_set():
 
 
 @pytest.mark.parametrize("kind", [Characters, Words])
-def test_the_rarest_give_way_to_the_size_and_the_frequency(kind):
+def test_the_rarest_are_dropped_by_size_and_min_frequency(kind):
     text = ["a a a b b c" if kind is Words else "aaabbc"]
     assert "c" not in kind(min_frequency=2).train(text).vocabulary.tokens
     assert len(kind(size=4).train(text).vocabulary) == 4
@@ -64,7 +64,7 @@ def test_a_saved_tokenizer_comes_back_the_same_and_others_open_it(kind, tmp_path
 
 
 @pytest.mark.parametrize("kind", [Characters, Words])
-def test_what_cannot_be_is_refused(kind):
+def test_impossible_settings_are_refused(kind):
     with pytest.raises(SettingError, match=r"tokenizer\.size is 2"):
         kind(size=2)
     with pytest.raises(SettingError, match="min_frequency is 0"):

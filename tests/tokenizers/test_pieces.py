@@ -42,19 +42,19 @@ def tokenizer(request):
     return WordPiece(size=3000, lowercase=request.param, min_frequency=1).train(nasty_texts(0, 2000))
 
 
-def test_any_text_has_the_tokens_it_has_on_its_own(tokenizer):
+def test_any_text_has_the_same_tokens_as_on_its_own(tokenizer):
     texts = nasty_texts(1, 4000)
     expected = [tokenizer.encode_plain(text) for text in texts]
     unknown = np.concatenate(expected) == tokenizer.vocabulary.unknown
     assert unknown.mean() < 0.2  # the others have their own tokens
-    for start in range(0, len(texts), 1000):  # the cache is empty, then fuller
+    for start in range(0, len(texts), 1000):  # the cache is empty at first, then fills
         tokens, lengths = tokenizer.encode_many(texts[start : start + 1000])
         rows = np.split(tokens, np.cumsum(lengths)[:-1])
         for text, row, tokens_alone in zip(texts[start:], rows, expected[start:], strict=False):
             assert row.tolist() == tokens_alone, ascii(text)
 
 
-def test_every_character_that_is_cut_at_stands_alone_between_any_neighbours(tokenizer):
+def test_every_cut_character_is_isolated_between_any_neighbours(tokenizer):
     rust = tokenizer._plain
     certain = [chr(code) for code in np.flatnonzero(kinds() != IN_RUN).tolist()]
 
@@ -67,11 +67,11 @@ def test_every_character_that_is_cut_at_stands_alone_between_any_neighbours(toke
         assert words(f"x{character}\u0323y") == [*words("x"), *alone, *words("\u0323y")], ascii(character)
 
 
-def test_all_eight_ranges_of_ideographs_stand_alone():
+def test_all_eight_ranges_of_ideographs_are_isolated():
     assert len(IDEOGRAPHS) == 8
     for first, last in IDEOGRAPHS:
         assert (kinds()[first : last + 1] == ALONE).all()
-    assert (kinds()[0x2B820:0x2B920] == IN_RUN).all()  # where the library departs from the released code
+    assert (kinds()[0x2B820:0x2B920] == IN_RUN).all()  # where the library differs from the released code
     assert (kinds()[[ord(" "), ord("\n"), 0x3000]] == SPACE).all()
     assert (kinds()[[ord("a"), 0, 0xFFFD, 0xAC00, 0x3042]] == IN_RUN).all()
 
@@ -95,7 +95,7 @@ def test_a_full_cache_is_emptied_and_changes_nothing():
 def test_an_interrupted_call_leaves_no_wrong_tokens():
     tokenizer = bert_tokenizer([*SPECIAL_TOKENS, "a", "##a", "b", "中"], lowercase=True)
     pieces = PieceCache(tokenizer._plain)
-    pieces.number["b"]  # met, and then the call was broken off before it had tokens
+    pieces.number["b"]  # numbered, but the call was interrupted before it had tokens
     assert pieces.encode(["a b"])[0].tolist() == tokenizer.encode_plain("a b")
 
 
@@ -108,14 +108,14 @@ def test_texts_of_any_length_are_taken_in_groups():
     assert (tokens[400_000:1_000_000] == 7).all()
 
 
-def test_tokens_lie_where_the_tokenizer_itself_says():
+def test_offsets_equal_those_of_the_tokenizer_itself():
     tokenizer = bert_tokenizer(
         [*SPECIAL_TOKENS, "a", "##a", "##b", "b", "i", "e", "中", "文", "。", "'"], lowercase=True
     )
     rng = random.Random(0)
     letters = [*NASTY, *"aab中文。' " * 8]
     texts = ["".join(rng.choices(letters, k=rng.randint(0, 12))) for _ in range(2000)]
-    small = PieceCache(tokenizer._plain, most_characters=200)  # forgets on the way
+    small = PieceCache(tokenizer._plain, most_characters=200)  # emptied on the way
     expected = [tokenizer._plain.encode(text, add_special_tokens=False).offsets for text in texts]
     for few in (7, 2000):
         found = np.concatenate([small.locate(texts[begin : begin + few]) for begin in range(0, 2000, few)])

@@ -1,4 +1,4 @@
-"""SentencePiece's own file, written here byte by byte as its format says."""
+"""SentencePiece's own file, written here byte by byte in its format."""
 
 import struct
 import unicodedata
@@ -77,7 +77,7 @@ def test_a_number_and_its_comma_are_two_as_in_the_released_code(folder):
     assert [ends_in_number_comma(text) for text in ("▁9,", ",", "a,", "9")] == [True, False, False, False]
 
 
-def test_settings_beside_it_decide_the_case(folder):
+def test_settings_next_to_it_decide_the_case(folder):
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
     tokenizer = load_tokenizer(folder)
     assert not tokenizer.lowercase
@@ -146,7 +146,7 @@ WORDS_WITH_MARKS = ["हिन्दी", "தமிழ்", "ไทยเพื
 
 
 @pytest.mark.parametrize("word", WORDS_WITH_MARKS)
-def test_the_accents_that_go_are_those_of_the_released_code_and_vowel_signs_stay(word):
+def test_accents_are_stripped_as_in_the_released_code_and_vowel_signs_stay(word):
     decomposed = unicodedata.normalize("NFKD", word)
     wanted = "".join(letter for letter in decomposed if not unicodedata.combining(letter)).lower()
     made = albert_normalizer(lowercase=True, keep_accents=False).normalize_str(word)

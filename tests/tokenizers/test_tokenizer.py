@@ -50,16 +50,16 @@ def test_no_text_is_no_tokens():
     assert named(RELEASED)(" \t\n\u3000") == []
 
 
-def test_chinese_characters_stand_alone():
+def test_chinese_characters_are_separate_tokens():
     assert named(WORDS)("ah\u535a\u63a8zz") == ["ah", "博", "推", "zz"]
 
 
 @pytest.mark.parametrize(("lowercase", "tokens"), [(True, "hello ! how are you ?"), (False, "HeLLo ! how Are yoU ?")])
-def test_case_is_kept_only_when_asked(lowercase, tokens):
+def test_case_is_kept_only_without_lowercase(lowercase, tokens):
     assert named(WORDS, lowercase=lowercase)(" \tHeLLo!how  \n Are yoU?  ") == tokens.split()
 
 
-def test_accents_go_with_the_case():
+def test_lower_case_also_strips_accents():
     assert named(WORDS)("H\u00e9llo") == ["hello"]
     assert named([*WORDS, "H\u00e9llo"], lowercase=False)("H\u00e9llo") == ["H\u00e9llo"]
 
@@ -72,7 +72,7 @@ def test_a_word_of_more_than_200_characters_is_unknown(length, tokens):
 PLAIN = ["how", "[", "mask", "]", "you", "[", "sep", "]"]
 
 
-def test_a_written_special_token_is_special_only_where_that_is_asked():
+def test_a_written_special_token_is_special_only_in_encode():
     tokenizer = bert_tokenizer(WORDS, lowercase=True)
     names = tokenizer.vocabulary.names
     assert names(tokenizer.encode("how [MASK]you [SEP]")) == ["how", "[MASK]", "you", "[SEP]"]
@@ -82,7 +82,7 @@ def test_a_written_special_token_is_special_only_where_that_is_asked():
     assert lengths.tolist() == [5, 0, 3]
 
 
-def test_many_texts_are_one_row_and_their_lengths():
+def test_many_texts_are_one_array_and_their_lengths():
     tokens, lengths = bert_tokenizer(RELEASED, lowercase=True).encode_many(["want, wa", "", "unwanted"])
     assert (tokens.tolist(), lengths.tolist()) == ([3, 10, 6, 7, 4, 5], [3, 0, 3])
     assert (tokens.dtype, lengths.dtype) == (np.uint32, np.int64)
@@ -90,7 +90,7 @@ def test_many_texts_are_one_row_and_their_lengths():
     assert (nothing.dtype, none.dtype, len(nothing), len(none)) == (np.uint32, np.int64, 0, 0)
 
 
-def test_half_characters_are_dropped_like_other_broken_ones():
+def test_lone_surrogates_are_dropped_like_other_broken_characters():
     tokenizer = bert_tokenizer(WORDS, lowercase=True)
     assert tokenizer.encode("h\ud800ow \udfffyou") == tokenizer.encode("how you")
     assert tokenizer.offsets("\ud800how") == [(1, 4)]
@@ -161,7 +161,7 @@ def test_a_worker_process_gets_the_same_tokenizer():
         (["COVID"], True),  # one added to an uncased vocabulary
         (["The", "##T"], False),
         (["<S>", "<T>"], True),  # of the Chinese vocabulary
-        (["É", "Ü"], True),  # the guess is made on ASCII alone
+        (["É", "Ü"], True),  # the guess uses ASCII letters only
     ],
 )
 def test_a_lone_vocabulary_is_lower_case_unless_a_tenth_of_its_words_has_capitals(tmp_path, extra, lowercase):
@@ -170,14 +170,14 @@ def test_a_lone_vocabulary_is_lower_case_unless_a_tenth_of_its_words_has_capital
     assert load_tokenizer(path).lowercase is lowercase
 
 
-def test_settings_beside_a_vocabulary_decide_the_case(tmp_path):
+def test_settings_next_to_a_vocabulary_decide_the_case(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "the", "é"]), encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocabulary.names(tokenizer.encode("the The é")) == ["the", "[UNK]", "é"]
 
 
-def test_settings_overrule_the_tokenizer_file_beside_them(tmp_path):
+def test_settings_override_the_tokenizer_file_next_to_them(tmp_path):
     bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": null}')
     tokenizer = load_tokenizer(tmp_path)
@@ -192,7 +192,7 @@ def test_a_vocabulary_may_hold_a_line_separator_and_windows_line_ends(tmp_path):
     assert load_tokenizer(path).vocabulary.tokens == (*SPECIAL_TOKENS, "\u2028", "中")
 
 
-def test_a_file_that_shortens_or_fills_does_so_no_more(tmp_path):
+def test_truncation_and_padding_of_a_file_are_disabled(tmp_path):
     bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
     rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
     rust.enable_truncation(3)
@@ -203,7 +203,7 @@ def test_a_file_that_shortens_or_fills_does_so_no_more(tmp_path):
     assert tokenizer.encode_many(["how", "are you ? how"])[1].tolist() == [1, 4]
 
 
-def test_other_rules_than_those_of_bert_give_the_same_tokens_many_at_a_time(tmp_path):
+def test_rules_other_than_berts_give_the_same_tokens_in_batches(tmp_path):
     bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
     rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
     rust.add_tokens(["how are"])
@@ -301,7 +301,7 @@ def test_byte_level_bpe_needs_both_files(tmp_path):
 
 @pytest.mark.parametrize("entry", ['"[START]"', '{"content": "[START]", "lstrip": false}'])
 @pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])
-def test_the_files_beside_a_tokenizer_name_its_special_tokens(tmp_path, file, entry):
+def test_the_files_next_to_a_tokenizer_name_its_special_tokens(tmp_path, file, entry):
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[START]", "[SEP]", "[MASK]", "a", "[CLS]"]))
     assert load_tokenizer(tmp_path).vocabulary.cls == 6
     (tmp_path / file).write_text(f'{{"cls_token": {entry}}}')
@@ -313,14 +313,14 @@ def test_the_files_beside_a_tokenizer_name_its_special_tokens(tmp_path, file, en
     assert load_tokenizer(tmp_path / "saved").vocabulary == tokenizer.vocabulary
 
 
-def test_a_special_token_that_is_named_but_not_there_is_refused(tmp_path):
+def test_a_special_token_that_is_named_but_missing_is_refused(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "a"]))
     (tmp_path / "special_tokens_map.json").write_text('{"mask_token": "[HIDE]"}')
     with pytest.raises(InputError, match=r"has no \[HIDE\]"):
         load_tokenizer(tmp_path)
 
 
-def test_a_file_that_frames_pairs_in_its_own_way_is_followed(tmp_path):
+def test_the_frame_of_pairs_follows_the_file(tmp_path):
     bert_tokenizer(WORDS, lowercase=True).save(tmp_path)
     rust = RustTokenizer.from_file(str(tmp_path / "tokenizer.json"))
     rust.post_processor = processors.TemplateProcessing(

@@ -63,7 +63,7 @@ def test_special_tokens_have_their_roles(folder, theirs):
     assert len(theirs) == len(ours)
 
 
-def test_a_folder_with_a_model_beside_the_tokenizer_is_read_the_same(folder, theirs):
+def test_a_folder_with_a_model_next_to_the_tokenizer_is_read_the_same(folder, theirs):
     (folder / "config.json").write_text('{"model_type": "bert", "vocab_size": 400}')
     again = AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
@@ -75,7 +75,7 @@ def test_the_class_for_bert_reads_the_folder_too(folder):
 
     ours, theirs = load_tokenizer(folder), BertTokenizer.from_pretrained(folder)
     for text in TEXTS:
-        if len(text) < 100 or " " in text:  # that class gives up words of more than 100 characters
+        if len(text) < 100 or " " in text:  # for that class, words of more than 100 characters are unknown
             assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text)
 
 
@@ -113,7 +113,7 @@ def other(request, tmp_path):
     return tmp_path / "other", getattr(transformers, name), model
 
 
-def test_other_kinds_have_the_same_tokens_with_a_model_beside_them_and_without(other):
+def test_other_kinds_have_the_same_tokens_with_and_without_a_model_next_to_them(other):
     folder, _, model = other
     ours = load_tokenizer(folder)
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_other_kinds_have_the_same_tokens_with_a_model_beside_them_and_without(o
         (folder / "config.json").write_text(f'{{"model_type": "{model}"}}')
 
 
-def test_other_kinds_frame_rows_as_our_vocabulary_says(other):
+def test_other_kinds_frame_rows_as_our_vocabulary_does(other):
     folder, _, model = other
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     vocabulary = ours.vocabulary
@@ -192,11 +192,11 @@ def test_a_gpt2_vocabulary_gets_special_tokens_after_its_own(tmp_path):
         assert theirs(text)["input_ids"] == ours.encode(text)
 
 
-# Settings that a folder says, or leaves to the class that transformers has for it
+# Settings in a folder, or defaults of its class in transformers
 
 
 def change(folder, name: str, **changes) -> None:
-    """Change settings in a JSON file; None takes one out."""
+    """Change settings in a JSON file; None removes one."""
     path = folder / name
     found = (json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}) | changes
     path.write_text(json.dumps({key: value for key, value in found.items() if value is not None}))

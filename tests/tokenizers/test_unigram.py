@@ -31,7 +31,7 @@ def test_special_tokens_stand_where_albert_has_them(tokenizer):
     assert (vocabulary.separators, vocabulary.second) == (1, 1)
 
 
-def test_words_are_cut_into_likely_pieces_and_bear_their_space(tokenizer):
+def test_words_are_split_into_likely_pieces_with_their_space(tokenizer):
     assert named(tokenizer, "The cat  sat") == ["▁the", "▁cat", "▁sat"]
     assert "".join(named(tokenizer, "walked newest")) == "▁walked▁newest"
     assert named(tokenizer, "天地玄黄")[0].startswith("▁")
@@ -44,7 +44,7 @@ def test_text_is_cleaned_as_albert_does(tokenizer):
     assert typed.vocabulary.unknown not in typed.encode("``the''")
 
 
-def test_case_and_accents_are_kept_when_asked():
+def test_a_cased_tokenizer_keeps_case_and_accents():
     kept = Unigram(size=60, lowercase=False, coverage=1.0).train(["The Élan, the élan"] * 4)
     assert kept.decode(kept.encode("The Élan")) == "The Élan"
     lost = Unigram(size=60, coverage=1.0).train(["The Élan, the élan"] * 4)
@@ -58,19 +58,19 @@ def test_characters_that_are_too_rare_are_unknown():
     assert named(Unigram(size=20, coverage=0.98).train(text), "q")[-1] == "<unk>"
 
 
-def test_where_the_size_is_small_the_rarest_characters_give_way():
+def test_a_small_size_drops_the_rarest_characters():
     tokens = Unigram(size=8, coverage=1.0).train(["天 天 天 地 地 人"]).vocabulary.tokens
     assert set(tokens) == {*SPECIAL, "▁", "天", "地"}
 
 
-def test_pieces_never_mix_letters_digits_and_signs(tokenizer):
+def test_pieces_never_mix_letters_digits_and_symbols(tokenizer):
     assert PARTS.findall("▁don't▁ab12_x▁中文ab，。▁") == [
         "▁don", "'", "t", "▁ab", "12", "_", "x", "▁中文", "ab", "，。", "▁",
     ]  # fmt: skip
     assert not any(any(sign in token[1:] for sign in ",.;，。") for token in tokenizer.vocabulary.tokens[5:])
 
 
-def test_a_written_mask_is_the_mask_only_where_asked(tokenizer):
+def test_a_written_mask_is_the_mask_only_in_encode(tokenizer):
     assert named(tokenizer, "the [MASK] sat") == ["▁the", "[MASK]", "▁sat"]
     assert "[MASK]" not in named_plain(tokenizer, "the [MASK]")
     assert tokenizer.decode(tokenizer.encode("the [MASK] sat")) == "the [MASK] sat"
@@ -88,7 +88,7 @@ def test_decoded_text_is_readable(tokenizer):
     assert tokenizer.readable(tokenizer.encode("cat")[0]) == "▁cat"
 
 
-def test_offsets_leave_the_space_aside(tokenizer):
+def test_offsets_exclude_the_space(tokenizer):
     assert tokenizer.offsets("The cat  sat") == [(0, 3), (4, 7), (9, 12)]
 
 
@@ -113,7 +113,7 @@ def test_the_same_texts_give_the_same_vocabulary_in_every_process():
     assert all(run.stderr == b"" for run in runs)
 
 
-def test_scores_that_the_trainer_spaces_by_chance_are_made_equal():
+def test_scores_that_depend_on_hashing_are_made_equal():
     scores = {"▁the": -1.0, "ab": -9.0, "x": -8.9999, "y": -8.9998, "z": -5.00001}
     assert in_order(scores, 9) == [("▁the", -1.0), ("z", -5.0), ("ab", -9.0), ("x", -9.0), ("y", -9.0)]
     assert in_order(scores, 4) == [("▁the", -1.0), ("z", -5.0), ("x", -9.0), ("y", -9.0)]
@@ -134,20 +134,20 @@ def test_texts_are_read_once_and_progress_is_reported():
     assert seen == [12]
 
 
-def test_counting_holds_a_bounded_number_of_words(monkeypatch):
+def test_counting_keeps_a_bounded_number_of_words(monkeypatch):
     monkeypatch.setattr(unigram, "MOST_WORDS", 10)
     words = Unigram().count_words(["often " * 5 + " ".join(f"rare{chr(97 + n)}" for n in range(20))], None)
     assert len(words) == 5
     assert words["▁often"] == 5
 
 
-def test_only_the_most_frequent_words_are_learnt_from_where_there_are_many(monkeypatch):
+def test_only_the_most_frequent_words_of_many_are_trained_on(monkeypatch):
     monkeypatch.setattr(unigram, "MOST_CHARACTERS", 3)
     handed = list(unigram.repeated({"ab": 2, "cd": 9, "ef": 1}, set("abcdef")))
     assert handed == ["cd " * 5, "cd\1 " * 4, "ab ", "ab\1 "]
 
 
-def test_a_frequent_word_is_one_piece_though_no_other_word_holds_it(tokenizer):
+def test_a_frequent_word_is_one_piece_even_if_no_other_word_contains_it(tokenizer):
     assert {"▁sat", "▁on", "天地玄黄"} <= set(tokenizer.vocabulary.tokens)
     assert not any("\1" in token for token in tokenizer.vocabulary.tokens)
 
@@ -162,7 +162,7 @@ def test_no_text_is_refused(texts):
         Unigram().train(texts)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(SettingError, match=r"tokenizer.size is 6"):
         Unigram(size=6)
     with pytest.raises(SettingError, match=r"tokenizer.coverage is 0"):

@@ -1,4 +1,4 @@
-"""GPT-1's BPE: words in lower case whose last piece bears `</w>`."""
+"""GPT-1's BPE: lower-cased words, with `</w>` on the last piece."""
 
 import json
 import pickle
@@ -20,7 +20,7 @@ def tokenizer():
     return WordEndBPE(size=120).train(TEXTS)
 
 
-def test_words_end_where_their_last_piece_says(tokenizer):
+def test_the_last_piece_marks_the_end_of_a_word(tokenizer):
     names = tokenizer.vocabulary.names(tokenizer.encode("The CAT sat."))
     assert names == ["the</w>", "cat</w>", "sat</w>", ".</w>"]
     assert tokenizer.vocabulary.tokens[:2] == ("<unk>", "<|endoftext|>")
@@ -34,7 +34,7 @@ def test_text_comes_back_in_lower_case_with_its_punctuation(tokenizer):
     assert tokenizer.decode([*ids, 1, *ids]) == "the cat <|endoftext|> the cat"
 
 
-def test_what_has_no_letter_is_unknown(tokenizer):
+def test_unseen_characters_are_unknown(tokenizer):
     assert tokenizer.encode("中") == [0]
 
 
@@ -48,7 +48,7 @@ def test_the_same_texts_give_the_same_vocabulary_in_every_process():
     assert len({run.stdout for run in runs}) == 1
 
 
-def test_saved_loaded_and_sent_to_a_worker_it_is_the_same(tokenizer, tmp_path):
+def test_a_saved_or_pickled_tokenizer_is_the_same(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     for again in (load_tokenizer(tmp_path), pickle.loads(pickle.dumps(tokenizer))):
         assert again.vocabulary == tokenizer.vocabulary
@@ -79,7 +79,7 @@ def write_released(folder, encoder, merges):
 
 @pytest.mark.parametrize("names", [("vocab.json", "merges.txt"), ("encoder_bpe_40000.json", "vocab_40000.bpe")])
 @pytest.mark.parametrize("given", ["the folder", "the vocabulary", "the merges"])
-def test_the_released_files_part_texts_by_a_line_break(tmp_path, names, given):
+def test_the_released_files_separate_texts_by_a_line_break(tmp_path, names, given):
     write_released(tmp_path, *names)
     places = {"the folder": tmp_path, "the vocabulary": tmp_path / names[0], "the merges": tmp_path / names[1]}
     ours = load_tokenizer(places[given])
@@ -122,7 +122,7 @@ def test_no_text_is_refused(texts):
         WordEndBPE().train(texts)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(SettingError, match=r"tokenizer.size is 2, but the special tokens alone take 2"):
         WordEndBPE(size=2)
     with pytest.raises(SettingError, match=r"tokenizer.min_frequency is 0"):
@@ -136,7 +136,7 @@ def test_settings_that_cannot_be_are_refused():
 # GPT-2's
 
 
-def test_gpt2s_only_special_token_is_the_end_of_a_text_and_stands_last(tmp_path):
+def test_gpt2s_only_special_token_is_the_end_of_text_and_comes_last(tmp_path):
     from transformers import AutoTokenizer
 
     ours = StreamByteBPE(size=300).train(["the cat sat on the mat, the cat sat."] * 3)
@@ -154,7 +154,7 @@ def test_gpt2s_only_special_token_is_the_end_of_a_text_and_stands_last(tmp_path)
         assert theirs(text)["input_ids"] == ours.encode(text)
 
 
-def test_gpt2_learns_where_lines_end():
+def test_gpt2_keeps_line_breaks():
     ours = StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3)
     assert ours.with_spaces(["One.", "Two."], first=True) == ["One.", " Two."]
     assert ours.with_spaces(["Three.", "Four."], first=False) == ["\nThree.", " Four."]
@@ -162,14 +162,14 @@ def test_gpt2_learns_where_lines_end():
     assert ours.with_spaces([], first=False) == []
 
 
-def test_bare_files_of_gpt2_get_what_is_needed_and_no_more(tmp_path):
+def test_bare_files_of_gpt2_get_only_the_needed_special_tokens(tmp_path):
     StreamByteBPE(size=300).train(["the cat sat on the mat"] * 3).save(tmp_path / "whole")
     (tmp_path / "bare").mkdir()
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / "bare" / name).write_bytes((tmp_path / "whole" / name).read_bytes())
     whole = load_tokenizer(tmp_path / "whole").vocabulary
     assert load_tokenizer(tmp_path / "bare", needed=("end",)).vocabulary == whole
-    assert len(load_tokenizer(tmp_path / "bare").vocabulary) == len(whole) + 5  # as a masked model needs it
+    assert len(load_tokenizer(tmp_path / "bare").vocabulary) == len(whole) + 5  # those of a masked model
 
 
 def test_task_tokens_come_after_the_last_token():
@@ -183,7 +183,7 @@ def test_task_tokens_come_after_the_last_token():
     assert pickle.loads(pickle.dumps(grown)).vocabulary == grown.vocabulary
 
 
-def test_what_is_settled_reads_the_same_whatever_follows(tokenizer):
+def test_settled_tokens_decode_the_same_whatever_follows(tokenizer):
     text = "the cat sat - don't stop! newest-new, the <|endoftext|> cat's mat."
     names = tokenizer.vocabulary.names(tokenizer.encode(text))
     whole = tokenizer.kind.join(names, {})

@@ -26,29 +26,29 @@ def test_frequent_words_become_one_token():
     assert tokenizer.vocabulary.names(tokenizer.encode("the newest low")) == ["the", "newest", "low"]
 
 
-def test_chinese_is_learnt_by_the_character():
+def test_chinese_is_tokenized_by_character():
     tokenizer = WordPiece(size=200).train(TEXTS)
     assert tokenizer.vocabulary.names(tokenizer.encode("宇宙洪荒。天地")) == list("宇宙洪荒。天地")
     assert not any(token in tokenizer.vocabulary.tokens for token in ("宇宙", "##宙"))
 
 
-def test_case_is_kept_when_asked():
+def test_a_cased_tokenizer_keeps_case():
     assert "The" in WordPiece(size=200, lowercase=False).train(TEXTS).vocabulary.tokens
     assert "The" not in WordPiece(size=200).train(TEXTS).vocabulary.tokens
 
 
-def test_characters_rarer_than_asked_are_unknown():
+def test_characters_below_min_frequency_are_unknown():
     tokenizer = WordPiece(size=100, min_frequency=2).train(["好 好 坏 ab ab qb"])
     assert tokenizer.vocabulary.names(tokenizer.encode("好坏")) == ["好", "[UNK]"]
     assert not {"坏", "q", "qb"} & set(tokenizer.vocabulary.tokens)
 
 
-def test_where_the_size_is_small_the_rarest_characters_give_way():
+def test_a_small_size_drops_the_rarest_characters():
     tokens = WordPiece(size=7, min_frequency=1).train(["天 天 天 地 地 人"]).vocabulary.tokens
     assert tokens == (*SPECIAL_TOKENS, "地", "天")
 
 
-def test_every_frequent_character_is_learnt_before_any_word():
+def test_every_frequent_character_comes_before_any_word():
     characters = "".join(map(chr, range(0x4E00, 0x4E00 + 3000)))
     tokenizer = WordPiece(size=3100).train([characters, characters, "word word"])
     assert tokenizer.vocabulary.unknown not in tokenizer.encode(characters)
@@ -90,14 +90,14 @@ def test_texts_are_read_once_and_progress_is_reported():
     assert tokenizer.fingerprint() == WordPiece(size=80).train(TEXTS).fingerprint()
 
 
-def test_counting_holds_a_bounded_number_of_pieces(monkeypatch):
+def test_counting_keeps_a_bounded_number_of_pieces(monkeypatch):
     monkeypatch.setattr(wordpiece, "MOST_PIECES", 10)
     pieces = count_pieces(["often " * 5 + " ".join(f"rare{number}" for number in range(50)), "天" * 9])
     assert len(pieces) == 5
     assert (pieces["often"], pieces["天"]) == (5, 9)
 
 
-def test_words_that_could_never_be_known_are_not_counted():
+def test_words_that_are_always_unknown_are_not_counted():
     assert count_pieces(["a" * 200 + " " + "b" * 201]) == {"a" * 200: 1}
 
 
@@ -107,12 +107,12 @@ def test_broken_characters_do_not_stop_the_training():
 
 
 @pytest.mark.parametrize("texts", [[], ["", " \n"], ["\x00\ufffd"], ["abc"]])
-def test_text_with_nothing_to_learn_is_refused(texts):
+def test_text_without_frequent_characters_is_refused(texts):
     with pytest.raises(InputError, match="No character occurs 2 times"):
         WordPiece().train(texts)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(SettingError, match=r"tokenizer.size is 5"):
         WordPiece(size=5)
     with pytest.raises(SettingError, match=r"tokenizer.min_frequency is 0"):

@@ -305,9 +305,9 @@ def linked(folder: Path) -> None:
     ("tamper", "reason"),
     [
         (endless, "its checksum does not match."),
-        (linked, f"{WEIGHTS} is not a regular file. Copy it again from where it came."),
+        (linked, f"{WEIGHTS} is not a regular file. Copy it again from its source."),
         (lambda folder: (folder / STATE).write_text("[" * 100_000), "its JSON is nested too deeply. Copy it again."),
-        (piped, f"{STATE} is not a file. Copy it again from where it came. Going"),
+        (piped, f"{STATE} is not a file. Copy it again from its source. Going"),
     ],
 )
 def test_a_checkpoint_that_would_never_be_read_to_its_end_is_passed_over(tamper, reason, tmp_path):

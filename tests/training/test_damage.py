@@ -113,7 +113,7 @@ def test_a_damaged_cache_is_told_and_made_again(mixed_corpus):
         kind, key = damage.split("/")[:2]
         what = "tokenized text" if kind == "tokens" else "vocabulary"
         folder = cache_folder() / kind / key
-        line = f"! {folder} is damaged: the {what} that it keeps for this text is made again."
+        line = f"! {folder} is damaged: the cached {what} is made again."
         if MANIFEST not in damage or said != quiet:  # a manifest with another time is not wrong
             assert [line for line in said if line not in quiet] == [line], damage
         assert prepared()[0] == quiet  # mended
@@ -128,9 +128,9 @@ def test_a_run_whose_settings_were_edited_is_not_continued(pretrained, tmp_path,
     ran = plm("pretrain", "bert-tiny", mixed_corpus, "--out", folder, "--steps", 40, *tiny_settings)
     assert ran.code == 2
     assert ran.err == (
-        f"plm: {run} is not as it was written: its SHA-256 is another.\n"
-        "Copy the folder again from where it came, or make it again. "
-        f"If the change is yours, delete {folder / MANIFEST} to use the folder as it is.\n"
+        f"plm: {run} was changed after it was written: its SHA-256 differs.\n"
+        "Copy the folder again from its source, or create it again. "
+        f"If you made the change, delete {folder / MANIFEST} to use the folder as it is.\n"
     )
 
 
@@ -170,7 +170,7 @@ def test_doctor_verifies_every_folder_below_and_names_what_is_damaged_and_what_i
 ):
     whole = Path(shutil.copytree(finetuned, tmp_path / "runs" / "a"))
     files = len(json.loads((whole / MANIFEST).read_text())["files"])
-    told = f"{whole}: {files} files checked by SHA-256, all as they were written."
+    told = f"{whole}: {files} files checked by SHA-256, all unchanged."
     damaged = Path(shutil.copytree(exported, tmp_path / "runs" / "b"))
     foreign = Path(shutil.copytree(exported, tmp_path / "runs" / "c", ignore=shutil.ignore_patterns(MANIFEST)))
     ran = plm("doctor", "--verify", whole)
@@ -180,7 +180,7 @@ def test_doctor_verifies_every_folder_below_and_names_what_is_damaged_and_what_i
     assert ran.code == 2
     lines = ran.out.splitlines()
     assert lines[0] == told
-    assert lines[1].startswith(f"{damaged / 'vocab.txt'} is not as it was written: it has 0 bytes, not ")
+    assert lines[1].startswith(f"{damaged / 'vocab.txt'} was changed after it was written: it has 0 bytes, not ")
     assert lines[-1] == f"{foreign} has no {MANIFEST}: its files are unchecked."
     verdicts = plm("doctor", "--verify", tmp_path / "runs", "--json").json["folders"]
     assert [(verdict["folder"], verdict["damage"] is None) for verdict in verdicts] == [

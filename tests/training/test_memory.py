@@ -166,7 +166,7 @@ def test_a_damaged_memory_is_a_damaged_checkpoint(tmp_path):
 def test_a_memory_of_another_batch_size_is_refused():
     made = network()
     state = run(made, samples(6), 2)
-    with pytest.raises(CheckpointError, match="The memory is of 1 streams of text, but the batch has 2 rows"):
+    with pytest.raises(CheckpointError, match="The recurrent memory has 1 rows, but the batch has 2"):
         run(made, samples(6), 3, state=replace(state, memory=(state.memory[0][:1],)))
 
 

@@ -409,7 +409,7 @@ def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name
     shutil.copy(text, corpus)
     ran = plm(*command(corpus, out))
     assert ran.code == 2
-    told = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Name another folder.\n"
+    told = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Choose another folder.\n"
     assert ran.err.endswith(told)
     assert not out.exists()
     for _ in range(2):
@@ -630,7 +630,7 @@ def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny
     assert plm(*told, "--steps", 2).code == 0
     again = plm(*told, "--steps", 4, "--extend")
     assert again.code == 0, again.err
-    assert "run holds a model: skipped." in again.err
+    assert "run contains a model: skipped." in again.err
 
 
 def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_path, plm, tiny_settings):

@@ -1,4 +1,4 @@
-"""Turns of a dialogue, one of them perhaps from another; and dialogues mixed with plain text."""
+"""Rows of three dialogue turns, some with a turn from another dialogue; and dialogues mixed with plain text."""
 
 from array import array
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
-QUESTION, ANSWER = 0, 1  # who asks and who answers, where other arrangements number the segments
+QUESTION, ANSWER = 0, 1  # roles of the speakers, used as segment ids
 Utterance = tuple[int, int, int]  # begin, end, role
 
 
@@ -24,24 +24,26 @@ Utterance = tuple[int, int, int]  # begin, end, role
 class Dialogue(StretchArrangement):
     """Three utterances of a dialogue; in half of the rows one is from another dialogue (Sun et al., 2019, 3.3)."""
 
-    fake: float = 0.5  # share of the rows with a foreign utterance
+    fake: float = 0.5  # share of the rows with an utterance from another dialogue
     segments: ClassVar[int] = 2
     texts: ClassVar[int] = 3
     writes: ClassVar[frozenset[str]] = frozenset({"mixed_dialogue"})
 
     def __post_init__(self) -> None:
         if not 0 <= self.fake <= 1:
-            raise SettingError(tr("corruption.fake is a share of the rows, from 0 to 1; found {fake}.", fake=self.fake))
+            raise SettingError(
+                tr("corruption.fake must be a share of the rows, from 0 to 1; found {fake}.", fake=self.fake)
+            )
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Two dialogues to choose from, and one of two turns."""
+        """At least two dialogues, one of them with two turns."""
         counts = np.diff(Turns(store).documents)[documents]
         if len(documents) < 2 or counts.max() < 2:
             raise InputError(
                 tr(
-                    "{where}: dialogues need two documents or more with two turns or more; found "
+                    "{where}: dialogues need at least two documents with at least two turns each; found "
                     "{documents_count:,} with at most {max}.\n"
-                    "Put each turn on a line of its own, and a blank line between dialogues "
+                    "Put each turn on its own line, and a blank line between dialogues "
                     "(run.layout=blank-lines).",
                     where=where,
                     documents_count=len(documents),
@@ -67,7 +69,7 @@ class Dialogue(StretchArrangement):
 
 
 class Turns:
-    """Where turns begin: at each line, or, where lines are not known, at each sentence."""
+    """Where turns begin: at each line or, if lines are not recorded, at each sentence."""
 
     def __init__(self, store: TokenStore) -> None:
         count = len(store.sentences) - 1
@@ -78,7 +80,7 @@ class Turns:
 
 
 class DialogueRows:
-    """Speakers take turns: QRQ is three turns, QRR and QQR are two, of which one is cut between two sentences."""
+    """Speakers alternate: QRQ is three turns, QRR and QQR are two, one of them split between two sentences."""
 
     def __init__(self, turns: Turns, rng: np.random.Generator) -> None:
         self.turns = turns
@@ -106,12 +108,12 @@ class DialogueRows:
             self.keep(document, utterances)
             at += used
         if at < len(turns) > 2:
-            self.keep(document, alternating(turns[-3:]))  # the last turns, with one or two that were seen
+            self.keep(document, alternating(turns[-3:]))  # the last turns, overlapping with the row before
         elif len(turns) == 2:
             self.keep(document, self.choose(turns)[0])
 
     def choose(self, turns: Sequence[list[int]]) -> tuple[list[Utterance], int]:
-        """One of the patterns that these turns allow, and how many turns it uses."""
+        """One of the patterns that these turns allow, and the number of turns it uses."""
         first, second, *third = turns
         patterns = [(alternating(turns), 3)] if third else []
         if len(second) > 2:
@@ -145,7 +147,7 @@ def replace_one(
     stretches: np.ndarray, rows: np.ndarray, owners: np.ndarray, turns: Turns, documents: np.ndarray,
     rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """In each of these rows a turn of another dialogue takes the place of one; ten tries to find another."""
+    """Replace one turn of each of these rows by a turn of another dialogue; up to ten draws to find another one."""
     others = owners[rows]
     for _ in range(10):
         again = others == owners[rows]
@@ -159,7 +161,7 @@ def replace_one(
 
 
 def shortened(sizes: np.ndarray, room: int) -> np.ndarray:
-    """(N, 3) the sizes when the longest of a row loses one at a time until all fit: the shortest choose first."""
+    """(N, 3) sizes after cutting the longest of each row, one token at a time, until all fit."""
     out = np.zeros_like(sizes)
     left = np.full(len(sizes), room)
     order = np.argsort(sizes, axis=1, kind="stable")
@@ -173,11 +175,11 @@ def shortened(sizes: np.ndarray, room: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueAndText(StretchArrangement):
-    """Dialogues, some with a foreign utterance, mixed with plain text, which has no label (Sun et al., 2019, 3.3)."""
+    """Dialogues, some with an utterance of another, mixed with unlabelled plain text (Sun et al., 2019, 3.3)."""
 
-    dialogues: tuple[int, ...] = (1,)  # which of the corpora hold dialogues, counted from 1 in the order given
-    share: float = 0.5  # of the rows are dialogues; of the kind that there is more of, some wait for another epoch
-    fake: float = 0.5  # share of the dialogues with a foreign utterance
+    dialogues: tuple[int, ...] = (1,)  # the corpora that hold dialogues, numbered from 1 in the order given
+    share: float = 0.5  # of the rows are dialogues; surplus rows of either kind wait for another epoch
+    fake: float = 0.5  # share of the dialogues with an utterance from another one
     segments: ClassVar[int] = 2
     texts: ClassVar[int] = 3
     writes: ClassVar[frozenset[str]] = frozenset({"mixed_dialogue"})
@@ -185,12 +187,12 @@ class DialogueAndText(StretchArrangement):
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise SettingError(
-                tr("corruption.share is the share of dialogues, between 0 and 1; found {share}.", share=self.share)
+                tr("corruption.share must be the share of dialogues, between 0 and 1; found {share}.", share=self.share)
             )
         if not self.dialogues or min(self.dialogues) < 1:
             raise SettingError(
                 tr(
-                    "corruption.dialogues numbers corpora from 1, in the order given; found {dialogues}.",
+                    "corruption.dialogues must list corpora by number, from 1 in the order given; found {dialogues}.",
                     dialogues=list(self.dialogues),
                 )
             )
@@ -200,14 +202,14 @@ class DialogueAndText(StretchArrangement):
         return Dialogue(fake=self.fake)
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Some corpora are dialogues, the others are not."""
+        """Some corpora must be dialogues, the others plain text."""
         talk, text = self.parted(store, documents)
         if not len(talk) or not len(text):
             found = tr("no plain text") if len(talk) else tr("no dialogue")
             raise InputError(
                 tr(
-                    "{where}: there is {found} among the {max} corpora, for corruption.dialogues={dialogues}.\n"
-                    "Give dialogues and plain text as separate corpora, and name those that are dialogues: "
+                    "{where}: found {found} among the {max} corpora with corruption.dialogues={dialogues}.\n"
+                    "Give dialogues and plain text as separate corpora, and list those that are dialogues: "
                     "corruption.dialogues=[2] means the second.",
                     where=where,
                     found=found,
@@ -221,7 +223,7 @@ class DialogueAndText(StretchArrangement):
         talk, text = self.parted(store, documents)
         plans = [self.dialogue().plan(store, talk, length, rng)] if len(talk) else []
         plans += [as_dialogue(SingleSegment().plan(store, text, length, rng))] if len(text) else []
-        if len(plans) == 2:  # held-out text may be of one kind alone
+        if len(plans) == 2:  # held-out text may have only one of the two
             chosen = self.shared(len(plans[0]), len(plans[1]), rng)
             plans = [plan.only(rows) for plan, rows in zip(plans, chosen, strict=True)]
         return joined(plans)
@@ -231,13 +233,13 @@ class DialogueAndText(StretchArrangement):
         return documents[spoken], documents[~spoken]
 
     def shared(self, talk: int, text: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Which rows of each are read in this epoch, so that dialogues have their share: all of the scarcer kind."""
+        """Which rows of each kind this epoch uses to keep the share of dialogues: all of the scarcer kind."""
         kept = min(talk, round(text * self.share / (1 - self.share))), min(text, round(talk * (1 / self.share - 1)))
         return [np.sort(rng.permutation(count)[: max(1, many)]) for count, many in zip((talk, text), kept, strict=True)]
 
 
 def as_dialogue(plan: StretchPlan) -> StretchPlan:
-    """Single texts as rows of three stretches, two of them empty, without a label."""
+    """Single texts as rows of three stretches, two of them empty, unlabelled."""
     rows = len(plan)
     stretches = np.zeros((rows, 6), dtype=np.int64)
     stretches[:, :2] = plan.stretches

@@ -1,4 +1,4 @@
-"""Packing text into full rows, without a label."""
+"""Packing text into full rows, without labels."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from plmkit.data.shards import TokenStore
 from plmkit.errors import SettingError
 from plmkit.language import tr
 
-SHORTEST = 2  # tokens of a row of random length: one for each segment
+SHORTEST = 2  # tokens of a row of random length: one per segment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +24,14 @@ class SingleSegment(StretchArrangement):
         room = length - 2  # [CLS] text [SEP]
         first, last = store.sentences[store.documents[documents]], store.sentences[store.documents[documents + 1]]
         counts = -(-(last - first) // room)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... in a document
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within a document
         begins = np.repeat(first, counts) + room * number
         return StretchPlan(stretches=np.stack([begins, np.minimum(begins + room, np.repeat(last, counts))], axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullSentences(StretchArrangement):
-    """Whole sentences up to the length of a row, on into the next document (Liu et al., 2019, 4.2)."""
+    """Full rows of whole sentences, across document boundaries (Liu et al., 2019, 4.2)."""
 
     sentence_task: ClassVar[str | None] = "none"  # as in RoBERTa
 
@@ -44,7 +44,7 @@ class FullSentences(StretchArrangement):
 
 @dataclass(frozen=True, kw_only=True)
 class DocSentences(StretchArrangement):
-    """Whole sentences up to the length of a row, never into the next document (Liu et al., 2019, 4.2)."""
+    """Full rows of whole sentences, within one document (Liu et al., 2019, 4.2)."""
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         rows = PackedRows(store, length)
@@ -56,7 +56,7 @@ class DocSentences(StretchArrangement):
 
 @dataclass(frozen=True, kw_only=True)
 class ContiguousSegments(StretchArrangement):
-    """Two stretches of about half a row that follow each other, sometimes one (Clark et al., 2020; released code)."""
+    """Two consecutive stretches of about half a row each, sometimes one (Clark et al., 2020; released code)."""
 
     single: float = 0.1  # share of the rows that are one stretch
     short: float = 0.05  # share of the rows that have a random length
@@ -67,7 +67,11 @@ class ContiguousSegments(StretchArrangement):
         for name, share in (("single", self.single), ("short", self.short)):
             if not 0 <= share <= 1:
                 raise SettingError(
-                    tr("corruption.{name} is a share of the rows, from 0 to 1; found {share}.", name=name, share=share)
+                    tr(
+                        "corruption.{name} must be a share of the rows, from 0 to 1; found {share}.",
+                        name=name,
+                        share=share,
+                    )
                 )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
@@ -78,15 +82,15 @@ class ContiguousSegments(StretchArrangement):
 
 
 class PackedRows:
-    """Rows that take sentences as long as they fit; no token is read or copied."""
+    """Rows filled with sentences while they fit; no token is read or copied."""
 
     def __init__(self, store: TokenStore, length: int) -> None:
         self.borders = np.asarray(store.sentences)  # token where each sentence begins, and the end
         self.documents = np.asarray(store.documents)
-        self.empty = length - 1  # what is left of a row after [CLS]
+        self.empty = length - 1  # the room of a row after [CLS]
         self.left = self.empty
         self.stretches = array("q")
-        self.rows = array("q", [0])  # where each row begins among the stretches
+        self.rows = array("q", [0])  # index of each row's first stretch
 
     def add(self, document: int) -> None:
         first, last = int(self.documents[document]), int(self.documents[document + 1])
@@ -96,7 +100,7 @@ class PackedRows:
             room = max(0, self.left - 1)  # a separator follows every stretch
             stop = borders[bisect_right(borders, begin + room) - 1]
             if stop <= begin and self.left < self.empty:
-                self.close()  # the next sentence needs a row of its own
+                self.close()  # the next sentence needs a new row
                 continue
             if stop <= begin:
                 stop = begin + room  # a sentence longer than a row is cut
@@ -122,7 +126,7 @@ class PackedRows:
 
 
 class SegmentRows:
-    """Each row begins where the last one ended, so that no token is lost or seen twice."""
+    """Each row begins where the previous one ended, so that no token is lost or repeated."""
 
     def __init__(
         self, store: TokenStore, length: int, settings: ContiguousSegments, rng: np.random.Generator
@@ -136,7 +140,7 @@ class SegmentRows:
         self.stretches = array("q")
 
     def draw(self) -> list[float]:
-        """Four numbers in [0, 1) for a row, drawn many at a time."""
+        """Four numbers in [0, 1) per row, drawn in bulk."""
         if not self.numbers:
             self.numbers = self.rng.random((512, 4)).tolist()
         return self.numbers.pop()
@@ -159,7 +163,7 @@ class SegmentRows:
             begin = stop
 
     def half(self, borders: list[int], begin: int, middle: int, over: bool) -> int:
-        """The border of a sentence before or, half of the time, after the middle; the first text is never empty."""
+        """The sentence border before or, half of the time, after the middle; the first text is never empty."""
         place = bisect_left(borders, middle)
         after = borders[min(place, len(borders) - 1)]
         before = borders[place - 1] if place else begin

@@ -1,4 +1,4 @@
-"""Pairs of texts: the second follows the first, is from elsewhere, or stands before it."""
+"""Pairs of texts: the second follows the first, comes from elsewhere, or precedes it."""
 
 from abc import ABC, abstractmethod
 from array import array
@@ -13,21 +13,21 @@ from plmkit.data.shards import TokenStore
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
-BUFFER = 1000  # pairs whose second texts are exchanged among themselves
+BUFFER = 1000  # pairs among which second texts are exchanged
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextPairs(StretchArrangement):
-    """What all pairs have."""
+    """Settings of all pairs."""
 
-    short: float = 0.1  # share of documents cut to a random length, so that short inputs are seen too
+    short: float = 0.1  # share of documents cut to a random length, to train on short inputs too
     segments: ClassVar[int] = 2
     texts: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         if not 0 <= self.short <= 1:
             raise SettingError(
-                tr("corruption.short is a share of the documents, from 0 to 1; found {short}.", short=self.short)
+                tr("corruption.short must be a share of the documents, from 0 to 1; found {short}.", short=self.short)
             )
 
 
@@ -39,16 +39,16 @@ class SentencePairs(TextPairs):
     sentence_task: ClassVar[str | None] = "nsp"
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """Pairs need two documents to choose from, and one document of two sentences."""
+        """Pairs need at least two documents, one of them with two sentences."""
         if len(documents) < 2:
             held = len(store.documents) - 1 - len(documents)
-            apart = tr(" and 1 that is held out (run.valid_share=0 holds none out)") if held else ""
-            by_line = tr(" take each line as a document (run.layout=document-per-line),") if lines_suit(store) else ""
+            apart = tr(" and 1 held out (run.valid_share=0 holds none out)") if held else ""
+            by_line = tr(" treat each line as a document (run.layout=document-per-line),") if lines_suit(store) else ""
             raise InputError(
                 tr(
-                    "{where}: the corpus has {documents_count} document to train on{apart}, and pairs need two or "
-                    "more.\n"
-                    "Put blank lines between three documents or more,{by_line} or do without pairs: "
+                    "{where}: the corpus has {documents_count} document to train on{apart}, but pairs need at "
+                    "least two.\n"
+                    "Put blank lines between at least three documents,{by_line} or train without pairs: "
                     "sentence_task=none.",
                     where=where,
                     documents_count=len(documents),
@@ -57,7 +57,7 @@ class SentencePairs(TextPairs):
                 )
             )
         check_sentences(
-            store, documents, where, tr("none follows another"), tr("take each file, if there are several,")
+            store, documents, where, tr("no sentence follows another"), tr("treat each file, if there are several,")
         )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
@@ -66,13 +66,13 @@ class SentencePairs(TextPairs):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderedPairs(TextPairs):
-    """Two stretches of text that follow each other, swapped half of the time (Lan et al., 2019, 3.1)."""
+    """Two consecutive stretches of text, swapped half of the time (Lan et al., 2019, 3.1)."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"swapped_order"})
     sentence_task: ClassVar[str | None] = "sop"
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        check_sentences(store, documents, where, tr("there is no order to learn"), tr("take a whole file"))
+        check_sentences(store, documents, where, tr("there is no order to learn"), tr("treat a whole file"))
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         return plan_pairs(SwappedPairs(store, documents, length, rng), documents, self.short, "swapped_order")
@@ -80,9 +80,9 @@ class OrderedPairs(TextPairs):
 
 @dataclass(frozen=True, kw_only=True)
 class MixedPairs(SentencePairs):
-    """Stretches that follow each other, and as often the first of a pair with the second of another.
+    """Consecutive stretches, and as many pairs of a first text with the second of another pair.
 
-    So it is in ERNIE's released code (Sun et al., 2019; PaddlePaddle/ERNIE).
+    As in ERNIE's released code (Sun et al., 2019; PaddlePaddle/ERNIE).
     """
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
@@ -91,7 +91,7 @@ class MixedPairs(SentencePairs):
 
 
 def lines_suit(store: TokenStore) -> bool:
-    """Would lines do as documents? There are two and one to hold out, and some have two sentences."""
+    """Whether lines could be documents: two and one to hold out, some with two sentences."""
     return store.lines is not None and int(store.lines.sum()) > 2 and not store.lines.all()
 
 
@@ -100,9 +100,9 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
         raise InputError(
             tr(
                 "{where}: none of the {documents_count:,} documents has two sentences, so {so}. The first begins "
-                "there.\n"
-                "Put one document's sentences on lines of their own, with blank lines only between documents "
-                "(run.layout=blank-lines), {take} as one document (run.layout=document-per-file), or do without "
+                "here.\n"
+                "Put each sentence on its own line, with blank lines only between documents "
+                "(run.layout=blank-lines), {take} as one document (run.layout=document-per-file), or train without "
                 "pairs: sentence_task=none.",
                 where=where,
                 documents_count=len(documents),
@@ -113,7 +113,7 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
 
 
 def plan_pairs(examples: "DocumentPairs", documents: np.ndarray, share: float, label: str) -> StretchPlan:
-    """The pairs of all documents; `label` is the field of the batch that marks those that were changed."""
+    """The pairs of all documents; `label` is the batch field that marks changed ones."""
     short = examples.rng.random(len(documents)) < share
     targets = np.where(short, examples.rng.integers(2, examples.room + 1, size=len(documents)), examples.room)
     for document, target in zip(documents.tolist(), targets.tolist(), strict=True):
@@ -130,15 +130,15 @@ class DocumentPairs(ABC):
     def __init__(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> None:
         self.borders = store.sentences  # token where each sentence begins, and the end
         self.documents = store.documents  # sentence where each document begins, and the end
-        self.choices = documents  # a random second text comes from one of these
+        self.choices = documents  # random second texts come from these
         self.room = length - 3  # [CLS] first [SEP] second [SEP]
         self.rng = rng
         self.numbers: list[float] = []
-        self.stretches = array("q")  # four numbers an example: a tenth of the memory of a list of tuples
-        self.changed = array("b")  # 1 where the pair does not stand so in the text
+        self.stretches = array("q")  # four numbers per example, in a tenth of the memory of a list of tuples
+        self.changed = array("b")  # 1 where the text does not have the pair in this form
 
     def random(self) -> float:
-        """One number in [0, 1); drawn a thousand at a time, which is thirty times faster."""
+        """A number in [0, 1); drawn by the thousand, which is thirty times faster."""
         if not self.numbers:
             self.numbers = self.rng.random(1024).tolist()
         return self.numbers.pop()
@@ -162,7 +162,7 @@ class DocumentPairs(ABC):
 
     @abstractmethod
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
-        """Keep one example of a chunk; True where its second part was not used and goes back into the stream."""
+        """Keep one example of a chunk; True if its second part was not used and returns to the stream."""
 
     def pair_elsewhere(self, document: int, begin: int, end: int, target: int) -> bool:
         other = self.elsewhere(document, target - (end - begin))
@@ -170,7 +170,7 @@ class DocumentPairs(ABC):
         return True
 
     def elsewhere(self, document: int, needed: int) -> tuple[int, int]:
-        """Sentences of another document from a random one on, until `needed` tokens; ten tries to avoid this one."""
+        """`needed` tokens of another document, from a random sentence on; up to ten draws to avoid this document."""
         other = document
         for _ in range(10):
             other = int(self.choices[self.below(len(self.choices))])
@@ -186,7 +186,7 @@ class DocumentPairs(ABC):
         return begin, end
 
     def cut(self, begin_a: int, end_a: int, begin_b: int, end_b: int) -> tuple[int, int, int, int]:
-        """Two stretches as much shorter as the row is too short for them."""
+        """Both stretches cut until they fit the row."""
         cut_a, cut_b = cuts(end_a - begin_a, end_b - begin_b, self.room)
         front_a, front_b = self.heads(cut_a), self.heads(cut_b)
         return begin_a + front_a, end_a - cut_a + front_a, begin_b + front_b, end_b - cut_b + front_b
@@ -196,12 +196,12 @@ class DocumentPairs(ABC):
         self.changed.append(changed)
 
     def heads(self, tosses: int) -> int:
-        """How many of the tokens to cut go from the front: one coin each."""
+        """How many of the tokens to cut are cut from the front: one coin flip each."""
         return int(self.rng.binomial(tosses, 0.5)) if tosses else 0
 
 
 class NextPairs(DocumentPairs):
-    """The second text follows the first, or is from another document."""
+    """The second text follows the first, or comes from another document."""
 
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
         if alone or self.random() < 0.5:
@@ -211,13 +211,13 @@ class NextPairs(DocumentPairs):
 
 
 class SwappedPairs(DocumentPairs):
-    """The second text follows the first, or the first follows the second; a lone sentence is paired as by BERT."""
+    """The second text follows the first, or precedes it; a lone sentence is paired as in BERT."""
 
     def pair(self, document: int, begin: int, middle: int, end: int, alone: bool, target: int) -> bool:
         if alone:
             return self.pair_elsewhere(document, begin, middle, target)
         begin_a, end_a, begin_b, end_b = self.cut(begin, middle, middle, end)
-        if self.random() < 0.5:  # swapped after the cut: in both orders the tokens are the same
+        if self.random() < 0.5:  # swapped after the cut, so that both orders have the same tokens
             self.keep((begin_b, end_b, begin_a, end_a), changed=1)
         else:
             self.keep((begin_a, end_a, begin_b, end_b), changed=0)
@@ -234,7 +234,7 @@ class FollowingPairs(DocumentPairs):
 
 
 def with_mixed(plan: StretchPlan, room: int, rng: np.random.Generator) -> StretchPlan:
-    """The pairs, and the mixed ones that fit into a row: the released code leaves out those that are too long."""
+    """The pairs, and the mixed ones that fit a row: the released code skips those that are too long."""
     mixed = [
         np.hstack([plan.stretches[mine, :2], plan.stretches[np.roll(mine, -1), 2:]])
         for start in range(0, len(plan), BUFFER)

@@ -1,4 +1,4 @@
-"""Rows that begin with the text that the row before ended with, and streams read in both directions."""
+"""Rows that overlap with the previous row's end, and streams read in both directions."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
 
-FEWEST = 8  # tokens of a row: some of each part, and three special ones
+FEWEST = 8  # tokens of a row: a few of each part, and three special ones
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusedText(Arrangement["ReusedPlan"]):
-    """Rows of `text first [SEP] second [SEP] [CLS]`, the second from elsewhere half of the time (Yang et al., 2019).
+    """Rows of `text first [SEP] second [SEP] [CLS]`, half of them with a second from elsewhere (Yang et al., 2019).
 
-    The next row begins after the text, which it can read in its recurrent memory (2.5, 3.1; released code).
+    The next row begins after `text`, which it can attend to in recurrent memory (2.5, 3.1; released code).
     """
 
-    reuse: float = 0.5  # the first part of a row
-    backward: bool = True  # half of the rows read the same text from its end
+    reuse: float = 0.5  # share of a row that the next row reuses as memory: its first part
+    backward: bool = True  # half of the rows read the same text backwards
     segments: ClassVar[int] = 3
     needs: ClassVar[tuple[str, ...]] = ("cls", "sep", "end")
     in_streams: ClassVar[bool] = True
@@ -36,14 +36,14 @@ class ReusedText(Arrangement["ReusedPlan"]):
     def __post_init__(self) -> None:
         if not 0 < self.reuse < 1:
             raise SettingError(
-                tr("corruption.reuse is a share of the row, between 0 and 1; found {reuse}.", reuse=self.reuse)
+                tr("corruption.reuse must be a share of the row, between 0 and 1; found {reuse}.", reuse=self.reuse)
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> "ReusedPlan":
         if length < FEWEST:
             raise SettingError(
                 tr(
-                    "stages ask for rows of {length} tokens; ReusedText needs {fewest} or more.",
+                    "stages has rows of {length} tokens; ReusedText needs at least {fewest}.",
                     length=length,
                     fewest=FEWEST,
                 )
@@ -79,23 +79,25 @@ class ReusedText(Arrangement["ReusedPlan"]):
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Where a row's text stands in the stream."""
+    """The position of a row's text in the stream."""
 
     places: np.ndarray  # (length - 3,)
-    size: int  # tokens of the text before the separator, after the part that is read again
+    size: int  # tokens of the first text, between the reused part and the separator
     reversed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusedPlan(Plan):
-    """One epoch's rows: row r begins at place r * first of the stream; rows from `count` on read it from its end."""
+    """The rows of one epoch: row r begins at r * first of the stream; rows from `count` on read it backwards."""
 
     joined: Joined
     length: int
-    first: int  # tokens at the beginning of a row that the next row may read in its recurrent memory
+    first: int  # tokens at the beginning of a row that the next row may attend to in recurrent memory
     count: int  # rows in one direction
-    numbers: np.ndarray  # (N,) of the rows that are left
-    draws: np.ndarray  # (2 count, 3) for each row: does its second text follow, where does its first end, whence else
+    numbers: np.ndarray  # (N,) of the remaining rows
+    draws: (
+        np.ndarray
+    )  # (2 count, 3) per row: does its second text follow, where does its first end, where else to take one
     block: ClassVar[int] = 1 << 10
 
     def __len__(self) -> int:
@@ -103,12 +105,12 @@ class ReusedPlan(Plan):
 
     @property
     def directions(self) -> int:
-        """2 where no row of the second half, which reads from the end, is missing."""
+        """2 if no row of the second half, which reads backwards, is missing."""
         return len(self.numbers) // self.count if len(self.numbers) % self.count == 0 else 1
 
     @cached_property
     def borders(self) -> tuple[list[int], list[int]]:
-        """Places where a sentence begins, in reading order; in the stream, and in the stream from its end."""
+        """Positions where a sentence begins, in the stream and in the reversed stream."""
         forward = self.joined.sentence_starts()
         return forward.tolist(), (len(self.joined) - forward)[::-1].tolist()
 
@@ -122,7 +124,7 @@ class ReusedPlan(Plan):
         return Row(places=len(self.joined) - 1 - places if reverse else places, size=size, reversed=reverse)
 
     def cut(self, begin: int, borders: list[int], draws: np.ndarray) -> tuple[int, int]:
-        """How long the first text is, and where the second begins (released code, _split_a_and_b)."""
+        """The length of the first text, and where the second begins (released code, _split_a_and_b)."""
         room = self.length - 3 - self.first
         low, high = bisect_right(borders, begin), bisect_left(borders, begin + room)
         stop = borders[high] if high < len(borders) else max(len(self.joined), begin + room)
@@ -137,13 +139,13 @@ class ReusedPlan(Plan):
         return size, second
 
     def elsewhere(self, place: int, needed: int, borders: list[int]) -> tuple[int, int]:
-        """The sentences that hold `needed` tokens from a place on."""
+        """The sentences that hold `needed` tokens from a position on."""
         before, after = bisect_right(borders, place) - 1, bisect_left(borders, place + needed)
         last = borders[after] if after < len(borders) else len(self.joined)
         return borders[before] if before >= 0 else 0, max(last, place + needed)
 
     def of(self, chosen: np.ndarray) -> Spans:
-        """The stretches of the text that each row has for itself."""
+        """The stretches of text that belong to one row only."""
         numbers = self.numbers[chosen] % self.count
         return StreamPlan(joined=self.joined, length=self.first).of(numbers)
 

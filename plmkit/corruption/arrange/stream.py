@@ -1,4 +1,4 @@
-"""Documents joined to one stream, and rows of a left-to-right model: at every place the token that follows."""
+"""Documents joined to one stream, and rows of a causal model: the target of each position is the next token."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from plmkit.data.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Documents of a store in some order, each with one more token at its end."""
+    """Documents of a store in some order, each followed by an end token."""
 
     store: TokenStore
     documents: np.ndarray  # (D,) in the order of the stream
@@ -30,19 +30,19 @@ class Joined:
 
     @cached_property
     def borders(self) -> np.ndarray:
-        """(D + 1,) place in the stream where each document begins, and the end."""
+        """(D + 1,) where each document begins in the stream, and the end."""
         sizes = self.store.document_tokens()[self.documents] + 1
         return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
     def whereabouts(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For places in the stream: which document, which token of the store, and True at the end of a document."""
+        """For positions in the stream: the document, the token in the store, and True at the end of a document."""
         document = np.searchsorted(self.borders, places, side="right") - 1
         inside = places - self.borders[document]
         at_end = places == self.borders[document + 1] - 1
         return document, self.begins[document] + inside - at_end, at_end
 
     def sentence_starts(self) -> np.ndarray:
-        """(S,) the places in the stream where sentences begin."""
+        """(S,) where sentences begin in the stream."""
         first, last = self.store.documents[self.documents], self.store.documents[self.documents + 1]
         counts = np.asarray(last - first)
         number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -50,25 +50,25 @@ class Joined:
         return starts - np.repeat(self.begins - self.borders[:-1], counts)
 
     def tokens(self, places: np.ndarray, end: int) -> np.ndarray:
-        """The tokens at places of the stream; the shape of `places`."""
+        """The tokens at these positions of the stream, in the shape of `places`."""
         _, place, at_end = self.whereabouts(places)
         return np.where(at_end, end, self.store.tokens[place].astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPlan(Plan):
-    """One epoch's rows: row r reads places r * length to (r + 1) * length of the stream, and predicts the next."""
+    """The rows of one epoch: row r has positions r * length to (r + 1) * length, and predicts the next tokens."""
 
     joined: Joined
     length: int
-    chosen: np.ndarray | None = None  # (N,) numbers of the rows that are left; None: all
+    chosen: np.ndarray | None = None  # (N,) numbers of the remaining rows; None: all
     block: ClassVar[int] = 1 << 10
 
     def __len__(self) -> int:
         return -(-(len(self.joined) - 1) // self.length) if self.chosen is None else len(self.chosen)
 
     def places(self, chosen: np.ndarray) -> np.ndarray:
-        """(M, length + 1) where the tokens of these rows stand in the stream, and after its end the last again."""
+        """(M, length + 1) positions of these rows' tokens in the stream; beyond its end, the last one repeated."""
         numbers = chosen if self.chosen is None else self.chosen[chosen]
         return numbers[:, None] * self.length + np.arange(self.length + 1)
 
@@ -107,11 +107,11 @@ class Stream(Arrangement[StreamPlan]):
     def fill(
         self, store: TokenStore, plan: StreamPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int
     ) -> Rows:  # fmt: skip
-        """A row has as many tokens as it reads; the one after the last of them is predicted too."""
+        """A row predicts as many tokens as it has; the last target is the token after it."""
         places = plan.places(chosen)
         inside = places < len(plan.joined)
         tokens = plan.joined.tokens(np.minimum(places, len(plan.joined) - 1), vocabulary.end)
-        longest = int(inside[:, 1:].any(0).sum())  # what a short stream leaves empty is no use
+        longest = int(inside[:, 1:].any(0).sum())  # drop the columns that a short stream leaves empty
         predicted = inside[:, 1 : longest + 1]
         return Rows(
             tokens=np.where(predicted, tokens[:, :longest], vocabulary.filler),
@@ -123,9 +123,9 @@ class Stream(Arrangement[StreamPlan]):
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelStreams(Stream):
-    """The text in its own order, one stream per row of a batch, each continued from batch to batch (Dai et al., 2019).
+    """Text in order, in one stream per row of a batch, continued from batch to batch (Dai et al., 2019).
 
-    Each row of a batch begins where the same row of the batch before ended, for models with recurrent memory.
+    Each row begins where the same row of the previous batch ended, for models with recurrent memory.
     """
 
     continues: ClassVar[bool] = True

@@ -1,1 +1,1 @@
-"""Which tokens of a row are masked, and what stands in their place."""
+"""Which tokens of a row are masked, and what replaces them."""

@@ -11,13 +11,13 @@ from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.segmentation.starts import word_starts
 
-NEVER = 2.0  # a score above every draw
+NEVER = 2.0  # above every random number
 
 
 def check_rate(rate: float) -> None:
     if not 0 < rate < 1:
         raise SettingError(
-            tr("corruption.rate is the share of tokens to mask, above 0 and below 1; found {rate}.", rate=rate)
+            tr("corruption.rate must be the share of tokens to mask, above 0 and below 1; found {rate}.", rate=rate)
         )
 
 
@@ -25,8 +25,8 @@ def check_shares(mask_share: float, random_share: float) -> None:
     if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
         raise SettingError(
             tr(
-                "corruption.mask_share and corruption.random_share are shares of the masked tokens, together at "
-                "most 1; found {mask_share} and {random_share}.",
+                "corruption.mask_share and corruption.random_share are shares of the masked tokens and must add up "
+                "to at most 1; found {mask_share} and {random_share}.",
                 mask_share=mask_share,
                 random_share=random_share,
             )
@@ -35,21 +35,23 @@ def check_shares(mask_share: float, random_share: float) -> None:
 
 def check_count(name: str, count: int | None) -> None:
     if count is not None and count < 1:
-        raise SettingError(tr("corruption.{name} must be 1 or more, or none; found {count}.", name=name, count=count))
+        raise SettingError(tr("corruption.{name} must be at least 1, or none; found {count}.", name=name, count=count))
 
 
 def check_longest(longest: int) -> None:
     if longest < 1:
-        raise SettingError(tr("corruption.longest is a number of words, 1 or more; found {longest}.", longest=longest))
+        raise SettingError(
+            tr("corruption.longest must be a number of words, at least 1; found {longest}.", longest=longest)
+        )
 
 
 def candidates(tokens: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """Where text stands: all but [CLS], [SEP] and padding; unknown words count, as in the released code."""
+    """True on text: all but [CLS], [SEP] and padding; unknown words count, as in the released code."""
     return (tokens != vocabulary.cls) & (tokens != vocabulary.sep) & (tokens != vocabulary.pad)
 
 
 def rounded(rate: float, lengths: np.ndarray, max_masked: int | None) -> np.ndarray:
-    """How many to mask in rows of these lengths, [CLS] and [SEP] counted, as BERT's released code does."""
+    """Number of tokens to mask in rows of these lengths, [CLS] and [SEP] included, as in BERT's released code."""
     counts = np.maximum(1, np.rint(rate * lengths)).astype(np.int64)
     return counts if max_masked is None else np.minimum(counts, max_masked)
 
@@ -61,7 +63,7 @@ def lowest(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def ordinary_token(draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """A token for each draw, never a special one."""
+    """A token for each random number, never a special one."""
     return vocabulary.ordinary[(draw * len(vocabulary.ordinary)).astype(np.int64)]
 
 
@@ -69,7 +71,7 @@ def masked_rows(
     rows: Rows, masked: np.ndarray, vocabulary: Vocabulary, *, draw: np.ndarray, other: np.ndarray,
     mask_share: float, random_share: float,
 ) -> Rows:  # fmt: skip
-    """Predict the masked tokens: a draw below `mask_share` shows [MASK], then `random_share` the other, then itself."""
+    """The masked tokens are targets; by `draw`, each becomes [MASK], the `other` token, or stays."""
     shown = np.where(draw < mask_share + random_share, other, rows.tokens)
     shown = np.where(draw < mask_share, vocabulary.mask, shown)
     return replace(
@@ -81,9 +83,9 @@ def masked_rows(
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """Each row cut into units: words, phrases, entities or spans."""
+    """Each row split into units: words, phrases, entities or spans."""
 
-    text: np.ndarray  # (B, L) False on special tokens and padding, each a unit of its own
+    text: np.ndarray  # (B, L) False on special tokens and padding, which are units by themselves
     first: np.ndarray  # (B, L) where the unit of this token begins
     after: np.ndarray  # (B, L) where the next unit begins
 
@@ -98,7 +100,7 @@ class Units:
 
 
 def units_of(rows: Rows, vocabulary: Vocabulary, level: str = "word") -> Units:
-    """A unit never runs across a special token; a row cut inside a word begins with the rest of it."""
+    """A unit never crosses a special token; a row that is cut inside a word begins with the rest of it."""
     text = candidates(rows.tokens, vocabulary)
     if level == "character":  # the tokens themselves
         return cut(text, np.ones_like(text))

@@ -1,4 +1,4 @@
-"""Predicting tokens in a random order: the text stays as it is, the order decides which position attends to which."""
+"""Predicting tokens in a random order: the text is unchanged, the order decides which position attends to which."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -20,15 +20,15 @@ from plmkit.segmentation.starts import word_starts
 
 @dataclass(frozen=True, kw_only=True)
 class PermutedSpans(Masking):
-    """Predict spans of one to five pieces, each piece from those that come before it in a random order.
+    """Predict spans of one to five pieces, each piece from those before it in a random order.
 
-    Yang et al., 2019, 2.3 and A.4; the place of spans and the attention order are as in the released code.
+    Yang et al., 2019, 2.3 and A.4; the choice of spans and the attention order follow the released code.
     """
 
     rate: float = 1 / 6  # share of the tokens that are predicted, rounded down
-    longest: int = 5  # pieces of a span; n of them with a probability like 1/n
-    context: int = 6  # pieces left alone around a span, for each piece of it
-    reuse: float = 0.5  # the first part of a row, which does not attend to the rest; each part has its own order
+    longest: int = 5  # pieces of a span; n of them with a probability proportional to 1/n
+    context: int = 6  # pieces around a span that are not predicted, per piece of the span
+    reuse: float = 0.5  # share of a row, its first part, that does not attend to the rest; each part has its own order
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "attention_order"})
 
     def __post_init__(self) -> None:
@@ -36,11 +36,14 @@ class PermutedSpans(Masking):
         check_longest(self.longest)
         if self.context < 1:
             raise SettingError(
-                tr("corruption.context is a number of pieces, 1 or more; found {context}.", context=self.context)
+                tr("corruption.context must be a number of pieces, at least 1; found {context}.", context=self.context)
             )
         if not 0 <= self.reuse < 1:
             raise SettingError(
-                tr("corruption.reuse is a share of the row, from 0 to below 1; found {reuse}.", reuse=self.reuse)
+                tr(
+                    "corruption.reuse must be a share of the row, at least 0 and below 1; found {reuse}.",
+                    reuse=self.reuse,
+                )
             )
 
     def for_validation(self) -> Self:
@@ -60,7 +63,7 @@ class PermutedSpans(Masking):
             step = -1 if rows.reversed is not None and rows.reversed[row] else 1
             for part, needed in ((slice(0, border), goal - goal // 2), (slice(border, length), goal // 2 or 1)):
                 needed = goal if border == 0 else needed
-                if part.start < part.stop:  # words begin where they do in the text, whichever way it is read
+                if part.start < part.stop:  # words begin where they do in the text, in either direction
                     chosen = self.choose(
                         text[row, part][::step], starts[row, part][::step], needed,
                         sizes[row, part].tolist(), lefts[row, part].tolist(), fills[row, part],
@@ -75,7 +78,7 @@ class PermutedSpans(Masking):
         self, text: np.ndarray, starts: np.ndarray, needed: int, sizes: list[float], lefts: list[float],
         fills: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """(L,) True where a token is predicted: spans from left to right, then single tokens until enough are."""
+        """(L,) True where a token is predicted: spans from left to right, then single tokens to fill up."""
         chosen = np.zeros_like(text)
         for begin, end in self.spans(starts.tolist(), needed, sizes, lefts):
             chosen[begin:end] = True
@@ -88,7 +91,7 @@ class PermutedSpans(Masking):
     def spans(
         self, starts: list[bool], needed: int, sizes: list[float], lefts: list[float]
     ) -> list[tuple[int, int]]:  # fmt: skip
-        """Each at the beginning of a word, with the drawn number of pieces, even if it ends inside another word."""
+        """Each starts at a word and has the drawn number of pieces, even if it ends inside another word."""
         found: list[tuple[int, int]] = []
         place = 0
         for size, left in zip(sizes, lefts, strict=True):
@@ -109,7 +112,7 @@ class PermutedSpans(Masking):
         return found
 
     def pieces(self, draw: float) -> int:
-        """How many pieces a span has: n with a probability like 1/n."""
+        """Number of pieces of a span: n with a probability proportional to 1/n."""
         sums = weights(self.longest)
         return 1 + bisect_right(sums, draw * sums[-1], 0, self.longest - 1)
 
@@ -127,8 +130,9 @@ def starts_of(rows: Rows, vocabulary: Vocabulary) -> np.ndarray:
 def attention_order(draw: np.ndarray, predicted: np.ndarray, text: np.ndarray, border: int) -> np.ndarray:
     """(L, 2) position i attends to position j if i's second number is above j's first (zihangdai/xlnet, _local_perm).
 
-    All attend to text that is not predicted, and it attends to none that is; [SEP] and [CLS] are in the order, and
-    attend to themselves. Before the border nothing attends to what is after it; after it, all attend to what is before.
+    All attend to text that is not predicted, which attends to no predicted text; [SEP] and [CLS] are part of the
+    order and attend to themselves. Positions before the border never attend beyond it; those after it attend to all
+    before it.
     """
     length = len(draw)
     order = np.zeros((length, 2), dtype=np.int64)

@@ -23,14 +23,16 @@ NOWHERE = -1
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMasking(BertMasking):
-    """Mask spans of one to ten words; all of a span is replaced alike (Joshi et al., 2020, 3.1).
+    """Mask spans of one to ten words; all tokens of a span are replaced in the same way (Joshi et al., 2020, 3.1).
 
-    A random token is drawn as often as it occurs in the corpus, as in the released code.
+    Random tokens are drawn by their frequency in the corpus, as in the released code.
     """
 
-    geometric: float = 0.2  # the chance that a span ends after each word
+    geometric: float = 0.2  # probability that a span ends after each word
     longest: int = 10  # words
-    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
+    segmenter: AnySegmenter | None = (
+        None  # finds the words of languages without spaces; None: words are recognised by `##`
+    )
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "edges"})
     needs_counts: ClassVar[frozenset[str]] = frozenset({"tokens"})
 
@@ -39,14 +41,14 @@ class SpanMasking(BertMasking):
         if not 0 < self.geometric < 1:
             raise SettingError(
                 tr(
-                    "corruption.geometric is a probability between 0 and 1; found {geometric}.",
+                    "corruption.geometric must be a probability between 0 and 1; found {geometric}.",
                     geometric=self.geometric,
                 )
             )
         check_longest(self.longest)
 
     def for_validation(self) -> Masking:
-        """As BERT's held-out text is masked, so that losses compare; adjacent masked tokens are the spans."""
+        """As in BERT, so that validation losses can be compared; spans are runs of adjacent masked tokens."""
         return EdgedTokens()
 
     def prepared(self, counts: Counts) -> Masking:
@@ -54,14 +56,14 @@ class SpanMasking(BertMasking):
         return CorpusSpanMasking(**vars(self), corpus=counts.tokens)
 
     def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        """Any ordinary token, where the corpus is not known."""
+        """Any ordinary token, if the corpus is not known."""
         return ordinary_token(draw, vocabulary)
 
     def __call__(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> Rows:
         length = rows.tokens.shape[1]
         draw, other = draws.uniform(length), self.random_tokens(draws.uniform(length), vocabulary)
         spans = runs_of(self.choose(rows, vocabulary, draws))
-        draw = np.take_along_axis(draw, spans.first, axis=1)  # one for a span, that of its first token
+        draw = np.take_along_axis(draw, spans.first, axis=1)  # one per span: that of its first token
         made = masked_rows(
             rows, spans.text, vocabulary, draw=draw, other=other,
             mask_share=self.mask_share, random_share=self.random_share,
@@ -69,7 +71,7 @@ class SpanMasking(BertMasking):
         return replace(made, edges=edges_of(spans, rows.visible))
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is masked: spans from random positions on, while there is room."""
+        """(B, L) True where a token is masked: spans that start at random positions, within the budget."""
         length = rows.tokens.shape[1]
         words = units_of(rows, vocabulary)
         sizes, anchors = self.lengths(draws.uniform(length)), draws.uniform(length)
@@ -82,14 +84,14 @@ class SpanMasking(BertMasking):
         return masked
 
     def lengths(self, draw: np.ndarray) -> np.ndarray:
-        """How many words a span has, for each draw: geometric, cut at the longest and renormalised."""
+        """Number of words of a span, for each draw: geometric, truncated at `longest` and renormalised."""
         shares = (1 - self.geometric) ** np.arange(self.longest)
         return 1 + np.searchsorted(np.cumsum(shares)[:-1] / shares.sum(), draw, side="right")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusSpanMasking(SpanMasking):
-    """Spans whose random tokens come from a corpus: for each draw the token at some position of it."""
+    """Spans whose random tokens come from random positions of the corpus."""
 
     corpus: np.ndarray = field(repr=False, compare=False)  # (T,)
 
@@ -100,14 +102,14 @@ class CorpusSpanMasking(SpanMasking):
 def positions(
     text: np.ndarray, first: list[int], after: list[int], spans: Iterable[tuple[int, float]], room: int
 ) -> list[int]:
-    """Positions of the spans; the last one stops where the room ends, be it inside a word.
+    """Positions of the spans; the last one ends when the budget is used up, even inside a word.
 
-    An anchor is drawn among the positions still free: the released code draws again until it finds one.
+    An anchor is drawn among the free positions; the released code draws until it finds one.
     """
     is_text = [*text.tolist(), False]
     free = np.flatnonzero(text).tolist()
     chosen: list[int] = []
-    for size, anchor in spans:  # each masks one token or more, so there are enough of them
+    for size, anchor in spans:  # each masks at least one token, so there are enough of them
         end = start = first[free[int(anchor * len(free))]]
         while size and is_text[end]:  # [SEP] ends a span
             end = after[end]
@@ -122,7 +124,7 @@ def positions(
 
 @dataclass(frozen=True, kw_only=True)
 class EdgedTokens(TokenMasking):
-    """Single tokens masked as by TokenMasking, with the edges of the runs that they form."""
+    """Single tokens masked as in TokenMasking, with the boundaries of the runs they form."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "edges"})
 
@@ -133,7 +135,7 @@ class EdgedTokens(TokenMasking):
 
 
 def edges_of(spans: Units, visible: np.ndarray) -> np.ndarray:
-    """(B, L, 2) for each masked token the positions just before and after its span, NOWHERE where one is missing."""
+    """(B, L, 2) for each masked token the positions just before and after its span; NOWHERE if one is missing."""
     before, after = spans.first - 1, spans.after
     seen = np.take_along_axis(visible, np.minimum(after, visible.shape[1] - 1), axis=1)
     whole = spans.text & (before >= 0) & (after < visible.shape[1]) & seen

@@ -25,11 +25,11 @@ from plmkit.data.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class BertMasking(Masking):
-    """Of the chosen tokens 80% become [MASK], 10% a random token, 10% stay (Devlin et al., 2018, A.1)."""
+    """Of the masked tokens 80% become [MASK], 10% a random token, 10% stay (Devlin et al., 2018, A.1)."""
 
     rate: float = 0.15  # share of the tokens that are masked
-    mask_share: float = 0.8  # of these, the share that becomes [MASK]
-    random_share: float = 0.1  # and the share that becomes a random token; the others stay
+    mask_share: float = 0.8  # share of the masked tokens that become [MASK]
+    random_share: float = 0.1  # share of the masked tokens that become a random token; the others stay
     writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class BertMasking(Masking):
         check_shares(self.mask_share, self.random_share)
 
     def for_validation(self) -> Masking:
-        """The paper's way, whatever training does, so that losses on held-out text can be compared."""
+        """The paper's masking in every case, so that validation losses can be compared."""
         return TokenMasking()
 
     @abstractmethod
@@ -53,16 +53,16 @@ class BertMasking(Masking):
         )
 
     def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        """A token for each draw, special ones too, as in BERT's released code."""
+        """A token for each random number, special tokens included, as in BERT's released code."""
         return (draw * len(vocabulary)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetMasking(BertMasking):
-    """A fixed number of masked tokens per row, and on request the same masks again (google-research/bert)."""
+    """A fixed number of masked tokens per row, and optionally static masks (google-research/bert)."""
 
-    max_masked: int | None = None  # masked tokens in a row, at most
-    static_masks: int | None = None  # static masking: this many fixed masks, used in turn; None: a new one each epoch
+    max_masked: int | None = None  # maximum per row
+    static_masks: int | None = None  # number of fixed masks, used in turn; None: a new mask each epoch
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +88,7 @@ class TokenMasking(BudgetMasking):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicMasking(BertMasking):
-    """Mask new tokens in every epoch, in a number that is right on average (Liu et al., 2019, 4.1)."""
+    """Mask new tokens in every epoch; the number per row is exact on average (Liu et al., 2019, 4.1)."""
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         scores = np.where(candidates(rows.tokens, vocabulary), draws.uniform(rows.tokens.shape[1]), NEVER)
@@ -99,7 +99,7 @@ class DynamicMasking(BertMasking):
         return ordinary_token(draw, vocabulary)
 
     def count(self, lengths: np.ndarray, draw: np.ndarray) -> np.ndarray:
-        """fairseq's rounding: up with the fraction as probability, so the mean is exact; at least one."""
+        """fairseq's stochastic rounding, whose mean is exact; at least one."""
         return np.maximum(1, (self.rate * lengths + draw).astype(np.int64))
 
 
@@ -109,7 +109,7 @@ class ReplacedMasking(Masking):
 
     rate: float = 0.15
     mask_share: float = 1.0  # the others stay as they are; the released code has 0.85
-    max_masked: int | None = None  # positions drawn in a row, at most
+    max_masked: int | None = None  # maximum number of draws per row
     writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 
     def __post_init__(self) -> None:
@@ -128,13 +128,13 @@ class ReplacedMasking(Masking):
         )
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True at positions drawn with replacement, as many draws as TokenMasking has positions."""
+        """(B, L) True at positions drawn with replacement, as many draws as TokenMasking masks tokens."""
         length = rows.tokens.shape[1]
         text = candidates(rows.tokens, vocabulary) & (rows.tokens != vocabulary.mask)
         counts = text.sum(axis=1)
         drawn = (draws.uniform(length) * counts[:, None]).astype(np.int64)  # the n-th candidate of the row
         needed = rounded(self.rate, rows.visible.sum(axis=1), self.max_masked)
-        drawn[np.arange(length) >= needed[:, None]] = length  # draws beyond what is needed point nowhere
+        drawn[np.arange(length) >= needed[:, None]] = length  # surplus draws point nowhere
         number = np.cumsum(text, axis=1) - 1  # which candidate each position is
         times = np.zeros((len(drawn), length + 1), dtype=bool)
         np.put_along_axis(times, drawn, True, axis=1)

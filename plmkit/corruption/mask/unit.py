@@ -18,10 +18,10 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 
 @dataclass(frozen=True, kw_only=True)
 class UnitMasking(BertMasking):
-    """Mask units, each drawn by itself: characters, phrases or entities (Sun et al., 2019, 3.2)."""
+    """Mask whole units, each drawn independently: characters, phrases or entities (Sun et al., 2019, 3.2)."""
 
     levels: tuple[str, ...] = ("character", "phrase", "entity")
-    shares: tuple[float, ...] = (1.0, 0.0, 0.0)  # of the rows that are masked at each level
+    shares: tuple[float, ...] = (1.0, 0.0, 0.0)  # share of the rows masked at each level
     segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
 
     def __post_init__(self) -> None:
@@ -30,7 +30,7 @@ class UnitMasking(BertMasking):
             if level not in LEVELS:
                 raise SettingError(
                     tr(
-                        "corruption.levels: there is no level '{level}'; there are {levels}.",
+                        "corruption.levels: unknown level '{level}'; choose from {levels}.",
                         level=level,
                         levels=", ".join(LEVELS),
                     )
@@ -39,7 +39,8 @@ class UnitMasking(BertMasking):
         if len(shares) != len(self.levels) or min(shares, default=-1) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingError(
                 tr(
-                    "corruption.shares has one share for each of {levels}, 0 or more, together 1; found {shares}.",
+                    "corruption.shares needs one share for each of {levels}, at least 0 and adding up to 1; found "
+                    "{shares}.",
                     levels=", ".join(self.levels),
                     shares=list(shares),
                 )
@@ -55,10 +56,10 @@ class UnitMasking(BertMasking):
         return max((*self.levels_used, "word"), key=LEVELS.index)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a token is masked; a row in which no unit was drawn masks the one nearest to it."""
+        """(B, L) True where a token is masked; if no unit of a row is drawn, the lowest score is."""
         scores = draws.uniform(rows.tokens.shape[1])
         chance = draws.uniform(1)[:, 0]
-        level = np.searchsorted(np.cumsum(self.shares)[:-1], chance, side="right")  # (B,) of each row
+        level = np.searchsorted(np.cumsum(self.shares)[:-1], chance, side="right")  # (B,)
         masked = np.zeros(rows.tokens.shape, dtype=bool)
         for number in np.unique(level):
             units = units_of(rows, vocabulary, self.levels[number])
@@ -68,5 +69,5 @@ class UnitMasking(BertMasking):
         return masked
 
     def random_tokens(self, draw: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        """All but token number 0, as in the released code."""
+        """All tokens but number 0, as in the released code."""
         return 1 + (draw * (len(vocabulary) - 1)).astype(np.int64)

@@ -19,10 +19,12 @@ from plmkit.segmentation.choosing import AnySegmenter
 class WordMasking(BudgetMasking):
     """Mask all pieces of a word or none; each piece draws its own 80/10/10 (Cui et al., 2019, 2.2)."""
 
-    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
+    segmenter: AnySegmenter | None = (
+        None  # finds the words of languages without spaces; None: words are recognised by `##`
+    )
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a piece is masked: words in random order, one that breaks the budget skipped."""
+        """(B, L) True where a piece is masked: words in random order, skipping those that exceed the budget."""
         length = rows.tokens.shape[1]
         words = units_of(rows, vocabulary)
         begins = words.begins
@@ -37,7 +39,7 @@ class WordMasking(BudgetMasking):
 
 
 def fitting(sizes: list[int], room: int) -> list[int]:
-    """Which words are taken, in this order, while there is room; where none fits, the shortest, so that one is."""
+    """The words that fit, taken in this order; if none fits, the shortest, so that a row masks at least one."""
     taken = []
     for number, size in enumerate(sizes):
         if size <= room:
@@ -50,17 +52,19 @@ def fitting(sizes: list[int], room: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class NgramMasking(BudgetMasking):
-    """Mask one to three adjacent words, n of them with a probability like 1/n (Lan et al., 2020, 4.1)."""
+    """Mask one to three adjacent words, n of them with a probability proportional to 1/n (Lan et al., 2020, 4.1)."""
 
     longest: int = 3  # words
-    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; None: `##` shows them
+    segmenter: AnySegmenter | None = (
+        None  # finds the words of languages without spaces; None: words are recognised by `##`
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_longest(self.longest)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
-        """(B, L) True where a piece is masked: n-grams from random words on, while there is room."""
+        """(B, L) True where a piece is masked: n-grams that start at random words, within the budget."""
         length = rows.tokens.shape[1]
         words = units_of(rows, vocabulary)
         scores, sizes = draws.uniform(length), draws.uniform(length)
@@ -79,7 +83,7 @@ class NgramMasking(BudgetMasking):
         return words.whole(chosen)
 
     def take(self, starts: list[int], ends: list[int], order: list[int], sizes: list[float], room: int) -> list[int]:
-        """Numbers of the words to mask; a draw of `sizes` gives how many from a word on."""
+        """Indices of the words to mask; the draws in `sizes` give the number of words of each n-gram."""
         free = [True] * len(starts)
         for word in order:
             if not room:
@@ -87,18 +91,18 @@ class NgramMasking(BudgetMasking):
             if not free[word]:
                 continue
             count = self.words(sizes[word], neighbours(starts, ends, word, self.longest))
-            while count and ends[word + count - 1] - starts[word] > room:  # too long: shorter
+            while count and ends[word + count - 1] - starts[word] > room:  # too long: shorten
                 count -= 1
             if count and all(free[word : word + count]):
                 free[word : word + count] = [False] * count
                 room -= ends[word + count - 1] - starts[word]
         taken = [word for word, is_free in enumerate(free) if not is_free]
-        if not taken and starts:  # no word fits, but every row masks something
+        if not taken and starts:  # no word fits, but every row must mask one
             taken = [min(order, key=lambda word: ends[word] - starts[word])]
         return taken
 
     def words(self, draw: float, available: int) -> int:
-        """How many words: n with a probability like 1/n among those available."""
+        """Number of words: n with a probability proportional to 1/n, up to those available."""
         sums = weights(self.longest)
         return 1 + bisect_right(sums, draw * sums[available - 1], 0, available - 1)
 
@@ -110,7 +114,7 @@ def weights(longest: int) -> tuple[float, ...]:
 
 
 def neighbours(starts: list[int], ends: list[int], word: int, longest: int) -> int:
-    """How many words stand together from this one on, at most `longest`; a special token ends them."""
+    """Number of adjacent words from this one on, at most `longest`; a special token ends them."""
     count = 1
     while count < longest and word + count < len(starts) and ends[word + count - 1] == starts[word + count]:
         count += 1

@@ -17,14 +17,14 @@ BLOCK = 1 << 20  # bytes
 LEAST_FEED, MOST_FEED = (
     1 << 6,
     1 << 11,
-)  # bytes given to zstd at once, small because they can swell 32,000-fold
-SMALL = 1 << 26  # bytes that a packed file may give, however small it is
-MOST_RATIO = 250  # beyond that it may give so many times its size; text gives 3 to 10 times, endless logs 100
+)  # bytes given to zstd at once, few because they can expand 32,000-fold
+SMALL = 1 << 26  # bytes that a compressed file may expand to, however small it is
+MOST_RATIO = 250  # beyond that, the highest ratio allowed; text has 3 to 10, repetitive logs 100
 LONGEST_ROW = 1 << 25  # characters in one line of a table
 
 
 def read_blocks(name: str, compression: Compression | None, on_bytes: OnBytes | None = None) -> Iterator[bytes]:
-    """The content in blocks of about 1 MB, decompressed; `on_bytes` hears how many came from disk."""
+    """The content in blocks of about 1 MB, decompressed; `on_bytes` gets the number of bytes read from disk."""
     try:
         with open(name, "rb", buffering=0) as file:
             counted = CountedFile(file, on_bytes or (lambda size: None))
@@ -37,24 +37,22 @@ def read_blocks(name: str, compression: Compression | None, on_bytes: OnBytes | 
             else:
                 yield from iter(lambda: packed.read(BLOCK), b"")
     except EOFError:
-        raise InputError(tr("{name} ends too early: the copy is not complete. Fetch it again.", name=name)) from None
+        raise InputError(tr("{name} is incomplete: it ends too early. Download or copy it again.", name=name)) from None
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
         raise InputError(
             tr(
-                "{name} is not a sound .{compression} file ({error}). Fetch it again.",
+                "{name} is not a valid .{compression} file ({error}). Download or copy it again.",
                 name=name,
                 compression=compression,
                 error=error,
             )
         ) from None
     except OSError as error:
-        raise InputError(
-            tr("{name} cannot be read: {strerror}.", name=name, strerror=error.strerror or error)
-        ) from None
+        raise InputError(tr("{path} cannot be read: {reason}.", path=name, reason=error.strerror or error)) from None
 
 
 class CountedFile:
-    """A file that tells how much of it is read."""
+    """A file that reports how much of it has been read."""
 
     def __init__(self, file: BinaryIO, on_bytes: OnBytes) -> None:
         self.file = file
@@ -69,27 +67,26 @@ class CountedFile:
 
 
 def _bounded(blocks: Iterable[bytes], packed: CountedFile, name: str) -> Iterator[bytes]:
-    """The same blocks, as long as they are not far more than what was read could hold of text."""
+    """The same blocks, unless they expand far beyond what compressed text does."""
     total = 0
     for block in blocks:
         total += len(block)
         if total > max(SMALL, MOST_RATIO * packed.total):
             raise InputError(
                 tr(
-                    "{name} gives more than {total:,.0f} MB from {total_2:,.1f} MB, over {most_ratio} times its "
-                    "size: it repeats itself without end.\n"
-                    "If that is meant, unpack it and give the text.",
+                    "{name} expands to more than {unpacked:,.0f} MB from {packed:,.1f} MB, over {ratio} times its "
+                    "size.\nIf this is intended, decompress it and give the text file.",
                     name=name,
-                    total=total / 1e6,
-                    total_2=packed.total / 1e6,
-                    most_ratio=MOST_RATIO,
+                    unpacked=total / 1e6,
+                    packed=packed.total / 1e6,
+                    ratio=MOST_RATIO,
                 )
             )
         yield block
 
 
 def _unzstd(file: BinaryIO) -> Iterator[bytes]:
-    # zstandard's own stream reader ends in silence where a file was cut short
+    # zstandard's own stream reader ends without an error if a file is truncated
     frame, feed = None, LEAST_FEED
     while block := file.read(BLOCK):
         position = 0
@@ -141,7 +138,7 @@ def read_lines(blocks: Iterable[bytes], name: str, *, longest: int, cut: bool) -
             if not cut:
                 raise InputError(
                     tr(
-                        "{name}, line {number}: one row of more than {longest:,} characters.",
+                        "{name}, line {number}: a row of more than {longest:,} characters.",
                         name=name,
                         number=number,
                         longest=longest,

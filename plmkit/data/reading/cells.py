@@ -1,24 +1,25 @@
-"""What stands in a cell: text, numbers, nothing; and names of columns, shown on one line."""
+"""Cells of a table: text, numbers, missing values; column names and places as messages show them."""
 
 import math
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from plmkit.errors import InputError
 from plmkit.language import tr
 
 UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})  # white space, control characters, zero-width marks
-MOST_DIGITS = 18  # of a number that counts something; Python itself refuses to read some thousands
+MOST_DIGITS = 18  # of a count; Python itself refuses to parse some thousands
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing to see."""
+    """Whether nothing in it is visible."""
     return not text.strip() or all(unicodedata.category(letter) in UNSEEN for letter in text)
 
 
 def is_missing(value: object) -> bool:
-    """No value at all, as JSON and Parquet have it."""
+    """A missing value of JSON or Parquet."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -37,7 +38,7 @@ def number_of(text: str) -> float | None:
 
 
 def count_of(text: str) -> int | None:
-    """A whole number from 0 on that is written in digits, or None."""
+    """A whole number from 0 on, written in digits, or None."""
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
@@ -48,8 +49,8 @@ def found(columns: Sequence[str]) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Up to ten names on one line."""
-    more = tr(" and {names_count} more", names_count=len(names) - 10) if len(names) > 10 else ""
-    return (", ".join(short(name) for name in names[:10]) or "none") + more
+    more = tr(" and {count} more", count=len(names) - 10) if len(names) > 10 else ""
+    return (", ".join(short(name) for name in names[:10]) or tr("none")) + more
 
 
 def short(name: str) -> str:
@@ -65,10 +66,32 @@ def text_of(value: Any, where: str, column: str) -> str:
     if not isinstance(value, str):
         raise InputError(
             tr(
-                "{where}: column '{column}' holds {type}, not text.",
+                "{where}: column '{column}' contains {type}, not text.",
                 where=where,
                 column=column,
                 type=type(value).__name__,
             )
         )
     return value
+
+
+def where(path: str | Path, line: int) -> str:
+    """The place of a row, as messages show it."""
+    if is_parquet(path):
+        return tr("{path}, row {line}", path=path, line=line)
+    return tr("{path}, line {line}", path=path, line=line)
+
+
+def stored_place(path: str | Path, line: int) -> str:
+    """The same in English, to be stored."""
+    return f"{path}, {'row' if is_parquet(path) else 'line'} {line}"
+
+
+def shown_place(stored: str) -> str:
+    """A stored place in the reader's language."""
+    path, _, place = stored.rpartition(", ")
+    return where(path, int(place.split()[1]))
+
+
+def is_parquet(path: str | Path) -> bool:
+    return str(path).lower().endswith(".parquet")

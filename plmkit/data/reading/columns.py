@@ -1,4 +1,4 @@
-"""Which columns of a table are read: those that are named, or those with one of the usual names."""
+"""Which columns of a table are read: those that the user names, or those with a usual name."""
 
 import shlex
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +12,7 @@ from plmkit.language import tr
 
 Say = Callable[[str], None]
 
-# For each role the name we ask for, then those of other people's files; where a file has several, the first is read.
+# For each role our own name, then those of other people's files; if a file has several, the first is read.
 USUAL = {
     "text": (
         "text", "text_a", "sentence", "review", "content", "comment", "document", "body", "article", "passage",
@@ -32,12 +32,12 @@ OPTIONS = {role: f"--{role.replace('_', '-')}" for role in USUAL}
 
 
 def ignore(text: str) -> None:
-    """What callers say who have nobody to say it to."""
+    """A `Say` that drops the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a table by what is read from them; without a header they are called 1, 2, 3."""
+    """The columns of a table by role; without a header they are named 1, 2, 3."""
 
     text: str | None = None
     text_a: str | None = None
@@ -47,7 +47,7 @@ class Columns:
 
     @property
     def named(self) -> dict[str, str]:
-        """The columns that are not left open, by role."""
+        """The columns that are given, by role."""
         return {role: name for role in USUAL if (name := getattr(self, role)) is not None}
 
 
@@ -55,14 +55,14 @@ class Columns:
 class Heading:
     """The columns of a table, and rows below them."""
 
-    name: str  # of the file, as messages have it
+    name: str  # of the file, as messages show it
     columns: Sequence[str]
     rows: Sequence[Sequence[object]] = ()
     header: bool = True  # False: the columns are numbered
-    dialect: Dialect | None = None  # None: not of lines of cells, so that every row names its columns
+    dialect: Dialect | None = None  # None: not .csv or .tsv; every row names its columns
 
     def usual(self, role: str) -> list[str]:
-        """The columns that may be meant by a role, best first; one with the name we ask for stands alone."""
+        """The candidate columns of a role, best first; a column with our own name is the only candidate."""
         names = USUAL[role]
         ours = [column for column in self.columns if column == names[0]]
         ours = ours or [column for column in self.columns if folded(column) == names[0]]
@@ -70,7 +70,7 @@ class Heading:
         return ours or sorted(known, key=lambda column: names.index(folded(column)))
 
     def guesses(self, roles: Sequence[str], but: Collection[str]) -> dict[str, list[str]]:
-        """For each role the columns that may be meant, by their names or, without a header, by their shape."""
+        """For each role the candidate columns, by name or, without a header, by content."""
         if self.header:
             return {role: [name for name in self.usual(role) if name not in but] for role in roles}
         shapes = shaped(self.rows, roles, but)
@@ -83,34 +83,34 @@ class Heading:
             return name if name in self.columns else alike[0]
         raise InputError(
             tr(
-                "{name} has no column '{short}'.{hint} {found}\n",
+                "{name} has no column '{column}'.{hint} {found}\n",
                 name=self.name,
-                short=short(name),
+                column=short(name),
                 hint=nearest(name, self.columns),
                 found=found(self.columns),
             )
-            + (self.advice(roles) or tr("Name one of them: {options} COLUMN.", options=OPTIONS[role]))
+            + (self.advice(roles) or tr("Choose one of them: {option} COLUMN.", option=OPTIONS[role]))
         )
 
     def lacks(self, role: str, roles: Sequence[str]) -> InputError:
-        """No column is known to be what a role needs."""
+        """No column has a usual name of a role."""
         advice, there = self.advice(roles), found(self.columns)
         if len(self.columns) == 1 and self.dialect and not advice:
             there = tr(
-                "Its only column is '{short}'. Is the separator right? Tabs separate .tsv.",
-                short=short(self.columns[0]),
+                "Its only column is '{column}'. Is the separator right? .tsv needs tabs.",
+                column=short(self.columns[0]),
             )
         usual = tr(
-            "Name the right one: {options} COLUMN. Found by themselves: {listed}.",
-            options=OPTIONS[role],
-            listed=listed(USUAL[role]),
+            "Choose the right one: {option} COLUMN. Recognised names: {names}.",
+            option=OPTIONS[role],
+            names=listed(USUAL[role]),
         )
         return InputError(
             tr(
-                "{name} has no column {role}. {there}\n{advice}",
+                "{name} has no column {role}. {found}\n{advice}",
                 name=self.name,
                 role=role,
-                there=there,
+                found=there,
                 advice=advice or usual,
             )
         )
@@ -121,36 +121,36 @@ class Heading:
             return None
         options = [f"{OPTIONS[role]} {place}" for role, place in shaped([self.columns, *self.rows], roles).items()]
         return tr(
-            "Its first row looks like data, not like names of columns. If it is, add to your command:\n{value}",
-            value=" ".join(["--no-header", *options]),
+            "Its first row looks like data, not like column names. If so, add to your command:\n{options}",
+            options=" ".join(["--no-header", *options]),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The columns to look for: those that the user names, and those that a model learnt from, where they are there."""
+    """The columns to look for: those that the user names, and those that a model was trained on, if present."""
 
     named: Columns = Columns()
-    learnt: Columns = Columns()
-    said: bool = False  # the user has heard which columns were learnt from
+    trained: Columns = Columns()
+    reported: bool = False  # the user already knows the columns of the training data
 
     def within(self, heading: Heading, roles: Sequence[str]) -> tuple[Columns, str | None]:
-        """The column of each role, and what the user should hear about it."""
+        """The column of each role, and a message on those that were guessed."""
         if unused := [role for role in self.named.named if role not in roles]:
             instead = (
-                tr("Use {options}.", options=" and ".join(OPTIONS[role] for role in roles))
+                tr("Use {options}.", options=tr(" and ").join(OPTIONS[role] for role in roles))
                 if roles
                 else tr("Leave it out.")
             )
             raise SettingError(
                 tr(
-                    "{options} names a column that would not be read for this task. {instead}",
-                    options=OPTIONS[unused[0]],
+                    "{option} names a column that this task does not read. {instead}",
+                    option=OPTIONS[unused[0]],
                     instead=instead,
                 )
             )
         taken = {role: heading.exactly(name, role, roles) for role, name in self.named.named.items()}
-        before = {role: name for role, name in self.learnt.named.items() if role in roles and role not in taken}
+        before = {role: name for role, name in self.trained.named.items() if role in roles and role not in taken}
         known = {role: [name] for role, name in before.items() if name in heading.columns}
         used = [*taken.values(), *(name for names in known.values() for name in names)]
         known |= heading.guesses([role for role in roles if role not in taken and role not in known], but=used)
@@ -158,41 +158,41 @@ class Search:
             raise heading.lacks("text_b" if "text_b" in missing else missing[0], roles)  # it is what makes a pair
         taken |= {role: names[0] for role, names in known.items()}
         check(taken, heading)
-        news = {role: names for role, names in known.items() if not (self.said and names[0] == before.get(role))}
-        return Columns(**taken, header=heading.header), told(heading, news)
+        news = {role: names for role, names in known.items() if not (self.reported and names[0] == before.get(role))}
+        return Columns(**taken, header=heading.header), report(heading, news)
 
 
 def check(taken: dict[str, str], heading: Heading) -> None:
-    """No column is read as two things."""
+    """Reject a column that is read in two roles."""
     for role, column in taken.items():
         twin = next(other for other in taken if taken[other] == column)
         if twin != role:
             raise InputError(
                 tr(
-                    "{name}: column '{short}' cannot be both {twin} and {role}. {found}\n"
-                    "Name the right ones: {options} COLUMN {options_2} COLUMN.",
+                    "{name}: column '{column}' cannot be both {first} and {second}. {found}\n"
+                    "Choose the right ones: {first_option} COLUMN {second_option} COLUMN.",
                     name=heading.name,
-                    short=short(column),
-                    twin=twin,
-                    role=role,
+                    column=short(column),
+                    first=twin,
+                    second=role,
                     found=found(heading.columns),
-                    options=OPTIONS[twin],
-                    options_2=OPTIONS[role],
+                    first_option=OPTIONS[twin],
+                    second_option=OPTIONS[role],
                 )
             )
 
 
-def told(heading: Heading, known: dict[str, list[str]]) -> str | None:
-    """One line on columns that were found under other names than ours, and on how to read others."""
+def report(heading: Heading, known: dict[str, list[str]]) -> str | None:
+    """One line on columns that were found under other names, and on how to read others."""
     foreign = {role: names for role, names in known.items() if names[0] != role}
     if not foreign:
         return None
-    read = " and ".join(
-        tr("column '{short}' as {role}", short=short(names[0]), role=role) for role, names in foreign.items()
+    read = tr(" and ").join(
+        tr("column '{column}' as {role}", column=short(names[0]), role=role) for role, names in foreign.items()
     )
-    ways = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
+    options = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
     if not heading.header and len(heading.columns) > 1:
-        ways = [f"{OPTIONS[role]} COLUMN" for role in foreign]
+        options = [f"{OPTIONS[role]} COLUMN" for role in foreign]
     return tr("{name}: reading {read}.", name=heading.name, read=read) + (
-        tr(" To read another: {ways}.", ways=" or ".join(ways)) if ways else ""
+        tr(" To read another: {options}.", options=tr(" or ").join(options)) if options else ""
     )

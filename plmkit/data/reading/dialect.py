@@ -16,35 +16,36 @@ Line = tuple[int, str]  # its number, from 1
 Row = tuple[int, list[str]]  # the number of its first line, cells
 Numbered = TypeVar("Numbered", Line, Row)
 
-SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}  # of .csv, the likeliest first
-SAMPLE, SAMPLE_CHARACTERS = 50, 1 << 20  # lines, and what they may come to, that are looked at before reading
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}  # of .csv, the most likely first
+SAMPLE, SAMPLE_CHARACTERS = 50, 1 << 20  # lines, and their characters in total, that are inspected before reading
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What stands between cells, and whether a cell may be quoted."""
+    """What separates cells, and whether cells may be quoted."""
 
     separator: str
     quoted: bool
-    usual: str = ","  # separator of files with this ending
+    usual: str = ","  # separator of files of this type
 
     @property
     def unusual(self) -> str | None:
-        """The separator, where it is not the one that the ending of the file promises."""
+        """The name of the separator, if it is not the usual one for the type of the file."""
         return SEPARATORS[self.separator] if self.separator != self.usual else None
 
     @property
     def advice(self) -> str:
         """What to do about a row that is wider or narrower than the others."""
         if not self.quoted:
-            return tr("A text cannot hold a tab or a line break in .tsv; use .csv with quotes, or .jsonl.")
-        return tr("Put a text that holds a {separators} in double quotes.", separators=SEPARATORS[self.separator])
+            return tr("Text in .tsv cannot contain tabs or line breaks; use .csv with quotes, or .jsonl.")
+        names = {",": tr("comma"), ";": tr("semicolon"), "\t": tr("tab")}
+        return tr("Put text that contains a {separator} in double quotes.", separator=names[self.separator])
 
     def split(self, lines: Iterable[Line], name: str) -> Iterator[Row]:
         """All cells of each row; a blank line is a row of one empty cell."""
         if self.quoted:
             return split_quoted(lines, name, self.separator)
-        # otherwise quotes are text, for many published TSV files hold stray ones
+        # otherwise quotes are text: many published TSV files contain stray ones
         return ((number, line.rstrip("\r").split(self.separator)) for number, line in lines)
 
 
@@ -66,7 +67,7 @@ def is_quoted(lines: Sequence[str]) -> bool:
 
 
 def separator_of(lines: Sequence[str]) -> str:
-    """The first that cuts the first row, and more than half of all rows into as many cells; else a comma."""
+    """The first that splits the first row, and most rows into the same number of cells; else a comma."""
     for separator in SEPARATORS:
         with long_cells():
             widths = [len(cells) for cells in csv.reader(lines, delimiter=separator)]
@@ -86,8 +87,8 @@ def split_quoted(lines: Iterable[Line], name: str, separator: str) -> Iterator[R
         except csv.Error as error:
             raise InputError(
                 tr(
-                    "{name}, line {first}: the quotes of this row do not match ({error}).\n"
-                    'Inside a quoted text write "" for each quote.',
+                    "{name}, line {first}: unbalanced quotes in this row ({error}).\n"
+                    'Inside quoted text, write "" for each quote.',
                     name=name,
                     first=first,
                     error=error,
@@ -109,7 +110,7 @@ def long_cells() -> Iterator[None]:
 
 
 def some(items: Iterable[Numbered]) -> Iterator[Numbered]:
-    """As many lines or rows as a first look needs."""
+    """The first lines or rows, as a sample."""
     size = 0
     for item in islice(items, SAMPLE):
         yield item

@@ -22,13 +22,12 @@ FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-OF_MODELS = ("run.json", "model.safetensors")  # a folder with one of these holds no text to learn from
-READABLE = tr("{formats}, and all but .parquet with .gz or .zst", formats=" ".join(FORMATS))
+OF_MODELS = ("run.json", "model.safetensors")  # a folder with one of these is a model, not text
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A file to read, or to pass over; `format` is None where the name does not tell it."""
+    """A file to read or to skip; `format` is None if the name does not show it."""
 
     path: Path
     format: Format | None
@@ -37,17 +36,21 @@ class File:
 
 
 def find_files(paths: Sequence[str | Path]) -> list[File]:
-    """The files that paths, folders and patterns name, in their order; folders and patterns are sorted."""
+    """The files at these paths, folders and patterns, in their order; folders and patterns are sorted."""
     if isinstance(paths, str | Path):
         paths = [paths]
     if not paths:
-        raise InputError(tr("No corpus was given. Name files, folders or patterns such as 'texts/*.txt'."))
+        raise InputError(tr("No corpus was given. Give files, folders or patterns such as 'texts/*.txt'."))
     files: list[File] = []
     for path in paths:
         found = list(_expand(Path(os.path.expanduser(path))))
         if all(file.skipped for file in found):
             raise InputError(
-                tr("{path} holds no file that can be read. Files read: {readable}.", path=path, readable=READABLE)
+                tr(
+                    "{path} contains no readable file. Readable: {formats}; all but .parquet also as .gz or .zst.",
+                    path=path,
+                    formats=" ".join(FORMATS),
+                )
             )
         files += found
     return files
@@ -68,7 +71,7 @@ def _match(pattern: Path) -> Iterator[File]:
     matches = sorted(_glob(pattern))
     if not matches:
         raise InputError(tr("No file matches '{pattern}'.", pattern=pattern))
-    # `*.log` asks for that ending; `texts/*` asks for what can be read there
+    # `*.log` means all files of that type; `texts/*` means those that can be read
     asked = bool(pattern.suffix) and not glob.has_magic(pattern.suffix)
     files: dict[Path, File] = {}  # `**` finds a folder and its files, too
     for match in map(Path, matches):
@@ -83,7 +86,7 @@ def _match(pattern: Path) -> Iterator[File]:
 
 
 def _glob(pattern: Path) -> set[str]:
-    """What a pattern matches; of folders that several links lead to, `**` enters one, or it would never end."""
+    """What a pattern matches; `**` enters a folder only once, even if several links lead there."""
     if "**" not in pattern.parts:
         return set(glob.glob(str(pattern)))
     place = pattern.parts.index("**")
@@ -94,7 +97,7 @@ def _glob(pattern: Path) -> set[str]:
 
 
 def _folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Each folder once, with the names of folders, which the caller may thin out, and files in it."""
+    """Each folder once, with the names of its folders, which the caller may prune, and files."""
     seen = set()  # a link may lead back to a folder above it
     for parent, folders, names in os.walk(top, followlinks=True, onerror=_refuse):
         real = os.path.realpath(parent)
@@ -107,15 +110,15 @@ def _folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 def _refuse(error: OSError) -> NoReturn:
     raise InputError(
         tr(
-            "{filename} cannot be read: {strerror}.\nMend its permissions, or move it away to go without it.",
-            filename=error.filename,
-            strerror=error.strerror,
+            "{path} cannot be read: {reason}.\nFix its permissions, or move it elsewhere.",
+            path=error.filename,
+            reason=error.strerror,
         )
     ) from error
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files, and folders of models, into which it does not go: a run may be written beside the text it is of."""
+    """Files, and folders of models, which are not entered: a run may be written next to its text."""
     for parent, folders, names in _folders(folder):
         models = [name for name in folders if holds_model(Path(parent, name))]
         folders[:] = [name for name in folders if name not in models]
@@ -128,7 +131,7 @@ def holds_model(folder: Path) -> bool:
 
 def _named(path: Path) -> File:
     if not os.path.exists(path):
-        raise InputError(tr("{path} is a link that leads to no file. Give the file itself.", path=path))
+        raise InputError(tr("{path} is a broken link. Give the file itself.", path=path))
     if not path.is_file():  # a pipe can be read only once, and may never end
         raise InputError(tr("{path} is not a regular file. Save its content to a file first.", path=path))
     format, compression = format_of(path)
@@ -142,7 +145,7 @@ def _listed(path: Path) -> File:
 
 
 def format_of(path: Path) -> tuple[Format | None, Compression | None]:
-    """What the name says of the content, and of how it is packed."""
+    """Format and compression, by the name of the file."""
     stem, ending = os.path.splitext(path.name.lower())
     compression = cast(Compression, ending[1:]) if ending in (".gz", ".zst") else None
     format = FORMATS.get(os.path.splitext(stem)[1] if compression else ending)

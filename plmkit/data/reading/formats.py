@@ -15,7 +15,7 @@ from plmkit.data.reading.tables import table_rows
 # a line of text, then only space (U+3000 is the Chinese one), then more text
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]|\xe3\x80\x80)*\n\s*\S")
 CJK = re.compile(f"[{KANA}{HAN}{HANGUL}]+")
-PARAGRAPH_LENGTH = 60  # characters; from there on, a line is thought to be a paragraph
+PARAGRAPH_LENGTH = 60  # characters; a line of this length is taken for a paragraph
 CJK_PARAGRAPH_LENGTH = 30
 
 
@@ -97,7 +97,7 @@ def find_layout(name: str, compression: Compression | None) -> Layout:
             return "blank-lines"
         if data and not seen:
             sample, seen = data[:BLOCK], True
-        # newlines at the end may be half of a blank line; two tell as much as a million
+        # newlines at the end may be half of a blank line; two are as good as a million
         rest = b"\n" * min(data[len(data.rstrip()) :].count(b"\n"), 2)
     return "document-per-line" if lines_are_paragraphs(sample.decode("utf-8", "ignore")) else "document-per-file"
 

@@ -11,12 +11,12 @@ SENTENCE = re.compile(r"[。，！？；]|[.!?]$|[,;] ")
 
 
 def numbered(width: int) -> tuple[str, ...]:
-    """What columns are called that have no names."""
+    """The names of columns in a table without a header."""
     return tuple(str(number) for number in range(1, width + 1))
 
 
 def is_data(first: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
-    """Whether a first row is like the others: it has sentences, numbers, or a value that comes again below."""
+    """Whether a first row looks like the others: it has sentences, numbers, or a value that is repeated below."""
     if tuple(first) in (numbered(len(first)), tuple(map(str, range(len(first))))):
         return False  # a program has numbered the columns
     if any(len(cell) > LONG or SENTENCE.search(cell) or number_of(cell) is not None for cell in first):

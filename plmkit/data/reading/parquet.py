@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from plmkit.data.reading.cells import text_of
+from plmkit.data.reading.cells import text_of, where
 from plmkit.data.reading.source import OnBytes
 from plmkit.data.reading.text_column import columns_of
 from plmkit.errors import InputError
@@ -24,17 +24,17 @@ def parquet_rows(name: str, column: str, on_bytes: OnBytes | None = None) -> Ite
     """The cells of the text columns, row by row, numbered from 1."""
     parts = columns_of(column, parquet_header(name))
     for number, cells in parquet_values(name, parts, on_bytes):
-        where = tr("{name}, row {number}", name=name, number=number)
-        yield number, [text_of(cell, where, part) for cell, part in zip(cells, parts, strict=True)]
+        place = where(name, number)
+        yield number, [text_of(cell, place, part) for cell, part in zip(cells, parts, strict=True)]
 
 
 def parquet_values(
     name: str, columns: Sequence[str] | None = None, on_bytes: OnBytes | None = None
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """What stands in the columns, or in all, row by row, numbered from 1."""
+    """The values of these columns, or of all, row by row, numbered from 1."""
     from pyarrow import ArrowException
 
-    number, told = 0, 0
+    number, reported = 0, 0
     with open_parquet(name) as file:
         size, total = os.path.getsize(name), file.metadata.num_rows
         batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns, use_threads=False)
@@ -44,10 +44,10 @@ def parquet_values(
             except (ArrowException, OSError, UnicodeDecodeError) as error:
                 raise InputError(
                     tr(
-                        "{name}, after row {number}: damaged Parquet data ({brief}).",
+                        "{name}, after row {number}: damaged Parquet data ({reason}).",
                         name=name,
                         number=number,
-                        brief=_brief(error),
+                        reason=_brief(error),
                     )
                 ) from None
             if batch is None:
@@ -58,10 +58,10 @@ def parquet_values(
                 number += 1
                 yield number, cells
             if on_bytes:  # columns lie side by side in the file: only the share of rows is known
-                on_bytes(size * number // total - told)
-                told = size * number // total
-    if on_bytes and told < size:
-        on_bytes(size - told)
+                on_bytes(size * number // total - reported)
+                reported = size * number // total
+    if on_bytes and reported < size:
+        on_bytes(size - reported)
 
 
 def _values(column: Any, name: str, before: int) -> list[Any]:
@@ -71,7 +71,7 @@ def _values(column: Any, name: str, before: int) -> list[Any]:
             values.append(scalar.as_py())
         except UnicodeDecodeError:
             raise InputError(
-                tr("{name}, row {before}: not UTF-8. Write the file again.", name=name, before=before + len(values) + 1)
+                tr("{place}: not UTF-8. Write the file again.", place=where(name, before + len(values) + 1))
             ) from None
     return values
 
@@ -84,7 +84,9 @@ def open_parquet(name: str) -> Any:
     try:
         return ParquetFile(name, buffer_size=BUFFER, pre_buffer=False)
     except (ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(tr("{name} is not a sound Parquet file ({brief}).", name=name, brief=_brief(error))) from None
+        raise InputError(
+            tr("{name} is not a valid Parquet file ({reason}).", name=name, reason=_brief(error))
+        ) from None
 
 
 def _brief(error: Exception) -> str:

@@ -1,70 +1,89 @@
-"""What the user should hear about how files are read, one sentence for all files of a kind."""
+"""Remarks for the user on how files are read, one sentence for all files of a kind."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from plmkit.data.reading.files import File
 from plmkit.errors import printable
 from plmkit.language import tr
 
-ONE_AND_MANY = {  # what is said of one file, and of several
-    "blank-lines": ("", ""),  # as documented, so nothing needs saying
-    "document-per-line": (
-        tr("{{}} has no blank lines: each line is taken as one document."),
-        tr("{{}} have no blank lines: each line is taken as one document."),
-    ),
-    "document-per-file": (
-        tr("{{}} has no blank lines, and its lines are short: the whole file is taken as one document."),
-        tr("{{}} have no blank lines, and their lines are short: each file is taken as one document."),
-    ),
-    "unknown": (
-        tr("{{}} is of no known type: read as plain text."),
-        tr("{{}} are of no known type: read as plain text."),
-    ),
-    "skipped": (
-        tr("{{}} was skipped: hidden, or of no known type."),
-        tr("{{}} were skipped: hidden, or of no known type."),
-    ),
-    "model": (tr("{{}} holds a model: skipped."), tr("{{}} hold models: skipped.")),
-    "empty": (tr("{{}} has no text: skipped."), tr("{{}} have no text: skipped.")),
-    "twice": (tr("{{}} was given more than once: read once."), tr("{{}} were given more than once: read once.")),
-    "semicolon": (tr("{{}} is separated by semicolons."), tr("{{}} are separated by semicolons.")),
-    "tab": (tr("{{}} is separated by tabs."), tr("{{}} are separated by tabs.")),
-}
+
+@dataclass(frozen=True, kw_only=True)
+class ReadColumn:
+    """The remark that a column was chosen as the text, and the options that choose another."""
+
+    column: str
+    options: str
 
 
 class Remarks:
-    """Remarks gathered file by file."""
+    """Remarks collected file by file."""
 
     def __init__(self) -> None:
-        self.files: dict[str, list[str]] = {}
+        self.files: dict[str | ReadColumn, list[str]] = {}
 
-    def add(self, kind: str, file: File) -> None:
-        """Remember that a remark holds for a file; `column NAME` is a kind, too, and may go on with advice."""
+    def add(self, kind: str | ReadColumn, file: File) -> None:
+        """Record that a remark applies to a file."""
         self.files.setdefault(kind, []).append(printable(file.path.name))
 
     def notes(self) -> tuple[str, ...]:
         """The remarks as sentences."""
-        return tuple(note for kind, names in self.files.items() if (note := _say(kind, names)))
+        return tuple(note for kind, names in self.files.items() if (note := sentence(kind, names)))
 
 
-def _say(kind: str, names: Sequence[str]) -> str:
-    if kind.startswith("column "):
-        column, _, others = kind.removeprefix("column ").partition("\n")
-        advice = tr(" To read another: {others}.", others=others) if others else ""
+def sentence(kind: str | ReadColumn, names: Sequence[str]) -> str:
+    """What is remarked of these files; empty for blank lines, which are the documented layout."""
+    files = name_some(names)
+    if isinstance(kind, ReadColumn):
+        column = kind.column.replace("+", tr(" and "))
+        advice = tr(" To read another: {options}.", options=kind.options) if kind.options else ""
         return tr(
-            "The text of {name_some} is read from column {column}.{advice}",
-            name_some=name_some(names),
-            column=column.replace("+", " and "),
-            advice=advice,
+            "The text of {files} is read from column {column}.{advice}", files=files, column=column, advice=advice
         )
-    one, many = ONE_AND_MANY[kind]
-    return (one if len(names) == 1 else many).format(name_some(names))
+    return of_one(kind, files) if len(names) == 1 else of_several(kind, files)
+
+
+def of_one(kind: str, file: str) -> str:
+    return {
+        "blank-lines": "",
+        "document-per-line": tr("{file} has no blank lines: each line is read as one document.", file=file),
+        "document-per-file": tr(
+            "{file} has no blank lines, and its lines are short: the whole file is read as one document.", file=file
+        ),
+        "unknown": tr("{file} has an unknown type: read as plain text.", file=file),
+        "skipped": tr("{file} was skipped: hidden, or of an unknown type.", file=file),
+        "model": tr("{file} contains a model: skipped.", file=file),
+        "empty": tr("{file} has no text: skipped.", file=file),
+        "twice": tr("{file} was given more than once: read once.", file=file),
+        "semicolon": tr("{file} is separated by semicolons.", file=file),
+        "tab": tr("{file} is separated by tabs.", file=file),
+    }[kind]
+
+
+def of_several(kind: str, files: str) -> str:
+    return {
+        "blank-lines": "",
+        "document-per-line": tr("{files} have no blank lines: each line is read as one document.", files=files),
+        "document-per-file": tr(
+            "{files} have no blank lines, and their lines are short: each file is read as one document.", files=files
+        ),
+        "unknown": tr("{files} have an unknown type: read as plain text.", files=files),
+        "skipped": tr("{files} were skipped: hidden, or of an unknown type.", files=files),
+        "model": tr("{files} contain models: skipped.", files=files),
+        "empty": tr("{files} have no text: skipped.", files=files),
+        "twice": tr("{files} were given more than once: read once.", files=files),
+        "semicolon": tr("{files} are separated by semicolons.", files=files),
+        "tab": tr("{files} are separated by tabs.", files=files),
+    }[kind]
 
 
 def name_some(names: Sequence[str]) -> str:
     """`a`, `a and b`, or `a, b and 7 more`."""
     if len(names) > 3:
-        return tr(
-            "{names}, {names_2} and {names_count:,} more", names=names[0], names_2=names[1], names_count=len(names) - 2
-        )
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        return tr("{first}, {second} and {count:,} more", first=names[0], second=names[1], count=len(names) - 2)
+    return in_words(names)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return tr(" and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))

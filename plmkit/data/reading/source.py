@@ -8,7 +8,7 @@ from typing import Literal
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "zst"]
 Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row"]
-CELLS = ("csv", "tsv")  # formats whose first row names the columns, or is the first of the rows
+CELLS = ("csv", "tsv")  # formats whose first row has the column names, or is already data
 OnBytes = Callable[[int], None]
 
 LONGEST_DOCUMENT = 1_000_000  # characters; a longer document is cut, so that memory stays bounded

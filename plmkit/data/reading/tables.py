@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from plmkit.data.reading.blocks import LONGEST_ROW, read_blocks, read_lines
-from plmkit.data.reading.cells import found, listed, text_of
+from plmkit.data.reading.cells import found, listed, text_of, where
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.dialect import Dialect, Line, Row, dialect_of, some
 from plmkit.data.reading.headers import numbered
@@ -64,21 +64,21 @@ def cell_rows(rows: Iterator[Row], name: str, dialect: Dialect, column: str, *, 
     columns = [cell.strip() for cell in first[1]] if header else numbered(len(first[1]))
     places = [columns.index(part) for part in columns_of(column, columns)]
     for number, cells in rows if header else chain([first], rows):
-        cells = under_header(cells, columns, tr("{name}, line {number}", name=name, number=number), dialect)
+        cells = under_header(cells, columns, where(name, number), dialect)
         yield number, [cells[place] for place in places]
 
 
-def under_header(cells: list[str], columns: Sequence[str], where: str, dialect: Dialect) -> list[str]:
+def under_header(cells: list[str], columns: Sequence[str], place: str, dialect: Dialect) -> list[str]:
     """As many cells as there are columns; empty ones at the end, which spreadsheets add, are dropped."""
     width = len(columns)
     if len(cells) < width or any(cells[width:]):
         raise InputError(
             tr(
-                "{where}: {cells_count} cells, but the first row has {width}: {listed}.\n{advice}",
-                where=where,
-                cells_count=len(cells),
+                "{place}: {count} cells, but the first row has {width}: {columns}.\n{advice}",
+                place=place,
+                count=len(cells),
                 width=width,
-                listed=listed(columns),
+                columns=listed(columns),
                 advice=dialect.advice,
             )
         )
@@ -96,15 +96,14 @@ def json_rows(lines: Iterable[tuple[int, str]], name: str, column: str) -> Itera
             if part not in row:
                 raise InputError(
                     tr(
-                        "{name}, line {number}: no column '{part}'. {found}",
-                        name=name,
-                        number=number,
-                        part=part,
+                        "{place}: no column '{column}'. {found}",
+                        place=where(name, number),
+                        column=part,
                         found=found(list(row)),
                     )
                 )
-            cells.append(text_of(row[part], tr("{name}, line {number}", name=name, number=number), part))
-        if "\\u" in line:  # half of a surrogate pair is no character, and cannot be written as UTF-8
+            cells.append(text_of(row[part], where(name, number), part))
+        if "\\u" in line:  # half of a surrogate pair is not a character, and cannot be written as UTF-8
             cells = [cell.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for cell in cells]
         yield number, cells
 
@@ -116,28 +115,26 @@ def parse_object(line: str, name: str, number: int) -> dict[str, Any]:
         if line.count("[") + line.count("{") > DEEPEST and is_deeper(row, DEEPEST):
             raise RecursionError  # what is read must also be written
     except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", tr("too long or too deep"))
+        reason = getattr(error, "msg", tr("too long, or nested too deeply"))
         raise InputError(
             tr(
-                "{name}, line {number}: not JSON ({reason}). Each line must be one whole object.",
-                name=name,
-                number=number,
+                "{place}: not JSON ({reason}). Each line must be one complete object.",
+                place=where(name, number),
                 reason=reason,
             )
         ) from None
     if not isinstance(row, dict):
         raise InputError(
             tr(
-                '{name}, line {number}: not a JSON object. Each line must be like {{"text": "..."}}.',
-                name=name,
-                number=number,
+                '{place}: not a JSON object. Each line must be like {{"text": "..."}}.',
+                place=where(name, number),
             )
         )
     return row
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects hold each other in more levels than that."""
+    """Whether lists and objects are nested deeper than that."""
     if not isinstance(value, list | dict):
         return False
     parts = value.values() if isinstance(value, dict) else value

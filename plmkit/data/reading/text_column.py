@@ -11,20 +11,25 @@ ROLES = ("text",)
 
 
 def choose_column(heading: Heading, wanted: str | None) -> tuple[str, list[str]]:
-    """The column to read, and others that might be meant; `a+b` stands for two."""
+    """The column to read, and other candidates; `a+b` stands for two columns."""
     if wanted is not None:
         chosen, others = [heading.exactly(part, "text", ROLES) for part in columns_of(wanted, heading.columns)], []
     else:
         chosen, *others = candidates(heading)
     if twice := [name for name in chosen if heading.columns.count(name) > 1]:
         raise InputError(
-            tr("{name} has two columns named '{short}'. Rename one.", name=heading.name, short=short(twice[0]))
+            tr(
+                "{name} has two columns named '{column}'. {advice}",
+                name=heading.name,
+                column=short(twice[0]),
+                advice=tr("Rename one."),
+            )
         )
     return "+".join(chosen), ["+".join(other) for other in others]
 
 
 def candidates(heading: Heading) -> list[list[str]]:
-    """Columns that may hold the text, best first: of the name we ask for, both texts of a pair, of another name."""
+    """Columns that may be the text, best first: named `text`, both texts of a pair, of another usual name."""
     single = [[name] for name in heading.guesses(ROLES, but=())["text"]]
     pair = [heading.usual("text_a")[:1], heading.usual("text_b")[:1]]
     if all(pair) and not (single and folded(single[0][0]) == "text"):

@@ -1,4 +1,4 @@
-"""A table read whole, with every column as it is: rows to learn from, to predict, to write back."""
+"""A table read as a whole, with all its columns: rows to train on, to predict, to write back."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plmkit.data.reading.cells import listed, short
+from plmkit.data.reading.cells import listed, short, where
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.dialect import Dialect, Line, dialect_of
 from plmkit.data.reading.files import format_of
@@ -22,7 +22,7 @@ ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".txt")  # .json and
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A file as it is: what `predict` writes back beside its predictions."""
+    """A file as it is: what `predict` writes back next to its predictions."""
 
     path: Path
     columns: tuple[str, ...]
@@ -49,9 +49,9 @@ def read_table(path: str | Path, *, header: bool = True) -> Table:
     if twice := [name for name in table.columns if table.columns.count(name) > 1]:
         raise InputError(
             tr(
-                "{path} has two columns named '{short}'. {advice}",
-                path=path,
-                short=short(twice[0]),
+                "{name} has two columns named '{column}'. {advice}",
+                name=path,
+                column=short(twice[0]),
                 advice=table.heading.advice() or tr("Rename one."),
             )
         )
@@ -59,9 +59,9 @@ def read_table(path: str | Path, *, header: bool = True) -> Table:
         advice = f"\n{table.heading.advice()}" if table.heading.advice() else ""
         raise InputError(
             tr(
-                "{path} has no rows, only the columns {listed}.{advice}",
+                "{path} has no rows, only the columns {columns}.{advice}",
                 path=path,
-                listed=listed(table.columns),
+                columns=listed(table.columns),
                 advice=advice,
             )
         )
@@ -74,7 +74,7 @@ def _read(path: Path, header: bool) -> Table:
     if format is None or os.path.splitext(name)[1] not in ENDINGS:
         raise InputError(
             tr(
-                "{path} is not a kind of file that holds rows.\n"
+                "{path} is not a supported type of table.\n"
                 "Use .tsv, .csv, .jsonl (these also as .gz or .zst) or .parquet; for predictions also .txt, one "
                 "text per line.",
                 path=path,
@@ -97,22 +97,22 @@ def _check_file(path: Path) -> None:
                 raise InputError(tr("{path} is empty.", path=path))
             return
         if path.exists():
-            kind = tr("a folder") if path.is_dir() else tr("not an ordinary file")
+            kind = tr("a folder") if path.is_dir() else tr("not a regular file")
             raise InputError(
                 tr("{path} is {kind}. Give one .tsv, .csv, .jsonl or .parquet file.", path=path, kind=kind)
             )
         if not path.parent.is_dir():
             raise InputError(
-                tr("There is no file {path}: the folder {parent} does not exist.", path=path, parent=path.parent)
+                tr("There is no file {path}: the folder {folder} does not exist.", path=path, folder=path.parent)
             )
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError as error:
-        raise InputError(tr("{path} cannot be read: {strerror}.", path=path, strerror=error.strerror)) from error
+        raise InputError(tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)) from error
     raise InputError(tr("There is no file {path}.{hint}", path=path, hint=nearest(path.name, names)))
 
 
 def _until_last(lines: Iterator[Line]) -> Iterator[Line]:
-    """The lines without the blank ones at the end: those are no rows."""
+    """The lines without blank ones at the end, which are not rows."""
     blank: list[Line] = []
     for number, line in lines:
         if line.rstrip("\r"):
@@ -169,7 +169,7 @@ def _record(line: str, path: Path, number: int) -> dict[str, object]:
         json.dumps(record, ensure_ascii=False).encode()  # half of a surrogate pair is not text
     except UnicodeEncodeError:
         raise InputError(
-            tr("{where}: a \\u escape that is half a character. Write the file as UTF-8.", where=where(path, number))
+            tr("{where}: a \\u escape is half a character. Write the file as UTF-8.", where=where(path, number))
         ) from None
     return record
 
@@ -182,8 +182,3 @@ def _parquet(path: Path) -> Table:
 def _cell(value: object) -> object:
     """Dates and the like become text, so that any output format can hold them."""
     return value if isinstance(value, str | int | float | list | dict | None) else str(value)
-
-
-def where(path: str | Path, line: int) -> str:
-    """The place of a row, as messages name it."""
-    return f"{path}, {'row' if str(path).lower().endswith('.parquet') else 'line'} {line}"

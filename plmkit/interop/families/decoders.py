@@ -68,9 +68,9 @@ class GPT2(DecoderFamily):
         "GPT2Model": {},
     }
     REFUSALS: ClassVar = {
-        BandedDecoder: tr("GPT-2 has no banded attention"),
-        CharacterDecoder: tr("transformers has no decoder with position embeddings at every layer"),
-        Recurrent: tr("transformers has no LSTM"),
+        BandedDecoder: lambda: tr("GPT-2 has no banded attention"),
+        CharacterDecoder: lambda: tr("transformers has no decoder with position embeddings at every layer"),
+        Recurrent: lambda: tr("transformers has no LSTM"),
     }
 
     def writes(self, architecture: Architecture) -> bool:
@@ -124,7 +124,7 @@ class GPT1(DecoderFamily):
         "OpenAIGPTForSequenceClassification": {"label": "logits"},
         "OpenAIGPTModel": {},
     }
-    REFUSALS: ClassVar = {PostNormDecoder: tr("GPT-1's feed-forward width is four times its width")}
+    REFUSALS: ClassVar = {PostNormDecoder: lambda: tr("GPT-1's feed-forward width is four times its width")}
 
     def writes(self, architecture: Architecture) -> bool:
         return (

@@ -34,10 +34,13 @@ BLOCK = {
     "feed_forward_norm": "output.LayerNorm",
 }
 
-OTHER_NETWORKS = {
-    "is_decoder": tr("is an encoder used as a causal decoder"),
-    "add_cross_attention": tr("has cross-attention to another network"),
-}
+
+def unsupported_networks() -> dict[str, str]:
+    """Settings of networks that are not encoders, and what they mean."""
+    return {
+        "is_decoder": tr("is an encoder used as a causal decoder"),
+        "add_cross_attention": tr("has cross-attention to another network"),
+    }
 
 
 def linear(ours: str, theirs: str) -> dict[str, str]:
@@ -72,7 +75,7 @@ def encoder_pairs(prefix: str, layers: int, pooler: str) -> Iterator[Pair]:
 def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) -> dict[str, Any]:
     """The settings that all have, under our names; `defaults` are those of the family."""
     config = defaults | config
-    for name, meaning in OTHER_NETWORKS.items():
+    for name, meaning in unsupported_networks().items():
         if config.get(name):
             raise InputError(
                 tr(
@@ -162,7 +165,7 @@ class Bert(Family):
         "BertModel": {},
     }
     REFUSALS: ClassVar = {
-        Encoder: tr(
+        Encoder: lambda: tr(
             "BERT's positions start at 0, RoBERTa's after the padding ID, with gelu; both have full-width embeddings"
         )
     }

@@ -140,7 +140,7 @@ class Electra(Family):
         "ElectraForSequenceClassification": {"label": "logits"},
         "ElectraModel": {},
     }
-    REFUSALS: ClassVar = {GeneratorDiscriminator: tr("ELECTRA's heads use gelu")}
+    REFUSALS: ClassVar = {GeneratorDiscriminator: lambda: tr("ELECTRA's heads use gelu")}
     POOLER = "classifier.dense"  # which only their classifier has
 
     def writes(self, architecture: Architecture) -> bool:

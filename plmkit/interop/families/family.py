@@ -1,7 +1,7 @@
 """What a family of Hugging Face models states about itself; huggingface.py reads and writes by it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,7 +40,7 @@ class Family(ABC):
     HEADS: ClassVar[Mapping[str, Mapping[str, str]]]  # for each head of ours, its weights and their names
     CLASSES: ClassVar[Mapping[str, Mapping[str, str]]]  # for each class of theirs, its heads and their outputs
     SEGMENTS: ClassVar[bool] = True  # whether segments are passed to it
-    REFUSALS: ClassVar[Mapping[type, str]] = {}  # similar architectures, and why it cannot hold them
+    REFUSALS: ClassVar[Mapping[type, Callable[[], str]]] = {}  # similar architectures, and why it cannot hold them
 
     @abstractmethod
     def writes(self, architecture: Architecture) -> bool:
@@ -72,4 +72,4 @@ class Family(ABC):
 
     def refusal(self, architecture: Architecture) -> str | None:
         """Why it cannot hold an architecture similar to its own; None for others."""
-        return next((why for kind, why in self.REFUSALS.items() if isinstance(architecture, kind)), None)
+        return next((why() for kind, why in self.REFUSALS.items() if isinstance(architecture, kind)), None)

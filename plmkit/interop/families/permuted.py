@@ -66,7 +66,7 @@ class XLNet(Family):
         "XLNetForSequenceClassification": {"label": "logits"},
         "XLNetModel": {},
     }
-    REFUSALS: ClassVar = {SegmentSettings: tr("transformers no longer has Transformer-XL")}
+    REFUSALS: ClassVar = {SegmentSettings: lambda: tr("transformers no longer has Transformer-XL")}
 
     def writes(self, architecture: Architecture) -> bool:
         return isinstance(architecture, TwoStream)

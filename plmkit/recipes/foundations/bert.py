@@ -25,16 +25,16 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def bert_base() -> Recipe:
-    """BERT: name the hidden words, and tell whether two texts belong together (Devlin et al., 2018)."""
+    """BERT: predict masked tokens and whether one text follows another (Devlin et al., 2018)."""
     return Recipe(
         name="bert-base",
         paper="arXiv:1810.04805",
-        summary="Name hidden words from both sides; tell whether two texts belong together.",
+        summary="Predict masked tokens from both sides, and whether the second text follows the first.",
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
         streams=one_stream(
@@ -92,7 +92,7 @@ def bert_small() -> Recipe:
 
 
 def bert_mini() -> Recipe:
-    """The network of Turc et al., 2019, with settings for minutes."""
+    """The network of Turc et al., 2019, with settings for runs of minutes."""
     return replace(
         bert_medium(),
         name="bert-mini",
@@ -105,7 +105,7 @@ def bert_mini() -> Recipe:
             heads=4,
             width=256,
             inner=1024,
-            activation="gelu",  # a fifth of the time of the other form on a CPU
+            activation="gelu",  # five times faster than the other form on a CPU
             dropout=0.0,
             attention_dropout=0.0,
             neighbours=True,

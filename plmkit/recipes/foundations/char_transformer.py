@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.language import tr
 from plmkit.objectives.causal_lm import AuxiliaryLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -13,9 +12,9 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
-UNRELEASED = tr(
-    "No code was released: layers, widths, losses and their schedule are the paper's; the number of heads, the "
-    "optimizer and dropout could not be checked. Tokens are the 256 bytes and the end of a text."
+NOTES = (
+    "The code was never released: layers, widths, losses and their schedule are the paper's; the number of heads, the "
+    "optimizer and dropout could not be verified. Tokens are the 256 bytes and an end-of-text token."
 )
 
 FOR_MINUTES = for_minutes(
@@ -24,12 +23,12 @@ FOR_MINUTES = for_minutes(
 
 
 def char_transformer_64l() -> Recipe:
-    """Character Transformer: deep, told positions at every layer, asked at every layer (Al-Rfou et al., 2018)."""
+    """Character Transformer: position embeddings and losses at every layer (Al-Rfou et al., 2018)."""
     return Recipe(
         name="char-transformer-64l",
         paper="arXiv:1808.04444",
-        summary="Name the byte that follows, at first from every layer, in rows that share nothing.",
-        notes=UNRELEASED,
+        summary="Predict the next byte, early in training from every layer, without context across rows.",
+        notes=NOTES,
         vocabulary=256,
         tokenizer=StreamByteBPE(size=257),
         streams=one_stream(Stream()),
@@ -57,7 +56,7 @@ def char_transformer_12l() -> Recipe:
 
 
 def char_transformer_mini() -> Recipe:
-    """The network of Al-Rfou et al., 2018, at the size of bert-mini, with settings for minutes."""
+    """The network of Al-Rfou et al., 2018, at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         char_transformer_64l(),
         name="char-transformer-mini",

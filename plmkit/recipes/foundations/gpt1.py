@@ -18,11 +18,11 @@ FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "dropout"
 
 
 def gpt1() -> Recipe:
-    """GPT-1: name the token that follows, then fine-tune all of it (Radford et al., 2018)."""
+    """GPT-1: predict the next token, then fine-tune all weights (Radford et al., 2018)."""
     return Recipe(
         name="gpt1",
         paper="Radford et al., 2018",
-        summary="Name the token that follows; then fine-tune all weights, with the language model as a second task.",
+        summary="Predict the next token; then fine-tune all weights, with language modelling as an auxiliary task.",
         vocabulary=40_478,
         tokenizer=WordEndBPE(size=40_478),  # 4.1
         streams=one_stream(Stream()),
@@ -42,7 +42,7 @@ def gpt1() -> Recipe:
 
 
 def gpt1_mini() -> Recipe:
-    """The network of Radford et al., 2018, at the size of bert-mini, with settings for minutes."""
+    """The network of Radford et al., 2018, at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         gpt1(),
         name="gpt1-mini",

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -14,21 +13,21 @@ from plmkit.schedules.stage import Stage
 from plmkit.schedules.tuning import Tuning
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
-UNPUBLISHED = tr(
-    "Batch, rows, network and vocabulary are the paper's. Rate, warm-up, decay and steps were never published: "
-    "these are the ones of GPT-3's network of the same size (Brown et al., 2020, B)."
+NOTES = (
+    "Batch, sequence length, network and vocabulary are the paper's. Learning rate, warm-up, decay and steps were "
+    "never published; these are those of the GPT-3 model of the same size (Brown et al., 2020, B)."
 )
 FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "length", "vocabulary")
 TUNING = Tuning(rate=6.25e-5, warmup=0.002, shape="linear_product", optimizer=AdamW())  # Radford et al., 2018, 4.1
 
 
 def gpt2_small() -> Recipe:
-    """GPT-2: name the token that follows, in a network normalised before each sublayer (Radford et al., 2019)."""
+    """GPT-2: predict the next token with a pre-norm decoder (Radford et al., 2019)."""
     return Recipe(
         name="gpt2-small",
         paper="Radford et al., 2019",
-        summary="Name the token that follows; byte-level tokens, norms before sublayers.",
-        notes=UNPUBLISHED,
+        summary="Predict the next token; byte-level BPE, pre-norm blocks.",
+        notes=NOTES,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),  # 2.2
         streams=one_stream(Stream()),
@@ -43,7 +42,7 @@ def gpt2_small() -> Recipe:
             shape="cosine",
             optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
         ),
-        tuning=TUNING,  # GPT-1's: this one was used by prompts alone
+        tuning=TUNING,  # GPT-1's: this model was used with prompts only
     )
 
 
@@ -65,7 +64,7 @@ def sized(name: str, architecture: Decoder, rate: float) -> Recipe:
 
 
 def gpt2_mini() -> Recipe:
-    """The network of Radford et al., 2019, at the size of bert-mini, with settings for minutes."""
+    """The network of Radford et al., 2019, at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         gpt2_small(),
         name="gpt2-mini",
@@ -73,7 +72,7 @@ def gpt2_mini() -> Recipe:
         for_minutes=True,
         tokenizer=StreamByteBPE(size=8_000),
         architecture=Decoder(layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0),
-        stages=(Stage(until=0.9, length=128), Stage(length=256)),  # the last rows teach the later positions
+        stages=(Stage(until=0.9, length=128), Stage(length=256)),  # the last stage trains the later positions
         schedule=Schedule(
             steps=10_000,
             batch=8,

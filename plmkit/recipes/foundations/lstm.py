@@ -1,10 +1,9 @@
-"""LSTM language models (Zaremba et al., 2014), tied as Press and Wolf, 2017: the baseline."""
+"""LSTM language models (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017): the baseline."""
 
 from dataclasses import replace
 
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.corruption.arrange.stream import ParallelStreams
-from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -14,9 +13,9 @@ from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Words
 
-TIED = tr(
-    "The output table is the input's (Press and Wolf, 2017), and the rate falls along a cosine; in the paper the "
-    "tables are apart, and the rate is cut after every epoch from the seventh on."
+NOTES = (
+    "Input and output embeddings are tied (Press and Wolf, 2017), and the learning rate follows a cosine; in the paper "
+    "they are not tied, and the learning rate is reduced after every epoch from the seventh on."
 )
 
 FOR_MINUTES = for_minutes(
@@ -25,12 +24,12 @@ FOR_MINUTES = for_minutes(
 
 
 def lstm_medium() -> Recipe:
-    """LSTM: name the word that follows, with what the cells hold of all before (Zaremba et al., 2014)."""
+    """LSTM: predict the next word from the recurrent state (Zaremba et al., 2014)."""
     return Recipe(
         name="lstm-medium",
         paper="arXiv:1409.2329",
-        summary="Name the token that follows, with what two layers of cells hold of all before.",
-        notes=TIED,
+        summary="Predict the next token from the recurrent state of a two-layer LSTM.",
+        notes=NOTES,
         vocabulary=10_000,
         tokenizer=Words(size=10_000, punctuation=False),  # 4.1: Penn Treebank
         streams=one_stream(ParallelStreams()),
@@ -60,7 +59,7 @@ def lstm_large() -> Recipe:
 
 
 def lstm_mini() -> Recipe:
-    """Two layers with settings for minutes; any tokenizer will do: words, pieces or characters."""
+    """Two layers with settings for runs of minutes; works with any tokenizer: words, pieces or characters."""
     return replace(
         lstm_medium(),
         name="lstm-mini",

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.corruption.arrange.stream import ParallelStreams
-from plmkit.language import tr
 from plmkit.objectives.causal_lm import AdaptiveLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
@@ -14,7 +13,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.counted import Characters, Words
 
-BYTES = tr("Tokens are all 256 bytes and the end of a text; the paper has the 204 bytes that occur in enwik8.")
+NOTES = "Tokens are all 256 bytes and an end-of-text token; the paper uses the 204 bytes that occur in enwik8."
 FOR_MINUTES = for_minutes(
     "size",
     "batch",
@@ -26,22 +25,22 @@ FOR_MINUTES = for_minutes(
     "length",
     "memory",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 ADAM = AdamW(decay=0.0)
 
 
 def transformer_xl_enwik8() -> Recipe:
-    """Transformer-XL: a decoder that remembers the segments before (Dai et al., 2019)."""
+    """Transformer-XL: a decoder with recurrent memory of earlier segments (Dai et al., 2019)."""
     return Recipe(
         name="transformer-xl-enwik8",
         paper="arXiv:1901.02860",
-        summary="Name the token that follows, with what the layers made of the segments before.",
-        notes=BYTES,
+        summary="Predict the next token, attending to a recurrent memory of earlier segments.",
+        notes=NOTES,
         vocabulary=204,
         tokenizer=StreamByteBPE(size=257),
         streams=one_stream(ParallelStreams()),  # 3.2
-        architecture=SegmentRecurrence(layers=12, heads=8, width=512, inner=2048, memory=512),  # the scripts' own
+        architecture=SegmentRecurrence(layers=12, heads=8, width=512, inner=2048, memory=512),  # the released scripts
         objectives=(AdaptiveLM(),),
         stages=(Stage(length=512),),
         schedule=Schedule(
@@ -87,7 +86,7 @@ def transformer_xl_text8_large() -> Recipe:
 
 
 def transformer_xl_wt103() -> Recipe:
-    """WikiText-103: whole words, the rare ones in clusters."""
+    """WikiText-103: whole words, with an adaptive softmax."""
     base = transformer_xl_enwik8()
     return replace(
         base,
@@ -126,12 +125,12 @@ def transformer_xl_wt103_large() -> Recipe:
 
 
 def transformer_xl_lm1b() -> Recipe:
-    """The One Billion Word benchmark: sentences out of context, and clusters with projections of their own."""
+    """The One Billion Word benchmark: shuffled sentences, and clusters with their own projections."""
     base = transformer_xl_wt103()
     return replace(
         base,
         name="transformer-xl-lm1b",
-        notes="A sentence ends with one mark; the released code marks its beginning too.",
+        notes="Sentences have an end token only; the released code adds one at the beginning too.",
         vocabulary=793_471,
         tokenizer=Words(size=793_471, punctuation=False),
         architecture=SegmentRecurrence(
@@ -152,7 +151,7 @@ def transformer_xl_lm1b() -> Recipe:
 
 
 def transformer_xl_mini() -> Recipe:
-    """The network of Dai et al., 2019, at the size of bert-mini, with settings for minutes."""
+    """The network of Dai et al., 2019, at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         transformer_xl_enwik8(),
         name="transformer-xl-mini",

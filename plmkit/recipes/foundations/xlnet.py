@@ -26,16 +26,16 @@ FOR_MINUTES = for_minutes(
     "memory",
     "share of predicted tokens",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def xlnet_large() -> Recipe:
-    """XLNet: name tokens in a random order, each from those before it in that order (Yang et al., 2019)."""
+    """XLNet: predict tokens in a random order, each from those before it in that order (Yang et al., 2019)."""
     return Recipe(
         name="xlnet-large",
         paper="arXiv:1906.08237",
-        summary="Name tokens in a random order of the text, with a memory of what came before.",
+        summary="Predict tokens in a random order, with recurrent memory of earlier text.",
         vocabulary=32_000,
         tokenizer=ClosingUnigram(size=32_000),
         streams=one_stream(ReusedText(), PermutedSpans()),  # 2.5, 3.1, A.4
@@ -64,7 +64,7 @@ def xlnet_base() -> Recipe:
 
 
 def xlnet_mini() -> Recipe:
-    """At the size of bert-mini, with settings for minutes."""
+    """At the size of bert-mini, with settings for runs of minutes."""
     return replace(
         xlnet_large(),
         name="xlnet-mini",

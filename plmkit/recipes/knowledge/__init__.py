@@ -1,1 +1,1 @@
-"""Papers that brought knowledge of the world in."""
+"""Papers that added world knowledge."""

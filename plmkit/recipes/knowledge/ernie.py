@@ -20,12 +20,12 @@ from plmkit.tokenizers.wordpiece import WordPiece
 PHRASES_AND_ENTITIES = Jieba(level="entity")
 
 FOR_MINUTES = for_minutes(
-    "size", "batch", "learning rate", "warm-up", "dropout", "length", "masking", "vocabulary", "starting weights"
+    "size", "batch", "learning rate", "warm-up", "dropout", "length", "masking", "vocabulary", "initial weights"
 )
 
 
 def stream_of(level: str, shares: tuple[float, float, float], rate: float) -> DataStream:
-    """Pairs with units of one level masked; each continues in the text where the stage before stopped."""
+    """Pairs with masked units of one level; each stream continues where the previous stage stopped."""
     masking = UnitMasking(rate=rate, shares=shares, segmenter=PHRASES_AND_ENTITIES)
     return DataStream(name=level, arrangement=MixedPairs(short=0.1), maskings=(masking,), place="text")
 
@@ -43,14 +43,14 @@ def entities(rate: float) -> DataStream:
 
 
 def ernie() -> Recipe:
-    """ERNIE: hide characters, then phrases, then entities, so that what is known of them must be learnt."""
+    """ERNIE: mask characters, then phrases, then entities, to learn knowledge about them."""
     return Recipe(
         name="ernie-1.0",
         paper="arXiv:1904.09223",
-        summary="Name hidden characters, then whole phrases, then whole entities; judge pairs of texts.",
+        summary="Predict masked characters, then whole phrases, then whole entities; next-sentence prediction.",
         notes=(
-            "The share of each stage is ours: the paper gives none. The released code says 1 where the second text "
-            "follows, ours 0 as in BERT, and begins the bias of one norm at 1, ours at 0."
+            "The share of each stage is our choice: the paper gives none. The released code labels following texts "
+            "1, this one 0 as in BERT; it also initialises the bias of one norm at 1, this one at 0."
         ),
         vocabulary=18_000,
         tokenizer=WordPiece(size=18_000, lowercase=True),
@@ -76,7 +76,7 @@ def ernie() -> Recipe:
 
 
 def ernie_mini() -> Recipe:
-    """With settings for minutes."""
+    """With settings for runs of minutes."""
     mini = bert_mini()
     return replace(
         ernie(),

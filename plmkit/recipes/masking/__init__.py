@@ -1,1 +1,1 @@
-"""Papers that changed what is hidden, and what is asked of it."""
+"""Papers that changed what is masked and what is predicted."""

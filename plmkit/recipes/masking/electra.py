@@ -25,16 +25,16 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def electra_base() -> Recipe:
-    """ELECTRA: a small network replaces words, a large one finds which (Clark et al., 2020)."""
+    """ELECTRA: a generator replaces tokens, a discriminator detects which (Clark et al., 2020)."""
     return Recipe(
         name="electra-base",
         paper="arXiv:2003.10555",
-        summary="Tell, for every word, whether a small generator put it there.",
+        summary="Detect, for every token, whether a small generator replaced it.",
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
         streams=one_stream(ContiguousSegments(), ReplacedMasking(rate=0.15)),  # 2
@@ -77,7 +77,7 @@ def electra_large() -> Recipe:
 
 
 def electra_mini() -> Recipe:
-    """The paper's two networks at the size of bert-mini, with settings for minutes."""
+    """The paper's two networks at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         electra_base(),
         name="electra-mini",
@@ -91,7 +91,7 @@ def electra_mini() -> Recipe:
             width=256,
             inner=1024,
             embedding=128,
-            generator=1 / 2,  # a quarter would be a single head, which begins by reading one neighbour only
+            generator=1 / 2,  # a quarter would be a single head, which would attend to one neighbour only
             dropout=0.0,
             attention_dropout=0.0,
             neighbours=True,
@@ -102,7 +102,7 @@ def electra_mini() -> Recipe:
         schedule=Schedule(
             steps=10_000,
             batch=8,
-            rate=5e-4,  # at 1e-3 this size never learns more than how often tokens occur
+            rate=5e-4,  # at 1e-3 this size learns token frequencies only
             warmup=0.1,
             shape="linear_product",
             optimizer=AdamW(),
@@ -131,11 +131,11 @@ def electra_tiny() -> Recipe:
 
 
 def electra_tiny_adversarial() -> Recipe:
-    """The generator learns to fool the discriminator instead: the paper found it worse."""
+    """The generator is trained to fool the discriminator, which the paper found worse."""
     return replace(
         electra_tiny(),
         name="electra-tiny-adversarial",
-        notes=f"{FOR_MINUTES} The generator learns as in its appendix F.",
+        notes=f"{FOR_MINUTES} The generator is trained as in its appendix F.",
         for_minutes=True,
         objectives=(AdversarialGenerator(), ReplacedToken(weight=50)),  # F
         initialisation=Initialisation(),
@@ -143,11 +143,11 @@ def electra_tiny_adversarial() -> Recipe:
 
 
 def electra_tiny_weighted() -> Recipe:
-    """The two weights are learnt with the rest (Kendall et al., 2018)."""
+    """Both loss weights are trained (Kendall et al., 2018)."""
     return replace(
         electra_tiny(),
         name="electra-tiny-weighted",
-        notes=f"{FOR_MINUTES} The learnt weights are not.",
+        notes=f"{FOR_MINUTES} The learned loss weights are not in the paper.",
         for_minutes=True,
         objectives=(
             GeneratorLM(learned_weight=True, corpus_vocabulary=True),

@@ -27,23 +27,23 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def roberta_base() -> Recipe:
-    """RoBERTa: BERT without the sentence task, on full rows, with a new mask each time (Liu et al., 2019)."""
+    """RoBERTa: BERT without next-sentence prediction, on full rows, with dynamic masking (Liu et al., 2019)."""
     return Recipe(
         name="roberta-base",
         paper="arXiv:1907.11692",
-        summary="Name hidden words from both sides in full rows, hidden anew each time; no sentence task.",
+        summary="Predict masked tokens from both sides, in full rows with dynamic masking; no sentence task.",
         vocabulary=50_265,
         tokenizer=ByteBPE(size=50_265),  # 4.4
         streams=one_stream(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072,
             first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False, pooler_dropout=0.1, start="normal",
-        ),  # A, and the released tables
+        ),  # A, and the released models
         objectives=(MaskedLM(),),  # 4.2
         stages=(Stage(length=512),),
         schedule=Schedule(  # A, table 9
@@ -72,7 +72,7 @@ def roberta_large() -> Recipe:
 
 
 def roberta_mini() -> Recipe:
-    """The rows and the masks of Liu et al., 2019, at the size of bert-mini, with settings for minutes."""
+    """The rows and the masking of Liu et al., 2019, at the size of bert-mini, with settings for runs of minutes."""
     base = roberta_base()
     return replace(
         base,

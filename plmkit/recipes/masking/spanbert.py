@@ -26,17 +26,17 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def spanbert_base() -> Recipe:
-    """SpanBERT: hide whole spans and predict them from their edges (Joshi et al., 2020)."""
+    """SpanBERT: mask whole spans and predict them from their boundaries too (Joshi et al., 2020)."""
     return replace(
         bert_base_cased(),
         name="spanbert-base",
         paper="arXiv:1907.10529",
-        summary="Name hidden spans, also from the tokens at their edges alone; single texts.",
+        summary="Predict masked spans, also from their boundary states alone; single segments.",
         streams=one_stream(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, longest=10)),  # 3.1, 3.3
         architecture=Encoder(layers=12, heads=12, width=768, inner=3072, activation="gelu", pooler=False),
         objectives=(MaskedLM(), SpanBoundary()),  # 3.2
@@ -62,7 +62,7 @@ def spanbert_large() -> Recipe:
 
 
 def spanbert_mini() -> Recipe:
-    """With settings for minutes."""
+    """With settings for runs of minutes."""
     mini = bert_mini()
     return replace(
         spanbert_base(),

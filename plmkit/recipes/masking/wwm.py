@@ -25,17 +25,17 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def bert_wwm_base() -> Recipe:
-    """BERT with whole words hidden: a word cannot be guessed from its own pieces."""
+    """BERT with whole-word masking: a word cannot be guessed from its own pieces."""
     return replace(
         bert_base(),
         name="bert-wwm-base",
         paper="arXiv:1906.08101",
-        summary="BERT, but all pieces of a word are hidden together.",
+        summary="BERT with whole-word masking: all pieces of a word are masked together.",
         streams=one_stream(SentencePairs(short=0.1), WordMasking(rate=0.15, max_masked=80, static_masks=10)),  # 2.2
     )
 
@@ -45,8 +45,8 @@ def bert_wwm_chinese() -> Recipe:
         bert_base_chinese(),
         name="bert-wwm-chinese",
         paper="arXiv:1906.08101",
-        summary="BERT of Chinese characters, but all characters of a word are hidden together.",
-        notes="The paper starts from BERT's Chinese weights (--from), LTP's words, and ends with batches of 384.",
+        summary="Chinese BERT with whole-word masking: all characters of a word are masked together.",
+        notes="The paper starts from BERT's Chinese weights (--from), uses LTP's words, and ends with batches of 384.",
         streams=one_stream(
             SentencePairs(short=0.1),
             WordMasking(rate=0.15, max_masked=80, static_masks=10, segmenter=CHINESE_WORDS),  # 2.2
@@ -63,13 +63,13 @@ def bert_wwm_chinese() -> Recipe:
 
 
 def bert_wwm_mini() -> Recipe:
-    """Words of English and Chinese text, with settings for minutes."""
+    """English and Chinese words, with settings for runs of minutes."""
     return replace(
         bert_mini(),
         name="bert-wwm-mini",
         notes=FOR_MINUTES,
         for_minutes=True,
         paper="arXiv:1906.08101",
-        summary="BERT, but all pieces or characters of a word are hidden together.",
+        summary="BERT with whole-word masking: all pieces or characters of a word are masked together.",
         streams=one_stream(SentencePairs(short=0.1), WordMasking(rate=0.4, segmenter=CHINESE_WORDS)),
     )

@@ -26,16 +26,16 @@ FOR_MINUTES = for_minutes(
     "length",
     "masking",
     "vocabulary",
-    "starting weights",
+    "initial weights",
 )
 
 
 def albert_base() -> Recipe:
-    """ALBERT: BERT with narrow embeddings and one layer for all (Lan et al., 2019)."""
+    """ALBERT: BERT with factorised embeddings and shared layers (Lan et al., 2019)."""
     return Recipe(
         name="albert-base",
         paper="arXiv:1909.11942",
-        summary="BERT with one layer for all; tell whether two texts were swapped.",
+        summary="BERT with shared layers; predict masked n-grams and whether two texts were swapped.",
         vocabulary=30_000,
         tokenizer=Unigram(size=30_000),
         streams=one_stream(OrderedPairs(short=0.1), NgramMasking(rate=0.15, max_masked=80, static_masks=40)),  # 4.1
@@ -77,7 +77,7 @@ def albert_xxlarge() -> Recipe:
 
 
 def albert_mini() -> Recipe:
-    """A network of bert-mini's shape, with settings for minutes."""
+    """A network of bert-mini's shape, with settings for runs of minutes."""
     return replace(
         albert_base(),
         name="albert-mini",

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from plmkit.architectures.decoder import BandedDecoder
 from plmkit.corruption.arrange.stream import Stream
-from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
@@ -14,11 +13,11 @@ from plmkit.schedules.schedule import Schedule
 from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
-TOKENS = 300e9  # that every size was trained on
+TOKENS = 300e9  # of training, for every size
 LENGTH = 2048
-UNPUBLISHED = tr(
-    "The width of the bands was never published: 256 of 2048. The batch has its final size from the first step "
-    "on, where the paper lets it grow over the first tokens."
+NOTES = (
+    "The width of the bands was never published; here it is 256 of 2048. The batch has its final size from the first "
+    "step on, while the paper increases it over the first tokens."
 )
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "dropout", "length", "bands", "vocabulary"
@@ -26,12 +25,12 @@ FOR_MINUTES = for_minutes(
 
 
 def gpt3_125m() -> Recipe:
-    """GPT-3: GPT-2 with every second layer locally banded, used by prompts alone (Brown et al., 2020)."""
+    """GPT-3: GPT-2 with every second layer locally banded, used with prompts only (Brown et al., 2020)."""
     return Recipe(
         name="gpt3-125m",
         paper="arXiv:2005.14165",
-        summary="Name the token that follows; dense and banded layers in turn, used by prompts.",
-        notes=UNPUBLISHED,
+        summary="Predict the next token; alternating dense and banded layers, used with prompts.",
+        notes=NOTES,
         vocabulary=50_257,
         tokenizer=StreamByteBPE(size=50_257),
         streams=one_stream(Stream()),
@@ -39,12 +38,12 @@ def gpt3_125m() -> Recipe:
         objectives=(CausalLM(),),
         stages=(Stage(length=LENGTH),),
         schedule=spending(batch=256, rate=6e-4),
-        tuning=TUNING,  # GPT-1's: this one was used by prompts alone
+        tuning=TUNING,  # GPT-1's: this model was used with prompts only
     )
 
 
 def spending(batch: int, rate: float) -> Schedule:
-    """All tokens in batches of so many rows (table 2.1, B)."""
+    """All tokens in batches of this number of rows (table 2.1, B)."""
     return Schedule(
         steps=round(TOKENS / (batch * LENGTH)),
         batch=batch,
@@ -73,7 +72,7 @@ def gpt3_760m() -> Recipe:
 
 
 def gpt3_1_3b() -> Recipe:
-    """The table has 24 heads of 128, which do not make 2048: 16 do."""
+    """The paper's table has 24 heads of 128, which do not add up to 2048; 16 heads do."""
     return sized("gpt3-1.3b", layers=24, heads=16, width=2048, batch=512, rate=2e-4)
 
 
@@ -86,7 +85,7 @@ def gpt3_6_7b() -> Recipe:
 
 
 def gpt3_13b() -> Recipe:
-    """The table has a width of 5140, which is no multiple of 40 heads: 5120 is."""
+    """The paper's table has a width of 5140, which is not a multiple of 40 heads; 5120 is."""
     return sized("gpt3-13b", layers=40, heads=40, width=5120, batch=1024, rate=1e-4)
 
 
@@ -95,7 +94,7 @@ def gpt3_175b() -> Recipe:
 
 
 def gpt3_mini() -> Recipe:
-    """The layers of Brown et al., 2020, at the size of bert-mini, with settings for minutes."""
+    """The layers of Brown et al., 2020, at the size of bert-mini, with settings for runs of minutes."""
     return replace(
         gpt3_125m(),
         name="gpt3-mini",

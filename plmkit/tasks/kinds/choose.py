@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
-from plmkit.data.reading.cells import is_missing, listed
+from plmkit.data.reading.cells import is_missing, listed, where
 from plmkit.data.reading.columns import Columns, Say, Search
-from plmkit.data.reading.whole import Table, where
+from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import tr

@@ -74,7 +74,7 @@ def test_corpora_of_one_kind_are_refused():
     store = mixed_store(3, 3)
     DialogueAndText(dialogues=(2,)).check(store, all_documents(store), "talk.txt, line 1")
     for dialogues, found in (((1, 2), "no plain text"), ((3,), "no dialogue")):
-        with pytest.raises(InputError, match=f"talk.txt, line 1: there is {found} among the 2 corpora"):
+        with pytest.raises(InputError, match=f"talk.txt, line 1: found {found} among the 2 corpora"):
             DialogueAndText(dialogues=dialogues).check(store, all_documents(store), "talk.txt, line 1")
 
 

@@ -120,7 +120,7 @@ def test_the_longest_utterance_gives_way():
 
 def test_text_without_turns_is_refused_and_told_how_to_mend_it():
     with pytest.raises(
-        InputError, match=r"talk\.txt: dialogues need two documents .* found 2 with at most 1\.\nPut each"
+        InputError, match=r"talk\.txt: dialogues need at least two documents .* found 2 with at most 1\.\nPut each"
     ):
         Dialogue().check(store_of([4, 5], [3, 3], lines=[1, 0, 1, 0]), np.arange(2), "talk.txt")
     with pytest.raises(InputError, match="found 1 with at most 2"):
@@ -136,5 +136,5 @@ def test_the_same_seed_gives_the_same_rows():
 
 
 def test_a_share_is_a_share():
-    with pytest.raises(SettingError, match=r"corruption\.fake is a share of the rows, from 0 to 1; found 2"):
+    with pytest.raises(SettingError, match=r"corruption\.fake must be a share of the rows, from 0 to 1; found 2"):
         Dialogue(fake=2)

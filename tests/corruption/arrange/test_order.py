@@ -101,7 +101,9 @@ def test_documents_of_one_sentence_have_no_order():
 
 @pytest.mark.parametrize("kind", [SentencePairs, OrderedPairs])
 def test_a_share_is_a_share(kind):
-    with pytest.raises(SettingError, match=r"corruption\.short is a share of the documents, from 0 to 1; found 1\.5"):
+    with pytest.raises(
+        SettingError, match=r"corruption\.short must be a share of the documents, from 0 to 1; found 1\.5"
+    ):
         kind(short=1.5)
 
 

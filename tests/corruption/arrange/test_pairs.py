@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_plan_and_another_gives_another():
 
 
 def test_one_document_or_one_sentence_documents_are_refused():
-    with pytest.raises(InputError, match="need two or more"):
+    with pytest.raises(InputError, match="need at least two"):
         SentencePairs().check(store_of([5, 5, 5]), np.arange(1), "a.txt, line 1")
     with pytest.raises(InputError, match="two sentences"):
         SentencePairs().check(store_of([5], [5], [7]), np.arange(3), "a.txt, line 1")

@@ -130,7 +130,7 @@ def test_the_tokens_of_a_plan_are_those_of_its_rows_without_separators_and_cls()
 
 
 def test_settings_that_cannot_be_are_refused_by_name():
-    with pytest.raises(SettingError, match=r"corruption\.reuse is a share of the row"):
+    with pytest.raises(SettingError, match=r"corruption\.reuse must be a share of the row"):
         ReusedText(reuse=1.0)
-    with pytest.raises(SettingError, match=r"rows of 4 tokens; ReusedText needs 8"):
+    with pytest.raises(SettingError, match=r"rows of 4 tokens; ReusedText needs at least 8"):
         plan_of(replace(ReusedText(), backward=False), store_of([3]), 4)

@@ -64,5 +64,5 @@ def test_the_same_seed_gives_the_same_rows():
 
 @pytest.mark.parametrize("name", ["single", "short"])
 def test_shares_are_shares(name):
-    with pytest.raises(SettingError, match=rf"corruption\.{name} is a share of the rows, from 0 to 1; found -1"):
+    with pytest.raises(SettingError, match=rf"corruption\.{name} must be a share of the rows, from 0 to 1; found -1"):
         ContiguousSegments(**{name: -1})

@@ -129,11 +129,11 @@ def test_a_mixture_hides_each_share_of_the_rows_at_its_level():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"levels": ("sentence",)}, r"corruption\.levels: there is no level 'sentence'; there are character, word"),
-        ({"shares": ()}, r"corruption\.shares has one share for each of character, phrase, entity"),
-        ({"shares": (0.5, 0.5)}, r"corruption\.shares has one share for each of character, phrase, entity"),
-        ({"shares": (0.5, 0.4, 0.0)}, r"together 1; found \[0\.5, 0\.4, 0\.0\]"),
-        ({"shares": (1.5, -0.5, 0.0)}, r"0 or more"),
+        ({"levels": ("sentence",)}, r"corruption\.levels: unknown level 'sentence'; choose from character, word"),
+        ({"shares": ()}, r"corruption\.shares needs one share for each of character, phrase, entity"),
+        ({"shares": (0.5, 0.5)}, r"corruption\.shares needs one share for each of character, phrase, entity"),
+        ({"shares": (0.5, 0.4, 0.0)}, r"adding up to 1; found \[0\.5, 0\.4, 0\.0\]"),
+        ({"shares": (1.5, -0.5, 0.0)}, r"at least 0 and adding up to 1"),
     ],
 )
 def test_levels_and_shares_that_cannot_be_are_refused(settings, said):

@@ -1,4 +1,4 @@
-"""What a fine-tuning says: of its rows before, of its epochs while it runs, of the best one afterwards."""
+"""What a fine-tuning reports: its rows before, its epochs while it runs, the best one afterwards."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_of_many_classes_the_six_most_frequent_and_the_rarest_are_reported():
     )
 
 
-def test_numbers_are_told_by_their_range_and_mean_and_choices_by_how_many():
+def test_numbers_are_reported_by_range_and_mean_and_choices_by_their_number():
     assert find_kind("regress")().describe(rows_of(1.0, 2.5, -3.0)) == "numbers from -3 to 2.5, mean 0.1667"
     rows = [Row(text="a", label="x", line=1, choices=("x", "y")), Row(text="a", label="x", line=2, choices=("x",) * 4)]
     assert find_kind("choose")().describe(rows) == "2 to 4 choices each"
@@ -42,16 +42,16 @@ def framed(length: int, cut: int = 0) -> Example:
 
 
 def test_lengths_are_reported_before_truncation_with_the_number_of_truncated_rows():
-    told = lengths_report([framed(number) for number in range(1, 101)], 128)
-    assert told == "Tokens per row: median 50, 95th percentile 95, at most 100; none is truncated (limit: 128)."
-    told = lengths_report([framed(10), framed(16, cut=984), framed(16)], 16)
-    assert told == (
+    report = lengths_report([framed(number) for number in range(1, 101)], 128)
+    assert report == "Tokens per row: median 50, 95th percentile 95, at most 100; none is truncated (limit: 128)."
+    report = lengths_report([framed(10), framed(16, cut=984), framed(16)], 16)
+    assert report == (
         "Tokens per row: median 16, 95th percentile 902, at most 1,000; 1 of 3 rows are longer than 16 tokens and "
         "are truncated (of a pair, the longer text first)."
     )
 
 
-def test_a_baseline_answers_without_looking_at_the_text():
+def test_a_baseline_does_not_read_the_text():
     train, dev = rows_of("b", "a", "b"), rows_of("a", "b", "a", "a")
     assert str(find_kind("classify")().baseline(train, dev)) == "the most frequent label, b: accuracy 0.250"
     numbers = find_kind("regress")().baseline(rows_of(1.0, 3.0), rows_of(2.0, 5.0))
@@ -64,7 +64,7 @@ def test_a_baseline_answers_without_looking_at_the_text():
 
 
 @pytest.fixture(scope="module")
-def said(pretrained, rows_file, tmp_path_factory):
+def output(pretrained, rows_file, tmp_path_factory):
     """What a fine-tuning of two seeds writes where there is no terminal."""
     import io
 
@@ -78,25 +78,27 @@ def said(pretrained, rows_file, tmp_path_factory):
     text = io.StringIO()
     order = FinetuneRequest(
         model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None, seed=3, seeds=2,
-        out=tmp_path_factory.mktemp("told") / "out", settings=TaskSettings(epochs=2, batch=16),
+        out=tmp_path_factory.mktemp("report") / "out", settings=TaskSettings(epochs=2, batch=16),
         machine=Machine(threads=1),
     )  # fmt: skip
     about = finetune(order, Screen(Console(file=text, width=200)))
     return text.getvalue().splitlines(), about, order.out
 
 
-def test_rows_are_reported_before_training(said):
-    lines, *_ = said
-    told = [line for line in lines if line.startswith("48 rows")]
-    assert len(told) == 1
-    assert re.fullmatch(r"48 rows, 2 classes: (good|bad): \d+ \(\d\d\.\d%\), (good|bad): \d+ \(\d\d\.\d%\)\.", told[0])
+def test_rows_are_reported_before_training(output):
+    lines, *_ = output
+    report = [line for line in lines if line.startswith("48 rows")]
+    assert len(report) == 1
+    assert re.fullmatch(
+        r"48 rows, 2 classes: (good|bad): \d+ \(\d\d\.\d%\), (good|bad): \d+ \(\d\d\.\d%\)\.", report[0]
+    )
     assert any(
         re.fullmatch(r"Tokens per row: median \d+, .* none is truncated \(limit: 64\)\.", line) for line in lines
     )
 
 
-def test_each_epoch_reports_the_baseline_next_to_the_model(said):
-    lines, about, _ = said
+def test_each_epoch_reports_the_baseline_next_to_the_model(output):
+    lines, about, _ = output
     share = about["result"]["baseline"]["dev"]["score"]
     beside = re.escape(
         f"(the most frequent label, {about['result']['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
@@ -108,21 +110,21 @@ def test_each_epoch_reports_the_baseline_next_to_the_model(said):
     assert [round(run["dev"]["accuracy"], 3) for run in about["result"]["seeds"]] == list(best.values())
 
 
-def test_plain_lines_carry_seed_epoch_step_and_time_left(said):
-    lines, *_ = said
+def test_plain_lines_carry_seed_epoch_step_and_time_left(output):
+    lines, *_ = output
     pattern = r" *\d+% seed (\d), epoch ([\d.]+) of 2, step (\d) loss \d\.\d{3} [\d,]+ tokens/s, \d+:\d\d left"
     found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
     epochs = ["0.333", "0.667", "1", "1.33", "1.67", "2"]
     assert found == [(seed, epoch, str(step)) for seed in "34" for step, epoch in enumerate(epochs, start=1)]
 
 
-def test_the_best_epoch_and_the_time_are_reported_at_the_end(said, capsys):
+def test_the_best_epoch_and_the_time_are_reported_at_the_end(output, capsys):
     from plmkit.cli import show
 
-    _, about, out = said
+    _, about, out = output
     show.finetuned(out, about)
-    told = capsys.readouterr().out
-    assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in told
-    assert "minutes in total." in told
+    report = capsys.readouterr().out
+    assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in report
+    assert "minutes in total." in report
     assert about["result"]["step"] == 3 * about["result"]["epoch"]
-    assert re.search(r"dev accuracy of the most frequent label, (good|bad) +0\.\d{4}", told)
+    assert re.search(r"dev accuracy of the most frequent label, (good|bad) +0\.\d{4}", report)

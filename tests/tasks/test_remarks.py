@@ -1,4 +1,4 @@
-"""Rows that would teach something else than is meant."""
+"""Warnings about training rows that are probably wrong."""
 
 import os
 from pathlib import Path
@@ -24,18 +24,18 @@ def labels(*found: str) -> Labelled:
     return file_of("train.tsv", *((f"text {number}", label) for number, label in enumerate(found)))
 
 
-def said(*files: Labelled, kind: str = "classify") -> list[str]:
+def warnings_of(*files: Labelled, kind: str = "classify") -> list[str]:
     out: list[str] = []
     remark_files(files, find_kind(kind)(), out.append)
     return out
 
 
-def test_sound_rows_need_no_word():
-    assert said(labels("pos", "neg", "pos"), file_of("dev.tsv", ("new", "pos"))) == []
+def test_good_rows_give_no_warning():
+    assert warnings_of(labels("pos", "neg", "pos"), file_of("dev.tsv", ("new", "pos"))) == []
 
 
-def test_labels_that_differ_in_case_width_or_blanks_are_told():
-    found = said(labels("pos", "POS", "neg", "NEG", "neg", "１", "1", "very good", "verygood", "other"))
+def test_labels_that_differ_in_case_width_or_spaces_are_reported():
+    found = warnings_of(labels("pos", "POS", "neg", "NEG", "neg", "１", "1", "very good", "verygood", "other"))
     assert found == [
         "! train.tsv: labels that differ only in case, width or spaces become separate classes: "
         "'1' (1 row) and '１' (1 row); 'NEG' (1 row) and 'neg' (2 rows); 'POS' (1 row) and 'pos' (1 row); "
@@ -44,25 +44,25 @@ def test_labels_that_differ_in_case_width_or_blanks_are_told():
 
 
 @pytest.mark.parametrize("missing", ["NaN", "nan", "None", "null", "N/A"])
-def test_a_missing_value_that_is_a_class_is_told(missing):
-    assert said(labels("pos", "neg", missing, missing)) == [
+def test_a_missing_value_that_becomes_a_class_is_reported(missing):
+    assert warnings_of(labels("pos", "neg", missing, missing)) == [
         f"! train.tsv: '{missing}' (2 rows) becomes a class like any other. If it stands for a missing label, "
         "leave the label empty: such rows are left out."
     ]
 
 
-def test_many_classes_are_told():
-    assert said(labels(*(f"c{number % 300}" for number in range(900)))) == [
+def test_many_classes_are_reported():
+    assert warnings_of(labels(*(f"c{number % 300}" for number in range(900)))) == [
         "! train.tsv: 300 different labels become 300 classes. Is this the right column? Choose it with --label COLUMN."
     ]
-    assert said(labels(*(f"c{number % 100}" for number in range(900)))) == []
+    assert warnings_of(labels(*(f"c{number % 100}" for number in range(900)))) == []
 
 
-def test_many_numbers_are_told_to_be_regressed():
-    assert said(labels(*(str(number % 21 / 2) for number in range(100)))) == [
+def test_for_many_numbers_regression_is_suggested():
+    assert warnings_of(labels(*(str(number % 21 / 2) for number in range(100)))) == [
         "! train.tsv: 21 different labels become 21 classes. To predict numbers, use --task regress."
     ]
-    assert said(labels(*(str(number) for number in range(100))), kind="regress") == []
+    assert warnings_of(labels(*(str(number) for number in range(100))), kind="regress") == []
 
 
 @pytest.mark.parametrize(
@@ -93,26 +93,28 @@ def test_texts_in_two_files_are_counted():
     train = file_of("train.tsv", ("one", "x"), ("two", "y"))
     dev = file_of("dev.tsv", ("two ", "x"), ("three", "y"))
     test = file_of("test.tsv", ("three", "y"), ("two", "y"))
-    assert said(train, dev, test) == [
+    assert warnings_of(train, dev, test) == [
         "! dev.tsv: 1 of 2 texts are also in train.tsv, so its score says less about new texts.",
         "! test.tsv: 1 of 2 texts are also in train.tsv, so its score says less about new texts.",
         "! test.tsv: all 2 texts are also in dev.tsv, so its score says less about new texts.",
     ]
 
 
-def test_one_file_given_twice_is_told(tmp_path):
+def test_one_file_given_twice_is_reported(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("text\tlabel\na\tx\n")
     os.link(path, tmp_path / "dev.tsv")
     train, dev = (file_of(str(tmp_path / name), ("a", "x"), ("b", "y")) for name in ("train.tsv", "dev.tsv"))
-    assert said(train, dev) == [
+    assert warnings_of(train, dev) == [
         f"! {tmp_path / 'dev.tsv'}: the same file is given twice, so its score says less about new texts."
     ]
 
 
-def test_a_column_for_ranking_is_told_to_be_unused():
+def test_an_unused_column_for_ranking_is_reported():
     train = file_of("train.tsv", ("a", "x"), ("b", "y"), names=("label", "QID", "text"))
-    assert said(train) == ["! train.tsv: column QID is not used: classify scores each row by itself and does not rank."]
+    assert warnings_of(train) == [
+        "! train.tsv: column QID is not used: classify scores each row by itself and does not rank."
+    ]
 
 
 # What a tokenizer leaves
@@ -130,7 +132,7 @@ def framed(file: Labelled, *lengths: int) -> list[Example]:
     return [Example(row=row, inputs=(one,)) for row, one in zip(file.rows, made, strict=True)]
 
 
-def test_texts_that_the_tokenizer_drops_are_told_or_refused():
+def test_texts_without_tokens_are_reported_or_refused():
     out: list[str] = []
     file = file_of("train.tsv", ("☃", "x"), ("b", "y"))
     check_tokens(framed(file, 3, 3), file, Frames(), out.append)
