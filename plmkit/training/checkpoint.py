@@ -18,7 +18,7 @@ from plmkit.data.batch import Memory
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, InputError
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.storage.tensors import checksum, load_tensors, save_tensors
 from plmkit.training.loop import State
@@ -105,8 +105,8 @@ def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | Non
     if found:
         raise CheckpointError(
             tr(
-                "All {count} checkpoints in {folder} are damaged.\nRemove the folder and start the run again.",
-                count=len(found),
+                "Found {checkpoints} in {folder}, none intact.\nRemove the folder and start the run again.",
+                checkpoints=several(len(found), "checkpoint"),
                 folder=folder,
             )
         )
