@@ -91,8 +91,8 @@ def make_pretraining(options: Options, text: Path, number: int) -> Callable[[], 
 
     def one_turn() -> float:
         out = options.folder / f"contention-{number}-{next(turn)}"
-        about = pretrain(order(options, text, out, Budget(seconds=1.0 if options.quick else SECONDS)), Quiet())
-        return about["result"]["tokens"] / about["result"]["seconds"]
+        record = pretrain(order(options, text, out, Budget(seconds=1.0 if options.quick else SECONDS)), Quiet())
+        return record.result["tokens"] / record.result["seconds"]
 
     return one_turn
 
@@ -102,13 +102,13 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
     from plmkit.catalogue import find
     from plmkit.config.machine import settle
-    from plmkit.training.pretrain import FinetuneRequest
+    from plmkit.training.pretrain import Order
 
     os.environ["PLM_CACHE"] = str(options.folder / "cache")
     tiny = ["architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=32"]
     sets = ["tokenizer.size=500", *tiny] if options.quick else ["tokenizer.size=21128"]
     base = [f"run.{setting}" for setting in ("validations=1", "checkpoint_steps=1000000")]
-    return FinetuneRequest(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
+    return Order(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
 
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:

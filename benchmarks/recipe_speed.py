@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,11 @@ def write_words(options: Options) -> Path:
     Drawn blindly, words of one character would meet three times as often as in prose, and runs of them take the
     tagger's time: most that follow another give way to a longer word, so that there is one run in some 35 characters.
     """
-    from plmkit.segmentation.chinese import jieba_words
-
     rng = np.random.default_rng([options.seed, 3])
     listed = jieba_words()
-    words, counts = list(listed), np.array([frequency for frequency, _ in listed.values()], dtype=float)
+    words, counts = list(listed), np.array(list(listed.values()), dtype=float)
     many = 20_000 if options.quick else 1_000_000
-    common = sorted((word for word in words if len(word) == 1), key=lambda word: -listed[word][0])[:2_000]
+    common = sorted((word for word in words if len(word) == 1), key=lambda word: -listed[word])[:2_000]
     names = ["".join(common[place] for place in row) for row in rng.integers(len(common), size=(NAMES, 2))]
     lone = np.array([len(word) == 1 for word in words])
     drawn = rng.choice(len(words), size=many, p=counts / counts.sum())
@@ -114,6 +113,14 @@ def write_words(options: Options) -> Path:
     sentences = ("".join(text[begin:end]) + "。" for begin, end in pairwise([0, *ends[ends < many].tolist()]))
     path.write_text("\n".join(sentences) + "\n", encoding="utf-8")
     return path
+
+
+def jieba_words() -> dict[str, int]:
+    """The words of jieba's dictionary, `word frequency tag` on each line, with their frequencies."""
+    found = find_spec("jieba")
+    assert found is not None and found.origin is not None
+    lines = (Path(found.origin).parent / "dict.txt").read_text(encoding="utf-8").splitlines()
+    return {word: int(frequency) for word, frequency, _ in map(str.split, lines)}
 
 
 def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool) -> Callable[..., dict[str, float]]:
@@ -159,17 +166,14 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
 
 
 def make_units(text: Path, level: str) -> Callable[[], dict[str, float]]:
-    from plmkit.segmentation.unlisted import tagger
-
     from plmkit.segmentation.chinese import Jieba
     from plmkit.tokenizers.pieces import groups
 
     lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]
     segmenter = Jieba(level=level).build()
-    segmenter.spans(lines[:10])  # the models are read here, once
+    segmenter.spans(lines[:10])  # the dictionary is read here, once
 
     def one_round() -> dict[str, float]:
-        tagger().known.clear()  # what an earlier round found must be found again
         begun = time.process_time()
         for group in groups(lines, 500_000):
             segmenter.spans(group)

@@ -22,8 +22,9 @@ from typing import Any
 from benchmarks.shared import say, table
 from plmkit.errors import PlmError
 from plmkit.storage.files import write_json, write_text
-from plmkit.tasks.rows import Row, read_rows
-from plmkit.training.run_folder import read_run
+from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import read_rows
+from plmkit.training.run_folder import RunFolder
 
 PARTS = ("train", "dev", "test")
 LINEAR, SCRATCH, FROZEN = "TF-IDF + linear", "random start", "frozen"
@@ -147,8 +148,8 @@ def known(figures: Path, folder: Path) -> dict[str, Any] | None:
 
 def finished(folder: Path) -> dict[str, Any] | None:
     """The result of the run in the folder, if it came to its end."""
-    about = read_run(folder)
-    return about["result"] if about and about["state"] == "finished" else None
+    record = RunFolder(folder).record
+    return record.result if record and record.is_finished else None
 
 
 def keep(figures: Path, result: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def main() -> None:
         seed=asked.seed, valid=asked.valid,
     )  # fmt: skip
     try:
-        ours = pretrain(order, Screen())["result"]["valid/causal_lm"]
+        ours = pretrain(order, Screen()).result["valid/causal_lm"]
         material = prepare(settings, order.corpora, order.valid, order.seed, Screen())
     except PlmError as error:
         sys.exit(f"trained_alike: {error}")

@@ -85,7 +85,7 @@ def pretrain(
         seed=seed,
         extend=extend,
     )
-    if run_pretraining(order, Screen(quiet=quiet))["state"] != "finished":
+    if not run_pretraining(order, Screen(quiet=quiet)).is_finished:
         raise KeyboardInterrupt  # Ctrl-C, after which the run was saved
     return load(out)
 

@@ -20,6 +20,7 @@ PENDING = {
     "initialisation", "interop", "kernels", "layers", "network.py", "objectives", "preparation", "prompting",
     "recipe.py", "recipes", "schedules", "segmentation", "storage", "tasks", "tokenizers", "training",
 }  # fmt: skip
+ROOT = LOCALE.parent.parent
 CATALOGUE = dict(language.read_po((LOCALE / "zh.po").read_text(encoding="utf-8"))[1:])
 
 
@@ -161,4 +162,12 @@ def visible_texts() -> list[tuple[str, str]]:
 
 def test_messages_are_written_in_the_fields_own_words():
     found = [f"{file}: {text}" for file, text in visible_texts() if DIALECT.search(text) and rooms([file]) - WORDY]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "benchmarks/README.md", "docs/*.md"])
+def test_documents_are_written_in_the_fields_own_words(name):
+    lines = [(path, line) for path in ROOT.glob(name) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines
+    found = [f"{path.name}: {line}" for path, line in lines if DIALECT.search(line)]
     assert not found, "\n".join(found)

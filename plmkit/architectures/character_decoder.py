@@ -10,7 +10,7 @@ from plmkit.architectures.contract import GeneratingModel
 from plmkit.architectures.decoder import DecoderSettings, causal_attention, empty_cache, post_norm
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.initialisation.weights import start_normal
+from plmkit.initialisation.weights import init_normal
 from plmkit.layers.cache import KeyValueCache
 from plmkit.layers.dropout import Dropout
 from plmkit.layers.embedding import TokenEmbedding
@@ -41,7 +41,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         self.dropout = Dropout(settings.dropout)
         self.positions = nn.Parameter(torch.empty(settings.layers, settings.longest, settings.width))
         self.blocks = nn.ModuleList(post_norm(settings, causal_attention(settings)) for _ in range(settings.layers))
-        start_normal(self)
+        init_normal(self)
         nn.init.normal_(self.positions, std=0.02)
 
     def forward(self, batch: Batch) -> States:

@@ -60,7 +60,7 @@ class Architecture(ABC):
 
     @property
     def initial_weights(self) -> str:
-        """How weights are initialised, those of classification heads included; one of STARTS."""
+        """How weights are initialised, those of classification heads included; one of INITIALISERS."""
         return "truncated"
 
     @property

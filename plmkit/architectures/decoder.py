@@ -20,7 +20,7 @@ from plmkit.architectures.contract import (
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import start_normal
+from plmkit.initialisation.weights import init_normal
 from plmkit.kernels.step import Step
 from plmkit.language import tr
 from plmkit.layers.attention import BandedAttention, CausalAttention
@@ -150,7 +150,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         )
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
-        start_normal(self)
+        init_normal(self)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)

@@ -17,7 +17,7 @@ from plmkit.architectures.contract import (
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import STARTS, start_at_neighbours
+from plmkit.initialisation.weights import INITIALISERS, init_local_heads
 from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
@@ -63,11 +63,11 @@ class Encoder(Architecture):
         if self.neighbours and self.width // self.heads % 2:
             raise SettingError(tr("architecture.neighbours needs heads of even width."))
         check_activations(self, "activation", "pooler_activation")
-        if self.start not in STARTS:
+        if self.start not in INITIALISERS:
             raise SettingError(
                 tr(
                     "architecture.start must be {starts}; found '{start}'.",
-                    starts=" or ".join(STARTS),
+                    starts=" or ".join(INITIALISERS),
                     start=self.start,
                 )
             )
@@ -164,9 +164,9 @@ class EncoderModel(Model):
         )
         self.pooler_dropout = Dropout(settings.pooler_dropout or 0.0)
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
-        STARTS[settings.start](self)
+        INITIALISERS[settings.start](self)
         if settings.neighbours:
-            start_at_neighbours(self.embed.positions, self.project, list(self.blocks), settings.heads)
+            init_local_heads(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)

@@ -11,7 +11,7 @@ from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import start_at_neighbours, start_weights
+from plmkit.initialisation.weights import init_local_heads, init_truncated_normal
 from plmkit.language import tr
 from plmkit.layers.vocabulary_head import VocabularyHead
 
@@ -129,14 +129,14 @@ class GeneratorDiscriminatorModel(Model):
         self.settings = settings
         first, second = settings.generator_encoder, settings.discriminator_encoder
         self.embed = input_embedding(second, vocabulary_size)
-        start_weights(self.embed)
+        init_truncated_normal(self.embed)
         self.generator = EncoderModel(first, vocabulary_size, self.embed if settings.tied else None)
         self.vocabulary = VocabularyHead(
             self.generator.embed.tokens, width=first.width, activation=first.activation, epsilon=first.epsilon
         )
         self.discriminator = EncoderModel(second, vocabulary_size, self.embed)
         if settings.neighbours:
-            start_at_neighbours(
+            init_local_heads(
                 self.generator.embed.positions,
                 self.generator.project,
                 list(self.generator.blocks),
@@ -149,11 +149,11 @@ class GeneratorDiscriminatorModel(Model):
         if batch.targets is None:
             return self.discriminator(batch)
         predicted = batch.predicted  # only these are projected to the vocabulary
-        guesses = self.vocabulary.weighed(
+        guesses = self.vocabulary.softmax_logits(
             self.generator(replace(batch, needed=predicted, all_layers=False)).hidden[predicted]
         )  # (N, tokens)
         draws = None if batch.draws is None else batch.draws[predicted]
-        sampled = self.vocabulary.named(self.sample(self.allowed(guesses.detach(), batch.targets[predicted]), draws))
+        sampled = self.vocabulary.token_of(self.sample(self.allowed(guesses.detach(), batch.targets[predicted]), draws))
         original = batch.targets.where(predicted, batch.source.tokens)
         read = original.masked_scatter(predicted, sampled)
         states = self.discriminator(replace(batch, source=replace(batch.source, tokens=read)))
@@ -171,7 +171,7 @@ class GeneratorDiscriminatorModel(Model):
         """(N, tokens) logits to sample from, given the (N,) original tokens."""
         if not self.settings.disallow_correct:
             return guesses
-        return guesses.scatter(1, self.vocabulary.placed(right)[:, None], -torch.inf)
+        return guesses.scatter(1, self.vocabulary.softmax_index(right)[:, None], -torch.inf)
 
     def sample(self, guesses: Tensor, draws: Tensor | None = None) -> Tensor:
         """One token per row of scores; outside training from a fixed seed."""

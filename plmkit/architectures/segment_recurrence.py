@@ -119,7 +119,7 @@ class SegmentRecurrence(SegmentSettings):
     def build(self, vocabulary: Vocabulary) -> "SegmentRecurrenceModel":
         model = SegmentRecurrenceModel(self, vocabulary.rows)
         if self.neighbours:
-            model.start_near()
+            model.init_local_heads()
         return model
 
 
@@ -208,9 +208,9 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
             for _ in range(settings.layers)
         )
         self.dropout = Dropout(settings.dropout)
-        self.start()
+        self.init_weights()
 
-    def start(self, deviation: float = 0.02) -> None:
+    def init_weights(self, deviation: float = 0.02) -> None:
         """All weights from a normal distribution, norms around 1 (kimiyoung/transformer-xl)."""
         for bias in (self.content_bias, self.position_bias):
             nn.init.normal_(bias, std=deviation)
@@ -222,7 +222,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
             if isinstance(part, nn.LayerNorm):
                 nn.init.normal_(part.weight, mean=1.0, std=deviation)
 
-    def start_near(self) -> None:
+    def init_local_heads(self) -> None:
         """Initialise head h of every layer to attend to the token h positions before.
 
         The sinusoids of two distances agree most if the distances are equal, so a head whose distance keys are

@@ -18,7 +18,7 @@ from plmkit.architectures.encoder import (
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import start_at_neighbours, start_weights
+from plmkit.initialisation.weights import init_local_heads, init_truncated_normal
 from plmkit.language import tr
 from plmkit.layers.block import Borrowed, PostNormBlock
 from plmkit.layers.packing import Packing
@@ -105,10 +105,10 @@ class SharedEncoderModel(Model):
         self.project = nn.Linear(settings.embedding, settings.width) if settings.embedding else None
         self.blocks = nn.ModuleList(blocks_of(unshared, settings.sharing))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
-        start_weights(self)
+        init_truncated_normal(self)
         if settings.neighbours:
             own = [block for block in self.blocks if not isinstance(block.attention, Borrowed)]
-            start_at_neighbours(self.embed.positions, self.project, own, settings.heads)
+            init_local_heads(self.embed.positions, self.project, own, settings.heads)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)

@@ -19,7 +19,7 @@ from plmkit.architectures.two_stream_attention import AttentionContext, TwoStrea
 from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import start_at_distances, start_normal
+from plmkit.initialisation.weights import init_normal, init_relative_local_heads
 from plmkit.language import tr
 from plmkit.layers.block import FeedForward
 from plmkit.layers.dropout import Dropout
@@ -107,9 +107,9 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         self.dropout = Dropout(settings.dropout)
         self.blocks = nn.ModuleList(TwoStreamBlock(settings) for _ in range(settings.layers))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
-        start_normal(self)
+        init_normal(self)
         if settings.neighbours:
-            start_at_distances(list(self.blocks), settings.heads)
+            init_relative_local_heads(list(self.blocks), settings.heads)
             nn.init.zeros_(self.query)  # so that it does not drown out what the first block attends to
 
     def forward(self, batch: Batch) -> States:

@@ -95,7 +95,7 @@ class TwoStreamAttention(RelativeAttention):
             by_distance = relative_shift(self.by_distance(own, far), context.keys)
             read = self.mix(own, by_distance, key, value, context.own, context.content)
         if query is not None:
-            queries = self.by_heads(self.queries(query))
+            queries = self.split_heads(self.queries(query))
             columns = context.columns.expand(self.heads, -1, -1, -1)
             by_distance = self.by_distance(queries, far).gather(-1, columns)
             answered = self.mix(queries, by_distance, key, value, context.predicted, context.query, context.nothing)
@@ -107,7 +107,7 @@ class TwoStreamAttention(RelativeAttention):
         """New tokens, attending to themselves and earlier ones, and queries one position on, attending to the same."""
         own, key, value = self.project(content, None, query_only)
         cache.put(layer, key.transpose(0, 1), value.transpose(0, 1))
-        queries = self.by_heads(self.queries(query))
+        queries = self.split_heads(self.queries(query))
         read = content if own is None else self.find(own, cache, layer)
         return read, self.find(queries, cache, layer, ahead=1)
 
@@ -129,9 +129,9 @@ class TwoStreamAttention(RelativeAttention):
             before = F.linear(memory.to(content.dtype), self.query_key_value.weight[width:])
             pairs = torch.cat([before, pairs], dim=1)
         key, value = pairs.chunk(2, dim=-1)
-        return None if own is None else self.by_heads(own), self.by_heads(key), self.by_heads(value)
+        return None if own is None else self.split_heads(own), self.split_heads(key), self.split_heads(value)
 
-    def by_heads(self, joint: Tensor) -> Tensor:
+    def split_heads(self, joint: Tensor) -> Tensor:
         """(B, L, width) → (heads, B, L, inside)."""
         return joint.unflatten(-1, (self.heads, -1)).permute(2, 0, 1, 3)
 

@@ -14,8 +14,9 @@ from plmkit.inference.model import Candidate
 from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
-from plmkit.recipe import Recipe, recipe_from_json
+from plmkit.recipe import Recipe
 from plmkit.terminal.chart import curve
+from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
 HIGHLIGHTS = ("yellow", "cyan")
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
@@ -124,8 +125,8 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
     return shown
 
 
-def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
-    result = about["result"]
+def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
+    result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
     valid = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in losses.items())
     work = tr(
@@ -138,7 +139,7 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if recipe_from_json(about["recipe"]).architecture.generates != "no":
+    if record.recipe.architecture.generates != "no":
         console.print(f'  plm generate {out} "how a text begins"', markup=False)
     else:
         console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
@@ -148,8 +149,8 @@ def pretrained(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
     console.print(f"  tensorboard --logdir {out}", markup=False)
 
 
-def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
-    result = about["result"]
+def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
+    result = record.result
     many = len(result["seeds"]) > 1
     table = Table("", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None)
     for part, scores in result["spread"].items():
@@ -170,10 +171,10 @@ def finetuned(out: Path, about: dict[str, Any], *, hints: bool = True) -> None:
         console.print(table)
     chosen = []
     if "dev" in result:
-        epochs = about["task"]["epochs"]
+        epochs = record.task["epochs"]
         chosen.append(tr("Best on dev: epoch {epoch:g} of {epochs:g}.", epoch=result["epoch"], epochs=epochs))
-    if "seconds" in about:
-        chosen.append(tr("{minutes:.1f} minutes in total.", minutes=about["seconds"] / 60))
+    if record.seconds is not None:
+        chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
     console.print(" ".join(chosen))
     for warning in doubts(result):
         console.print(f"! {warning}", markup=False)

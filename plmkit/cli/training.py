@@ -83,15 +83,15 @@ def pretrain(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
-    about = train(order, screen(quiet))
-    if about["state"] != "finished":
+    record = train(order, screen(quiet))
+    if not record.is_finished:
         raise typer.Exit(130)
     if not is_first():  # of several processes, one prints
         return
     if as_json:
-        print_json({"out": str(order.out), **about["result"]})
+        print_json({"out": str(order.out), **record.result})
     else:
-        show.pretrained(order.out, about, hints=not quiet)
+        show.pretrained(order.out, record, hints=not quiet)
 
 
 @app.command(
@@ -161,11 +161,11 @@ def finetune(
         settings=settings, machine=machine, seed=seed, seeds=seeds,
         columns=columns_of(text, text_a, text_b, label, no_header),
     )  # fmt: skip
-    about = train_task(request, screen(quiet))
+    record = train_task(request, screen(quiet))
     if as_json:
-        print_json({"out": str(request.out), **about["result"]})
+        print_json({"out": str(request.out), **record.result})
     else:
-        show.finetuned(request.out, about, hints=not quiet)
+        show.finetuned(request.out, record, hints=not quiet)
 
 
 @app.command(

@@ -50,3 +50,15 @@ def at_stage(step: Mapping[str, Any], number: int) -> dict[str, Any]:
     if "shares" not in step:
         return dict(step)
     return {**step, "shares": step["shares"][min(number, len(step["shares"]) - 1)]}
+
+
+def upgraded_run(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json says, as format 2 has it: in format 1, a fine-tuning had one task without a name."""
+    if "task_kind" not in data:
+        return dict(data)
+    task = {
+        "kind": data["task_kind"], "name": data["task_kind"], "classes": data["classes"],
+        "pooling": data["task"]["pooling"], "length": data["length"], "columns": data.get("columns"),
+    }  # fmt: skip
+    kept = {name: value for name, value in data.items() if name not in ("task_kind", "classes", "length", "columns")}
+    return {**kept, "tasks": [task]}

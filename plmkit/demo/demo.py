@@ -29,7 +29,7 @@ from plmkit.training.checkpoint import weights_of
 from plmkit.training.log import METRICS
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.run_folder import claim, read_run
+from plmkit.training.run_folder import RunFolder
 
 RECIPE = "bert-tiny"
 SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # to make the most of two minutes
@@ -55,7 +55,7 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         )
         return read_results(out / RESULTS)
     if not (out / "pretrained").is_dir():  # otherwise an interrupted demo continues
-        claim(out)
+        RunFolder(out).claim()
     screen.say(
         tr(
             "1. Pretraining {recipe} on the documentation of Python, torch and numpy that is on this machine: "
@@ -72,8 +72,8 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         budget=Budget(tokens=TOKENS, seconds=60 * minutes),
         seed=seed,
     )
-    about = pretrain(order, screen)
-    if about["state"] != "finished":
+    record = pretrain(order, screen)
+    if not record.is_finished:
         raise KeyboardInterrupt
     train, test = docstring_task(cache_folder())
     scores = {}
@@ -84,16 +84,16 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
             model=out / "pretrained", task=Classify(), train=train, dev=None, test=test,
             out=out / f"task-{name}", settings=replace(TASK, scratch=scratch), machine=Machine(), seed=seed,
         )  # fmt: skip
-        earlier = read_run(task.out)
-        done = earlier if earlier and earlier["state"] == "finished" else finetune(task, screen)
-        scores[name] = done["result"]["test"]["accuracy"]
+        earlier = RunFolder(task.out).record
+        done = earlier if earlier and earlier.is_finished else finetune(task, screen)
+        scores[name] = done.result["test"]["accuracy"]
     parts = read_parts(out / "pretrained")
     results = {
         **scores,
         "margin": scores["pretrained"] - scores["scratch"],
         **baselines(read_rows(train, paired=False), read_rows(test, paired=False)),
-        "pretraining": {name: about["result"][name] for name in ("steps", "tokens", "seconds")},
-        "held_out_loss": about["result"].get("valid/masked_lm"),
+        "pretraining": {name: record.result[name] for name in ("steps", "tokens", "seconds")},
+        "held_out_loss": record.result.get("valid/masked_lm"),
         "losses": losses(out / "pretrained"),
         "blanks": blanks(model_of(parts), untrained(parts, seed)),
         "neighbours": neighbours(parts, WORDS),

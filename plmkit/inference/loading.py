@@ -11,9 +11,8 @@ from plmkit.architectures.contract import Architecture
 from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.choices import ARCHITECTURES, OBJECTIVES, OPTIMIZERS
+from plmkit.choices import OBJECTIVES
 from plmkit.config.renamed import current_weights
-from plmkit.config.settings import from_json
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
@@ -26,18 +25,17 @@ from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.language import tr
 from plmkit.network import Network
-from plmkit.recipe import recipe_from_json
 from plmkit.schedules.tuning import Tuning
-from plmkit.storage.manifest import check
-from plmkit.storage.tensors import checksum, load_tensors
+from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
 from plmkit.tasks.kinds.classify import ClassifyAny
 from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import CHECKPOINTS, newest_whole, put_weights
+from plmkit.training.checkpoint import put_weights
 from plmkit.training.device import choose_device
-from plmkit.training.run_folder import FINETUNE, RUN_FILE, WEIGHTS, read_run
+from plmkit.training.run_folder import RUN_FILE, RunFolder
+from plmkit.training.run_record import FinetuneRecord, PretrainRecord, RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +121,10 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
         )
     if not folder.is_dir():
         raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
-    check(folder, optional=(WEIGHTS,))
-    about = read_run(folder)
-    if about is not None:
-        try:
-            parts = from_run(folder, about, say)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise FolderError(
-                tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / RUN_FILE, error=error)
-            ) from error
+    run = RunFolder(folder)
+    run.check()
+    if run.record is not None:
+        parts = from_run(run, run.record, say)
     elif is_huggingface(folder):
         parts = foreign_parts(folder, read_safetensors(folder), say)
     else:
@@ -169,24 +162,37 @@ def advice(folder: Path) -> str:
     return tr("Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese.")
 
 
-def from_run(folder: Path, about: dict[str, Any], say: Say) -> Parts:
-    finished = about["state"] == "finished" or "checksum" in about  # a run that is being extended has one
-    step, weights = (None, finished_weights(folder, about)) if finished else newest_weights(folder, say)
-    tokenizer = load_tokenizer(folder)
-    if about["kind"] != FINETUNE:
-        recipe = recipe_from_json(about["recipe"])
-        weights = current_weights(weights, [objective.name for objective in recipe.objectives])
-        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("log_variances.")}
-        return Parts(
-            folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
-            tuning=recipe.tuning, objectives=recipe.objectives,
-            pooling=own_pooling(recipe.architecture, weights),
-        )  # fmt: skip
-    tasks = stored_tasks(about)
-    kinds = {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)}
+def from_run(run: RunFolder, record: RunRecord, say: Say) -> Parts:
+    step, weights = (None, run.weights()) if record.has_model else newest_weights(run, say)
+    tokenizer = load_tokenizer(run.path)
+    if isinstance(record, FinetuneRecord):
+        return finetuned_parts(run.path, record, tokenizer, weights)
+    assert isinstance(record, PretrainRecord)
+    return pretrained_parts(run.path, record, tokenizer, weights, step)
+
+
+def pretrained_parts(
+    folder: Path, record: PretrainRecord, tokenizer: Tokenizer, weights: dict[str, Tensor], step: int | None
+) -> Parts:
+    recipe = record.recipe
+    weights = current_weights(weights, [objective.name for objective in recipe.objectives])
+    weights = {name: tensor for name, tensor in weights.items() if not name.startswith("log_variances.")}
     return Parts(
-        folder=folder, architecture=from_json(about["architecture"], kinds), tokenizer=tokenizer, tasks=tasks,
-        tuning=from_json(about.get("tuning"), kinds) or Tuning(), longest=min(task.length for task in tasks),
+        folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
+        tuning=recipe.tuning, objectives=recipe.objectives, pooling=own_pooling(recipe.architecture, weights),
+    )  # fmt: skip
+
+
+def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, weights: dict[str, Tensor]) -> Parts:
+    try:
+        tasks = stored_tasks(record.tasks)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FolderError(
+            tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / RUN_FILE, error=error)
+        ) from error
+    return Parts(
+        folder=folder, architecture=record.architecture, tokenizer=tokenizer, tasks=tasks,
+        tuning=record.tuning or Tuning(), longest=min(task.length for task in tasks),
         weights=with_named_head(weights, LABEL, tasks[0].name),
     )  # fmt: skip
 
@@ -199,30 +205,10 @@ def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooli
     return Pooling(modes=("cls",), steps=(Dense(weight=weight, bias=bias, activation=TANH),))
 
 
-def finished_weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
-    if not (folder / WEIGHTS).is_file():
-        raise FolderError(
-            tr(
-                "The run in {folder} is finished, but its weights ({weights}) are missing.\n"
-                "Copy them again from their source, or run the same command again to restore them.",
-                folder=folder,
-                weights=WEIGHTS,
-            )
-        )
-    if about["checksum"] != checksum(folder / WEIGHTS):
-        raise CheckpointError(
-            tr(
-                "{file} is damaged: its checksum differs from the one in run.json.\n"
-                "Copy the folder again from its source, or train the model again.",
-                file=folder / WEIGHTS,
-            )
-        )
-    return load_tensors(folder / WEIGHTS)
-
-
-def newest_weights(folder: Path, say: Say) -> tuple[int, dict[str, Tensor]]:
+def newest_weights(run: RunFolder, say: Say) -> tuple[int, dict[str, Tensor]]:
     """The newest checkpoint of an unfinished run, and its step."""
-    if (content := newest_whole(folder / CHECKPOINTS, say)) is None:
+    folder = run.path
+    if (content := run.newest_checkpoint(say)) is None:
         raise FolderError(
             tr(
                 "The run in {folder} is not finished and has no usable checkpoint.\n"

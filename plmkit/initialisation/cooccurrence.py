@@ -21,7 +21,7 @@ def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: in
     from sklearn.utils.extmath import randomized_svd
     from threadpoolctl import threadpool_limits
 
-    known = information(count_near(text_of(store, drawn(store, documents, seed)), size))
+    known = positive_pmi(count_cooccurrences(text_of(store, sample_documents(store, documents, seed)), size))
     some = np.diff(known.indptr) > 0
     vectors = np.zeros((size, width), dtype=np.float32)
     if not some.any():
@@ -36,7 +36,7 @@ def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: in
         return vectors @ turn.astype(np.float32)
 
 
-def drawn(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
+def sample_documents(store: TokenStore, documents: np.ndarray, seed: int) -> np.ndarray:
     """A random choice of documents with up to MOST_TOKENS tokens in total, in the order of the text."""
     order = generator(seed, CHOICE).permutation(documents)
     tokens = store.document_tokens()[order]
@@ -53,7 +53,7 @@ def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
+def count_cooccurrences(row: np.ndarray, size: int) -> sparse.csr_array:
     """(size, size) co-occurrence counts."""
     counts = sparse.csr_array((size, size), dtype=np.float32)
     for distance in range(1, REACH + 1):
@@ -64,7 +64,7 @@ def count_near(row: np.ndarray, size: int) -> sparse.csr_array:
     return sparse.csr_array(counts + counts.T)
 
 
-def information(near: sparse.csr_array) -> sparse.csr_array:
+def positive_pmi(near: sparse.csr_array) -> sparse.csr_array:
     """Positive pointwise mutual information.
 
     The counts are changed in place: they are the largest array here.

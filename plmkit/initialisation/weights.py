@@ -10,12 +10,12 @@ from torch import Tensor, nn
 FASTEST, SLOWER = 2.0, 0.58  # radians per position: the waves that local heads use
 WAVE = 0.03  # amplitude of the waves; token embeddings have an initial standard deviation of 0.02
 SHARPNESS = 1.1  # puts about a third of a head's attention on its neighbour
-LOUDER = 2.5
+GAIN = 2.5
 SLOWEST = 0.3  # radians per position: slower waves do not separate adjacent distances
 NEARNESS = 6.4  # puts about two thirds of a head's attention on its neighbour
 
 
-def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
+def init_truncated_normal(module: nn.Module, deviation: float = 0.02) -> None:
     """Matrices and embeddings normal, truncated at two standard deviations; biases zero (google-research/bert)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
@@ -24,7 +24,7 @@ def start_weights(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
-def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
+def init_normal(module: nn.Module, deviation: float = 0.02) -> None:
     """Matrices and embeddings from a normal, zero biases (openai/gpt-2, zihangdai/xlnet)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
@@ -33,10 +33,10 @@ def start_normal(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
-STARTS = {"truncated": start_weights, "normal": start_normal}
+INITIALISERS = {"truncated": init_truncated_normal, "normal": init_normal}
 
 
-def start_at_neighbours(
+def init_local_heads(
     positions: nn.Embedding,
     project: nn.Linear | None,
     blocks: Sequence[nn.Module],
@@ -69,8 +69,8 @@ def start_at_neighbours(
             project.weight += torch.eye(width, embedding)
         for block in blocks:
             attention: Any = block.attention
-            attention.query_key_value.weight[2 * width :] *= LOUDER  # or attention would add too little to the residual
-            attention.output.weight *= LOUDER
+            attention.query_key_value.weight[2 * width :] *= GAIN  # or attention would add too little to the residual
+            attention.output.weight *= GAIN
         joint = cast(Any, blocks[0]).attention.query_key_value.weight
         for head in range(heads):
             step = (head // 2 + 1) * (-1 if head % 2 == 0 else 1)
@@ -86,8 +86,8 @@ def rotation(angles: Tensor) -> Tensor:
     return torch.block_diag(*pairs)
 
 
-def start_at_distances(blocks: Sequence[nn.Module], heads: int) -> None:
-    """As `start_at_neighbours`, for relative attention.
+def init_relative_local_heads(blocks: Sequence[nn.Module], heads: int) -> None:
+    """As `init_local_heads`, for relative attention.
 
     The distance bias of each head matches the fastest waves of the head's own step.
     """
@@ -95,8 +95,8 @@ def start_at_distances(blocks: Sequence[nn.Module], heads: int) -> None:
         for block in blocks:
             attention: Any = block.attention
             width = attention.output.in_features
-            attention.query_key_value.weight[2 * width :] *= LOUDER
-            attention.output.weight *= LOUDER
+            attention.query_key_value.weight[2 * width :] *= GAIN
+            attention.output.weight *= GAIN
         first: Any = cast(Any, blocks[0]).attention
         width = first.output.in_features
         inside = width // heads

@@ -272,7 +272,7 @@ def write_huggingface(
 
 
 def token_ids(vocabulary: Vocabulary, classifies: bool) -> dict[str, int | None]:
-    """IDs of special tokens; causal classifiers of transformers find the end of a row by its padding."""
+    """Ids of special tokens; causal classifiers of transformers find the end of a row by its padding."""
     if vocabulary.pad != MISSING and not vocabulary.lacks(("cls", "mask")):
         return {"pad_token_id": vocabulary.pad}
     end = None if vocabulary.end == MISSING else vocabulary.end

@@ -49,23 +49,23 @@ class AttendShortRows(torch.autograd.Function):
     def forward(
         ctx: Any, joint: Tensor, packing: Packing, heads: int, visible: Tensor | None, dropout: float
     ) -> Tensor:
-        parts = by_heads(joint, packing, 3, heads)
+        parts = split_heads(joint, packing, 3, heads)
         query, key, value = parts
-        weights = weigh(query, key, packing, heads, visible)
+        weights = attention_weights(query, key, packing, heads, visible)
         kept = weights * mask_like(weights, dropout) if dropout else weights
         read = torch.bmm(kept, value)
         ctx.packing, ctx.heads = packing, heads
         ctx.save_for_backward(parts, weights, kept, read if dropout else None)
-        return side_by_side(read[None], packing, heads)
+        return merge_heads(read[None], packing, heads)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parts, weights, kept, read = ctx.saved_tensors
-        (to_read,) = by_heads(gradient, ctx.packing, 1, ctx.heads)
+        (to_read,) = split_heads(gradient, ctx.packing, 1, ctx.heads)
         sums = None if read is None else (to_read * read).sum(-1, keepdim=True)
         return (
-            side_by_side(to_parts(parts, weights, kept, to_read, sums), ctx.packing, ctx.heads),
+            merge_heads(to_parts(parts, weights, kept, to_read, sums), ctx.packing, ctx.heads),
             None,
             None,
             None,
@@ -92,9 +92,9 @@ class AttendLongRows(torch.autograd.Function):
         ctx.heads, ctx.attention_mask, ctx.dropout = heads, attention_mask, dropout
         read = joint.new_empty(len(joint), joint.shape[-1] // 3)
         for (tokens, packing), seed in zip(ctx.few, ctx.seeds, strict=True):
-            parts = by_heads(joint[tokens], packing, 3, heads)
+            parts = split_heads(joint[tokens], packing, 3, heads)
             _, kept = weights_of(ctx, parts, packing, seed)
-            read[tokens] = side_by_side(torch.bmm(kept, parts[2])[None], packing, heads)
+            read[tokens] = merge_heads(torch.bmm(kept, parts[2])[None], packing, heads)
         ctx.save_for_backward(joint, read)
         return read
 
@@ -105,16 +105,16 @@ class AttendLongRows(torch.autograd.Function):
         made = torch.empty_like(joint)
         sums = (gradient * read).unflatten(-1, (ctx.heads, -1)).sum(-1)  # (T, heads)
         for (tokens, packing), seed in zip(ctx.few, ctx.seeds, strict=True):
-            parts = by_heads(joint[tokens], packing, 3, ctx.heads)
+            parts = split_heads(joint[tokens], packing, 3, ctx.heads)
             weights, kept = weights_of(ctx, parts, packing, seed)
-            (to_read,), (sum_,) = (by_heads(each[tokens], packing, 1, ctx.heads) for each in (gradient, sums))
-            made[tokens] = side_by_side(to_parts(parts, weights, kept, to_read, sum_), packing, ctx.heads)
+            (to_read,), (sum_,) = (split_heads(each[tokens], packing, 1, ctx.heads) for each in (gradient, sums))
+            made[tokens] = merge_heads(to_parts(parts, weights, kept, to_read, sum_), packing, ctx.heads)
         return made, None, None, None, None
 
 
 def weights_of(ctx: Any, parts: Tensor, packing: Packing, seed: int) -> tuple[Tensor, Tensor]:
     """Attention weights of a few rows, before and after dropout."""
-    weights = weigh(parts[0], parts[1], packing, ctx.heads, ctx.attention_mask(packing))
+    weights = attention_weights(parts[0], parts[1], packing, ctx.heads, ctx.attention_mask(packing))
     return weights, weights * mask_like(weights, ctx.dropout, seed) if ctx.dropout else weights
 
 
@@ -135,7 +135,7 @@ def few_rows(packing: Packing, squares: int) -> list[Few]:
     return found
 
 
-def weigh(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Tensor | None) -> Tensor:
+def attention_weights(query: Tensor, key: Tensor, packing: Packing, heads: int, visible: Tensor | None) -> Tensor:
     """(heads * B, L, L) attention weights."""
     weights = query.new_empty(len(query), packing.length, packing.length)  # scores at first
     torch.baddbmm(weights, query, key.mT, beta=0, alpha=scale_of(query), out=weights)
@@ -173,14 +173,14 @@ def added_mask(visible: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, -torch.inf)
 
 
-def by_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
+def split_heads(packed: Tensor, packing: Packing, parts: int, heads: int) -> Tensor:
     """(T, parts * width) → (parts, heads * B, L, width / heads)."""
     split = packed.unflatten(-1, (parts, heads, -1)).permute(1, 2, 0, 3)
     every = split.contiguous() if packing.kept is None else packing.everywhere(split, dim=2)
     return every.unflatten(2, (packing.rows, packing.length)).flatten(1, 2)
 
 
-def side_by_side(parts: Tensor, packing: Packing, heads: int) -> Tensor:
+def merge_heads(parts: Tensor, packing: Packing, heads: int) -> Tensor:
     """(parts, heads * B, L, width / heads) → (T, parts * width)."""
     every = parts.unflatten(1, (heads, -1)).flatten(2, 3).permute(2, 0, 1, 3)
     return (every if packing.kept is None else every.index_select(0, packing.kept)).flatten(1)

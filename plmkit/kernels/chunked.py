@@ -45,14 +45,14 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         to_table = torch.zeros_like(table) if wanted and not len(hidden) else None  # else the first chunk's
         to_bias = torch.zeros_like(bias) if wanted and bias is not None else None
         for start in range(0, len(hidden), rows):
-            part, asked = hidden[start : start + rows], targets[start : start + rows, None]
+            part, target = hidden[start : start + rows], targets[start : start + rows, None]
             share = shares[start : start + rows, None]
             scores = (part @ table.T).to(table.dtype)  # (rows, vocabulary), changed in place from here on
-            right, sums = raise_scores(scores, bias, asked)
+            right, sums = exponentiate(scores, bias, target)
             total += ((sums.log() - right) * share).sum()
             if to_hidden is None:
                 continue
-            scores.scatter_add_(1, asked, -sums)
+            scores.scatter_add_(1, target, -sums)
             share = share / sums  # scales the small factors of the products, not the large one
             to_hidden[start : start + rows] = scores @ table * share
             part = part * share
@@ -79,7 +79,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         return *made, None, None, None
 
 
-def raise_scores(scores: Tensor, bias: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
+def exponentiate(scores: Tensor, bias: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
     """(N, vocabulary) in place: exp(score + bias - the row's maximum).
 
     Returns (N, 1) logarithms at the targets, and (N, 1) sums. A CPU processes a few rows at a time,
@@ -87,7 +87,7 @@ def raise_scores(scores: Tensor, bias: Tensor | None, asked: Tensor) -> tuple[Te
     """
     few = max(1, NUMBERS_IN_CACHE // scores.shape[1]) if scores.device.type == "cpu" else max(1, len(scores))
     right, sums = [], []
-    for part, places in zip(scores.split(few), asked.split(few), strict=True):
+    for part, places in zip(scores.split(few), target.split(few), strict=True):
         if bias is not None:
             part += bias
         part -= part.amax(1, keepdim=True)

@@ -28,8 +28,8 @@ class SelfAttention(nn.Module):
         width = hidden.shape[-1]
         ask, answer = self.query_key_value.weight.tensor_split([width])
         ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
-        (query,) = self.by_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
-        key, value = self.by_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
+        (query,) = self.split_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
+        key, value = self.split_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
         return self.output(self.joined(self.mix(query, key, value, packing), needed))
 
     def read(self, joint: Tensor, packing: Packing | LayerCache) -> Tensor:
@@ -38,7 +38,7 @@ class SelfAttention(nn.Module):
             if is_short(joint, packing, self.heads):
                 return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
             return attend_long_rows(joint, packing, self.heads, self.attention_mask, self.share)
-        query, key, value = self.by_heads(packing.unpack(joint), 3)
+        query, key, value = self.split_heads(packing.unpack(joint), 3)
         return self.joined(self.mix(query, key, value, packing), packing)
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
@@ -51,7 +51,7 @@ class SelfAttention(nn.Module):
         """True where a position may attend to another, broadcastable to (B, heads, L, L); None: everywhere."""
         return packing.visible
 
-    def by_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
+    def split_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
         """(B, L, parts * width) → parts of (B, heads, L, width / heads)."""
         split = joint.unflatten(-1, (parts, self.heads, -1)).unbind(2)
         return [part.transpose(1, 2) for part in split]

@@ -31,7 +31,7 @@ class KeyValueMemory(Cache):
         self.reach = reach  # the number of tokens that a token attends to, itself included
         self.room = max(1, min(longest, 2 * reach))
         fitting = self.room if longest <= self.room else self.room - reach + 1
-        self.most = min(fitting, STEPS_AT_ONCE)  # maximum number of steps at once
+        self.max_steps = min(fitting, STEPS_AT_ONCE)  # maximum number of steps at once
         self.keys = like.new_empty(*shape, len(like) // heads, self.room)
         self.values = like.new_empty(*shape, self.room, len(like) // heads)
         far = waves(self.room + 1)  # (room + 2, all heads' width) for the distances from `room` down to -1
@@ -47,8 +47,8 @@ class KeyValueMemory(Cache):
         return self.band is not None and self.count > 1 and self.held >= self.reach - 1
 
     def parts(self, tokens: Tensor) -> Iterator[Tensor]:
-        """(B, n) next tokens in parts of at most `most`; a part counts as read when the next one is requested."""
-        for part in tokens.split(self.most, dim=1):
+        """(B, n) next tokens in parts of at most `max_steps`; a part counts as read when the next one is requested."""
+        for part in tokens.split(self.max_steps, dim=1):
             self.count = part.shape[1]
             self.make_room()
             if not self.banded:

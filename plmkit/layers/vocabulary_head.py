@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE
-from plmkit.initialisation.weights import start_weights
+from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.kernels.chunked import chunked_cross_entropy
 from plmkit.kernels.gather import take_once
 from plmkit.layers.activations import ACTIVATIONS
@@ -52,34 +52,34 @@ class TableHead(nn.Module):
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Cross entropy at N positions."""
-        table, bias = self.scales()
-        return chunked_cross_entropy(self.transformed(hidden), table, self.placed(targets), bias=bias)
+        table, bias = self.softmax_weights()
+        return chunked_cross_entropy(self.transformed(hidden), table, self.softmax_index(targets), bias=bias)
 
-    def weighed(self, hidden: Tensor) -> Tensor:
+    def softmax_logits(self, hidden: Tensor) -> Tensor:
         """(N, width) → (N, tokens) logits of the tokens in the softmax."""
-        return F.linear(self.transformed(hidden), *self.scales())
+        return F.linear(self.transformed(hidden), *self.softmax_weights())
 
-    def scales(self) -> tuple[Tensor, Tensor]:
+    def softmax_weights(self) -> tuple[Tensor, Tensor]:
         """(tokens, width) embeddings and (tokens,) biases; if restricted, in training, only of tokens in the corpus.
 
         A published vocabulary has many tokens that a small corpus never uses. If biases are initialised by frequency,
         leaving them out changes the loss in the third decimal, and saves most of the largest product.
         """
         table, bias = self._table[0].weight, self.bias
-        if not self.few:
+        if not self.is_restricted:
             return table, bias
         return take_once(table, self.occurring), take_once(bias, self.occurring)
 
-    def placed(self, tokens: Tensor) -> Tensor:
+    def softmax_index(self, tokens: Tensor) -> Tensor:
         """Tokens → their indices in the softmax."""
-        return self.places[tokens] if self.few else tokens
+        return self.places[tokens] if self.is_restricted else tokens
 
-    def named(self, places: Tensor) -> Tensor:
+    def token_of(self, places: Tensor) -> Tensor:
         """Indices in the softmax → tokens."""
-        return self.occurring[places] if self.few else places
+        return self.occurring[places] if self.is_restricted else places
 
     @property
-    def few(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether the softmax has only tokens of the corpus."""
         return self.training and self.occurring is not None
 
@@ -104,7 +104,7 @@ class VocabularyHead(TableHead):
         self.transform = nn.Linear(width, inner)
         self.activation = ACTIVATIONS[activation]
         self.norm = nn.LayerNorm(inner, eps=epsilon)
-        start_weights(self)
+        init_truncated_normal(self)
 
     def transformed(self, hidden: Tensor) -> Tensor:
         return self.norm(self.activation(self.transform(hidden)))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
-from plmkit.initialisation.weights import start_weights
+from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import BuiltModel, Head, Objective
@@ -39,7 +39,7 @@ class GeneratorLMHead(Head):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert states.guesses is not None and batch.targets is not None
-        return F.cross_entropy(states.guesses, self._vocabulary[0].placed(batch.targets[batch.predicted]))
+        return F.cross_entropy(states.guesses, self._vocabulary[0].softmax_index(batch.targets[batch.predicted]))
 
     @property
     def output(self) -> VocabularyHead:
@@ -68,9 +68,9 @@ class ReplacedTokenHead(Head):
         self.transform = nn.Linear(width, width)
         self.activation = ACTIVATIONS[activation]
         self.verdict = nn.Linear(width, 1)
-        start_weights(self)
+        init_truncated_normal(self)
 
-    def verdicts(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor) -> Tensor:
         """(..., width) → (...) logits; above 0 means replaced."""
         return self.verdict(self.activation(self.transform(hidden))).squeeze(-1)
 
@@ -78,12 +78,12 @@ class ReplacedTokenHead(Head):
         assert states.replaced is not None
         real = batch.source.visible  # all tokens count, masked or not, [CLS] and [SEP] included
         return F.binary_cross_entropy_with_logits(
-            self.verdicts(states.hidden[real]).float(), states.replaced[real].float()
+            self.logits(states.hidden[real]).float(), states.replaced[real].float()
         )
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(B, L)."""
-        return self.verdicts(states.hidden)
+        return self.logits(states.hidden)
 
     def scored(self, batch: Batch) -> int:
         return int(batch.source.visible.sum())
@@ -120,7 +120,7 @@ class AdversarialGeneratorHead(Head):
         advantage = self.rewards(states, batch.predicted)  # (N,)
         if len(advantage) > 1:
             advantage = (advantage - advantage.mean()) * (len(advantage) / (len(advantage) - 1))
-        sampled = self._vocabulary[0].placed(states.sampled)
+        sampled = self._vocabulary[0].softmax_index(states.sampled)
         surprise = F.cross_entropy(states.guesses / self.temperature, sampled, reduction="none")
         return (advantage * surprise).mean()
 
@@ -128,8 +128,8 @@ class AdversarialGeneratorHead(Head):
     def rewards(self, states: States, predicted: Tensor) -> Tensor:
         """(N,) the discriminator's loss on each sample."""
         assert states.replaced is not None
-        verdicts = self._discriminator[0].verdicts(states.hidden[predicted]).float()
-        return F.binary_cross_entropy_with_logits(verdicts, states.replaced[predicted].float(), reduction="none")
+        logits = self._discriminator[0].logits(states.hidden[predicted]).float()
+        return F.binary_cross_entropy_with_logits(logits, states.replaced[predicted].float(), reduction="none")
 
     def scored(self, batch: Batch) -> int:
         return int(batch.predicted.sum())

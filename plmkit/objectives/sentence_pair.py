@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
-from plmkit.initialisation.weights import start_weights
+from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 
@@ -54,7 +54,7 @@ class SentencePairHead(Head):
         super().__init__()
         self.label = label  # name of the batch field with the labels
         self.classify = nn.Linear(width, 2)
-        start_weights(self)
+        init_truncated_normal(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         return F.cross_entropy(self.answers(states, batch), self.labels(batch), ignore_index=IGNORE)

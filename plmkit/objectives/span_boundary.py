@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import start_weights
+from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.language import tr
 from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
@@ -47,7 +47,7 @@ class SpanBoundaryHead(Head):
         self.positions = nn.Embedding(objective.positions, objective.position_width)
         self.join = nn.Linear(2 * width + objective.position_width, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
-        start_weights(self)
+        init_truncated_normal(self)
         # the second of the two layers, then the token embeddings with a separate bias
         self.vocabulary = VocabularyHead(model.tied_embedding, width=width, activation=ACTIVATION, epsilon=epsilon)
 

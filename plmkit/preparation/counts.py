@@ -6,7 +6,7 @@ import numpy as np
 
 from plmkit.corruption.contract import Counts, Step
 from plmkit.data.shards import TokenStore, let_go
-from plmkit.initialisation.cooccurrence import count_near, drawn, text_of
+from plmkit.initialisation.cooccurrence import count_cooccurrences, sample_documents, text_of
 
 BLOCK = 1 << 22  # tokens counted at a time
 
@@ -20,7 +20,9 @@ def prepared(
         tokens=store.tokens if "tokens" in needed else None,
         frequencies=frequencies_of(store, documents, size) if "frequencies" in needed else None,
         cooccurrence=(
-            count_near(text_of(store, drawn(store, documents, seed)), size) if "cooccurrence" in needed else None
+            count_cooccurrences(text_of(store, sample_documents(store, documents, seed)), size)
+            if "cooccurrence" in needed
+            else None
         ),
     )
     return tuple(step.prepared(counts) for step in corruption)

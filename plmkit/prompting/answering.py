@@ -177,7 +177,7 @@ def fitting(
 def choose(
     engine: Engine, template: Template, prompts: Sequence[str], choices: Sequence[Sequence[str]], calibrated: bool
 ) -> list[str]:
-    """The answer with the highest mean log-probability; calibrated, that which the prompt raises most."""
+    """The answer with the highest mean log-probability; if calibrated, the one that the prompt raises most."""
     pairs = [
         (prompt, template.completion(choice)) for prompt, some in zip(prompts, choices, strict=True) for choice in some
     ]

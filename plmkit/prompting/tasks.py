@@ -257,7 +257,7 @@ def row_of(record: Mapping[str, object], kind: PromptKind, place: str) -> tuple[
         if isinstance(value, str | int | float) and not is_missing(value)
     }
     if isinstance(record.get(kind.answer), list | dict):
-        raise InputError(tr("{place}: the {answer} is a list or an object, not text.", place=place, answer=kind.answer))
+        raise InputError(tr("{place}: the {column} is a list or an object, not text.", place=place, column=kind.answer))
     if kind.name != "choose" or is_blank(row.get("label", "")):
         return row, ()
     given = choices_in(record["choices"], place)

@@ -11,6 +11,8 @@ from torch import Tensor
 from plmkit.errors import CheckpointError, FolderError
 from plmkit.language import tr
 
+WEIGHTS = "model.safetensors"  # the file of a model's weights
+
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
     try:

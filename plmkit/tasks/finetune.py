@@ -13,13 +13,12 @@ from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.language import tr
-from plmkit.storage.files import alone, new_folder, sweep, write_json
-from plmkit.storage.manifest import check
-from plmkit.storage.tensors import checksum, load_tensors, save_tensors
+from plmkit.storage.files import new_folder, sweep, write_json
+from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tasks.contract import Example, Labelled, Task, stored
 from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.gpt_finetuning import with_task_tokens
-from plmkit.tasks.registry import LABEL, upgraded, with_named_head
+from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
@@ -27,8 +26,8 @@ from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.log import Log
-from plmkit.training.pretrain import save_final
-from plmkit.training.run_folder import FINETUNE, WEIGHTS, claim, differences, read_run, seal_run, write_run
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import FINISHED, FinetuneRecord
 from plmkit.training.threads import Threads
 from plmkit.training.world import check_alone
 
@@ -54,7 +53,7 @@ class FinetuneRequest:
     columns: Columns = Columns()  # where to read text and label
 
 
-def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
+def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
@@ -63,13 +62,14 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
     task = task_from(request, files)
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
-    width, before = parts.architecture.width, (read_run(request.out) or {}).get("dtype")
-    dtype = keep_dtype(device, request.machine.dtype, before, screen.say, width)
+    found, width = RunFolder(request.out).record, parts.architecture.width
+    dtype = keep_dtype(device, request.machine.dtype, found.dtype if found else None, screen.say, width)
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.longest))
     task = replace(task, length=settled_length(request, train, parts.architecture.longest))
-    about = {**describe(request, settings, parts, task), "dtype": name_of(dtype)}
-    earlier = ready_folder(request.out, about)  # all checks of the request come before this
-    if earlier and (request.out / WEIGHTS).is_file():
+    record = replace(record_of(request, settings, parts, task), dtype=name_of(dtype))
+    folder = RunFolder(request.out)
+    earlier = finished_run(folder, record)  # all checks of the request come before this
+    if earlier and folder.has_weights:
         screen.say(tr("{out} holds this fine-tuning, finished. Name another --out to run it again.", out=request.out))
         return earlier
     if earlier:
@@ -91,8 +91,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
         parts=parts, data=TaskData(task=task, train=train, dev=dev, test=test), settings=settings,
         machine=request.machine, out=request.out, device=device, dtype=dtype, threads=threads,
     )  # fmt: skip
-    with alone(request.out):
-        if ready_folder(request.out, about) != earlier:  # now that nobody else can write
+    with folder.lock():
+        if finished_run(RunFolder(request.out), record) != earlier:  # now that nobody else can write
             raise FolderError(
                 tr(
                     "Another process has written to {out} since this one started.\n"
@@ -100,17 +100,17 @@ def finetune(request: FinetuneRequest, screen: Screen) -> dict[str, Any]:
                     out=request.out,
                 )
             )
-        return carry_out(request, finetuning, about, screen)
+        return carry_out(request, finetuning, folder, record, screen)
 
 
 def carry_out(
-    request: FinetuneRequest, finetuning: Finetuning, about: dict[str, Any], screen: Screen
-) -> dict[str, Any]:
+    request: FinetuneRequest, finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord, screen: Screen
+) -> FinetuneRecord:
     """Train each seed that an earlier call has not finished; the folder says when it is complete."""
-    write_run(request.out, FINETUNE, {**about, "state": "unfinished"})
+    folder.write(record)
     sweep(request.out)
     finetuning.parts.tokenizer.save(request.out)
-    seal_run(request.out, {**about, "state": "unfinished"})
+    folder.seal()
     results: list[SeedResult] = []
     kept = request.out / SEEDS
     begun = time.perf_counter()
@@ -141,14 +141,14 @@ def carry_out(
     best = max(results, key=lambda result: result.choice)
     runs = [result.scores for result in results]
     summary = {**best.scores, "seeds": runs, "spread": spreads(runs), "baseline": baselines(data)}
-    save_final(request.out, best.weights)
+    saved = folder.save_weights(best.weights)
     write_json(request.out / "scores.json", summary)
-    about |= {"state": "finished", "result": summary, "checksum": checksum(request.out / WEIGHTS)}
-    about |= {"seconds": round(time.perf_counter() - begun, 1)}
-    write_run(request.out, FINETUNE, about)
+    seconds = round(time.perf_counter() - begun, 1)
+    record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds)
+    folder.write(record)
     shutil.rmtree(kept, ignore_errors=True)
-    seal_run(request.out, about)
-    return about
+    folder.seal()
+    return record
 
 
 def task_from(request: FinetuneRequest, files: dict[str, Labelled]) -> Task:
@@ -197,42 +197,25 @@ def read_files(request: FinetuneRequest, screen: Screen) -> dict[str, Labelled]:
     }
 
 
-def ready_folder(out: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """The fine-tuning that the folder holds, if it is this one and finished; any other is left unchanged."""
-    check(out, optional=(WEIGHTS,))
-    about = read_run(out)
-    if about is None:
-        claim(out)
+def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | None:
+    """The fine-tuning that the folder holds, if it is this one and finished; another one is left alone."""
+    folder.check()
+    record = folder.record
+    if record is None:
+        folder.claim()
         return None
-    if about["kind"] != FINETUNE:
-        raise FolderError(tr("--out {out} holds a {kind} run. Name another folder.", out=out, kind=about["kind"]))
-    # the machine does not change what is trained; `rewritten` compares contents
-    compared = [name for name in wanted if name not in ("run", "contents", "dtype")]
-    about = upgraded(about)
-    for old, new in zip(about["tasks"], wanted["tasks"], strict=False):
-        old["columns"] = old["columns"] or new["columns"]  # an older version did not store them
-    changed = differences({name: about.get(name) for name in compared}, {name: wanted[name] for name in compared})
-    found = [*map(str, changed), *rewritten(about, wanted)]
-    if found:
+    if not isinstance(record, FinetuneRecord):
+        raise FolderError(tr("--out {out} holds a {kind} run. Name another folder.", out=folder.path, kind=record.kind))
+    if changed := folder.differences(wanted):
         raise FolderError(
             tr(
                 "--out {out} holds another fine-tuning: {differences}.\n"
                 "Run the same command to continue it, or name another --out.",
-                out=out,
-                differences="; ".join(found[:3]),
+                out=folder.path,
+                differences="; ".join(map(str, changed[:3])),
             )
         )
-    return about if about["state"] == "finished" else None
-
-
-def rewritten(about: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Files of the same name with other contents; `differences` reports other names."""
-    old = about.get("contents") or {}
-    return [
-        tr("{path} has changed since", path=path)
-        for name, path in wanted["files"].items()
-        if path == (about.get("files") or {}).get(name) and old.get(name) != wanted["contents"][name]
-    ]
+    return record if record.is_finished else None
 
 
 def length_of(request: FinetuneRequest, longest: int) -> int:
@@ -256,18 +239,19 @@ def settled_length(request: FinetuneRequest, train: list[Example], longest: int)
     return length_of(request, longest)
 
 
-def describe(request: FinetuneRequest, settings: Settled, parts: Parts, task: Task) -> dict[str, Any]:
+def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, task: Task) -> FinetuneRecord:
+    """What run.json says while the fine-tuning is under way."""
     paths = {"train": request.train, "dev": request.dev, "test": request.test}
-    return {
-        "model": str(request.model),
-        "step": parts.step,
-        "tasks": [stored(task)],
-        "task": to_json(settings),
-        "tuning": to_json(parts.tuning),
-        "run": to_json(request.machine),
-        "architecture": to_json(parts.architecture.for_task(settings.dropout)),
-        "files": {name: str(path) if path else None for name, path in paths.items()},
-        "contents": {name: checksum(path) if path else None for name, path in paths.items()},
-        "seed": request.seed,
-        "seeds": request.seeds,
-    }
+    return FinetuneRecord(
+        model=str(request.model),
+        step=parts.step,
+        tasks=(stored(task),),
+        task=to_json(settings),
+        tuning=parts.tuning,
+        run=request.machine,
+        architecture=parts.architecture.for_task(settings.dropout),
+        files={name: str(path) if path else None for name, path in paths.items()},
+        contents={name: checksum(path) if path else None for name, path in paths.items()},
+        seed=request.seed,
+        seeds=request.seeds,
+    )

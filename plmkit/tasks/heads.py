@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import STARTS
+from plmkit.initialisation.weights import INITIALISERS
 from plmkit.language import tr
 from plmkit.layers.dropout import Dropout
 from plmkit.objectives.contract import Head
@@ -58,7 +58,7 @@ class RowHead(TaskHead):
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
         self.classify = nn.Linear(inputs, outputs, bias=bias)
-        STARTS[start](self)
+        INITIALISERS[start](self)
 
     def pool(self, states: States, batch: Batch) -> Tensor:
         """(B, width), or (B, length * width) for concat pooling."""

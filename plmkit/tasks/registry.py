@@ -1,6 +1,6 @@
 """The kinds of task: name → class, one line per kind."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -48,31 +48,17 @@ def find_kind(name: str) -> "type[Task]":
     return found
 
 
-def stored_tasks(about: Mapping[str, Any]) -> "tuple[Task, ...]":
-    """The tasks in the run.json of a fine-tuning."""
+def stored_tasks(records: Iterable[Mapping[str, Any]]) -> "tuple[Task, ...]":
+    """The tasks that the record of a fine-tuning has."""
     from plmkit.config.settings import from_json
     from plmkit.data.reading.columns import Columns
 
     tasks = []
-    for record in upgraded(about)["tasks"]:
+    for record in records:
         kind = find_kind(record["kind"])
         values = {name: value for name, value in record.items() if value is not None}
         tasks.append(from_json({**values, "kind": kind.__name__}, {kind.__name__: kind, "Columns": Columns}))
     return tuple(tasks)
-
-
-def upgraded(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The run.json of a fine-tuning in format 2; format 1 had one task without a name."""
-    if "tasks" in about:
-        return dict(about)
-    task = {
-        "kind": about["task_kind"], "name": about["task_kind"], "classes": about["classes"],
-        "pooling": about["task"]["pooling"], "length": about["length"], "columns": about.get("columns"),
-    }  # fmt: skip
-    return {
-        **{name: value for name, value in about.items() if name not in ("task_kind", "classes", "length", "columns")},
-        "tasks": [task],
-    }
 
 
 def with_named_head(weights: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabulary, screen: Screen) -> None:
-    screen.say(f"{several(len(examples), 'row')}, {task.describe([example.row for example in examples])}.")
+    labels = task.describe([example.row for example in examples])
+    screen.say(tr("{rows}, {labels}.", rows=several(len(examples), "row"), labels=labels))
     screen.say(lengths_report(examples, task.length))
     report_unknown(examples, vocabulary, screen)
 

@@ -18,6 +18,7 @@ from plmkit.inference.loading import Parts
 from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
+from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.batches import LabelledExamples, labels_of
 from plmkit.tasks.contract import Example, Row, Task
 from plmkit.tasks.evaluation import evaluate
@@ -30,7 +31,6 @@ from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.memory import memory_explained
-from plmkit.training.run_folder import WEIGHTS
 from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
@@ -161,7 +161,7 @@ class SeedRun:
             names = dict.fromkeys((self.data.task.best, self.baseline.measure))
             report += [tr("dev {name} {score:.3f}", name=name, score=found[name]) for name in names]
             report[-1] += f" ({self.baseline})"
-        say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=", ".join(report)))
+        say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=tr(", ").join(report)))
         self.of_epoch.clear()
         self.network.train()
 

@@ -17,6 +17,7 @@ from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 READ = ("device", "dtype", "threads", "micro_batch", "log_steps")  # settings of `run` that fine-tuning reads
+PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +120,8 @@ class TaskSettings:
                     architecture=type(architecture).__name__,
                 )
             )
-        optimizer = self.optimizer or replace(
-            tuning.optimizer, decay=tuning.optimizer.decay if self.decay is None else self.decay
-        )
+        usual = optimizer_for(architecture.width, tuning.optimizer)
+        optimizer = self.optimizer or replace(usual, decay=usual.decay if self.decay is None else self.decay)
         filled: dict[str, Any] = {
             "rate": rate_for(architecture.width, tuning.rate),
             "warmup": tuning.warmup,
@@ -148,9 +148,18 @@ class Settled(TaskSettings):
     lm_weight: float
 
 
+def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
+    """BERT's Adam at its paper's widths; with bias correction where narrow networks train at higher rates.
+
+    Without it the first steps are too long for such rates: of three seeds of bert-mini on 2,000 reviews, two stayed at
+    chance.
+    """
+    return usual if width >= PAPER_WIDTH else AdamW(**vars(usual))
+
+
 def rate_for(width: int, usual: float = Tuning().rate) -> float:
     """Narrow networks need higher learning rates than at a width of 768: BERT's 3e-5 becomes 2.7e-4 at 256."""
-    return min(5e-4, usual * (768 / width) ** 2)
+    return min(5e-4, usual * (PAPER_WIDTH / width) ** 2)
 
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:

@@ -88,7 +88,7 @@ def merged(
     special: list[str],
     on_progress: OnProgress | None,
 ) -> RustTokenizer:
-    # The trainer breaks ties by token ID. With the whole alphabet given, IDs are the same in every process; the text
+    # The trainer breaks ties by token id. With the whole alphabet given, ids are the same in every process; the text
     # adds no characters, as all bytes are in it.
     trainer = trainers.BpeTrainer(
         vocab_size=size,

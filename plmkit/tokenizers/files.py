@@ -177,9 +177,9 @@ def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
 
 
 def read_numbers(path: Path) -> dict[str, int]:
-    numbers = read_json(path, tr("tokens and their IDs"))
+    numbers = read_json(path, tr("tokens and their ids"))
     if not all(type(number) is int and number >= 0 for number in numbers.values()):
-        raise InputError(tr("{path} is not an object of tokens and their IDs.", path=path))
+        raise InputError(tr("{path} is not a JSON object of tokens and their ids.", path=path))
     return numbers
 
 

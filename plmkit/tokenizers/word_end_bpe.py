@@ -72,7 +72,7 @@ class WordEndBPE(TokenizerSettings):
 
     def merge(self, words: Counter[str], alphabet: list[str]) -> RustTokenizer:
         """Special tokens, alphabet, then merged pairs, the most frequent first."""
-        # Passed as special tokens, all characters get their IDs before training: see WordPiece.
+        # Passed as special tokens, all characters get their ids before training: see WordPiece.
         trainer = trainers.BpeTrainer(
             vocab_size=self.size,
             min_frequency=self.min_frequency,

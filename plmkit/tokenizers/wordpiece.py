@@ -78,8 +78,8 @@ class WordPiece(TokenizerSettings):
 
     def merge(self, words: Counter[str], alphabet: list[str]) -> list[str]:
         """The vocabulary in order: special tokens, alphabet, then merged pairs, the most frequent first."""
-        # The trainer assigns IDs in the order of a randomly seeded hash table, and breaks ties by ID. Passed as special
-        # tokens, all characters get their IDs before training.
+        # The trainer assigns ids in the order of a randomly seeded hash table, and breaks ties by id. Passed as special
+        # tokens, all characters get their ids before training.
         trainer = trainers.WordPieceTrainer(
             vocab_size=self.size,
             min_frequency=self.min_frequency,

@@ -20,9 +20,8 @@ from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, InputError
 from plmkit.language import several, tr
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
-from plmkit.storage.tensors import checksum, load_tensors, save_tensors
+from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.training.loop import State
-from plmkit.training.run_folder import WEIGHTS
 from plmkit.training.step import is_finite
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"

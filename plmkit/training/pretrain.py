@@ -1,7 +1,6 @@
 """From a recipe and a corpus to a run folder."""
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.config.machine import Machine, Settings, settings_json
+from plmkit.config.machine import Settings
 from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
@@ -26,18 +24,18 @@ from plmkit.language import several, tr
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
-from plmkit.recipe import Recipe, recipe_from_json
-from plmkit.storage.files import alone, explained, new_file, sweep
-from plmkit.storage.manifest import check, unseal
-from plmkit.storage.tensors import checksum, save_tensors
+from plmkit.recipe import Recipe
+from plmkit.storage.files import sweep
+from plmkit.storage.tensors import WEIGHTS
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
-from plmkit.training.checkpoint import CHECKPOINTS, load_checkpoint, newest_whole, weights_of
+from plmkit.training.checkpoint import load_checkpoint, weights_of
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
 from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Diverged, State, train
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
-from plmkit.training.run_folder import PRETRAIN, WEIGHTS, Difference, claim, differences, read_run, seal_run, write_run
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import FINISHED, UNFINISHED, Difference, PretrainRecord, differences
 from plmkit.training.step import Step
 from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
@@ -45,8 +43,6 @@ from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
 from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose memory is measured before training
-PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: may differ between versions
-DECIDING = ("layout", "column", "header", "weights", "valid_share")  # settings of `run` that change the training data
 
 
 def settings_to_lower() -> str:
@@ -68,21 +64,25 @@ class Order:
     valid: str | None = None
     extend: bool = False  # continue a finished run
 
-    def as_json(self, budget: Budget) -> dict[str, Any]:
-        return {
-            **settings_json(self.settings),
-            "corpora": [str(path) for path in self.corpora],
-            "budget": budget_json(budget),
-            "asked": budget_json(self.budget),  # the same, unless the run was extended
-            "seed": self.seed,
-            "from": str(self.start) if self.start else None,
-            "tokenizer": str(self.tokenizer) if self.tokenizer else None,
-            "valid": self.valid,
-        }
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder as it is now."""
+        return RunFolder(self.out)
 
-
-def budget_json(budget: Budget) -> dict[str, Any]:
-    return {name: value for name, value in vars(budget).items() if value is not None}
+    @property
+    def record(self) -> PretrainRecord:
+        """The record of the requested run, before anything is read."""
+        return PretrainRecord(
+            recipe=self.settings.recipe,
+            run=self.settings.run,
+            corpora=tuple(map(str, self.corpora)),
+            budget=self.budget,
+            asked=self.budget,
+            seed=self.seed,
+            start=str(self.start) if self.start else None,
+            tokenizer=str(self.tokenizer) if self.tokenizer else None,
+            valid=self.valid,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,8 @@ class Job:
     """A request that has been checked: everything that training needs except the network."""
 
     order: Order
-    about: dict[str, Any] | None  # the run that is continued
+    folder: RunFolder
+    earlier: PretrainRecord | None  # the run that is continued
     checked: int | None  # step of its checkpoint that is known to be intact
     budget: Budget
     start: Parts | None
@@ -102,65 +103,69 @@ class Job:
     screen: Screen
 
     @property
-    def wanted(self) -> dict[str, Any]:
+    def record(self) -> PretrainRecord:
         """The content of run.json during the run."""
-        described = self.order.as_json(self.budget)
-        described |= {"state": "unfinished", "tokens_key": self.material.key, "dtype": name_of(self.dtype)}
         # a finished run is continued: its model stays usable until the new one is saved
-        if self.about and "checksum" in self.about and (self.order.out / WEIGHTS).is_file():
-            described |= {"checksum": self.about["checksum"]}
-        return described
+        kept = self.earlier.checksum if self.earlier and self.folder.has_weights else None
+        return replace(
+            self.order.record,
+            budget=self.budget,
+            tokens_key=self.material.key,
+            dtype=name_of(self.dtype),
+            checksum=kept,
+        )
 
 
-def pretrain(order: Order, screen: Screen) -> dict[str, Any]:
-    """Train, or resume an unfinished run; returns the content of run.json."""
+def pretrain(order: Order, screen: Screen) -> PretrainRecord:
+    """Train, or resume an unfinished run; returns the record in run.json."""
     with open_world(order.settings.run.device) as world, world.explained():
         screen = screen if world.first else Screen.silent()
         with world.first_alone():
-            about = found_run(order, screen)
-            if about and about["state"] == "finished" and not order.extend:
+            earlier = found_run(order, screen)
+            if earlier and earlier.is_finished and not order.extend:
                 screen.say(
                     tr(
                         "{out} holds a finished run: {summary}. Add --extend with a budget to continue it, or use "
                         "another --out.",
                         out=order.out,
-                        summary=summary_line(about),
+                        summary=summary_line(earlier),
                     )
                 )
-                return about
-            job = setup(order, about, world, screen)
+                return earlier
+            job = setup(order, earlier, world, screen)
         job = replace(job, dtype=agreed_dtype(job))
         network = build(job)
         world.wait()  # all have read the folder: from here on it changes
-        with alone(order.out) if world.first else nullcontext():
+        with job.folder.lock() if world.first else nullcontext():
             return carry_out(job, network)
 
 
-def found_run(order: Order, screen: Screen) -> dict[str, Any] | None:
+def found_run(order: Order, screen: Screen) -> PretrainRecord | None:
     """The run in --out, with its weights restored if they are missing."""
-    check(order.out, optional=(WEIGHTS,))
-    about = earlier(order)
-    if about and about["state"] == "finished" and not (order.out / WEIGHTS).is_file():
-        restore(order.out, about, screen)
-        about = earlier(order)
-    return about
+    folder = order.folder
+    folder.check()
+    found = earlier_run(order)
+    if found and found.is_finished and not folder.has_weights:
+        restore(folder, found, screen)
+        found = earlier_run(order)
+    return found
 
 
-def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Screen) -> Job:
+def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Screen) -> Job:
     """Check the request and read the corpus."""
-    if about is None:
-        claim(order.out)
-    checked = None if about is None else check_resumable(order.out, about)
+    folder = order.folder
+    if earlier is None:
+        folder.claim()
+    checked = None if earlier is None else check_resumable(folder, earlier)
     start = parts_to_start_from(order, screen.say)
     threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
     width = order.settings.recipe.architecture.width
-    dtype = keep_dtype(world.device, order.settings.run.dtype, about.get("dtype") if about else None, screen.say, width)
+    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
     screen.say(computing(world.device, dtype, width, world.size))
-    material = prepare(
-        order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer_folder(order, about, start)
-    )
-    if about and about["tokens_key"] != material.key:
+    tokenizer = tokenizer_folder(order, earlier, start)
+    material = prepare(order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer)
+    if earlier and earlier.tokens_key != material.key:
         raise FolderError(
             tr(
                 "{out} holds a run on other text: the corpus has changed since it started.\n"
@@ -171,8 +176,8 @@ def setup(order: Order, about: dict[str, Any] | None, world: World, screen: Scre
     found = diagnose(material, order.settings.recipe)
     report(found, screen)
     return Job(
-        order=order, about=about, checked=checked, budget=whole_budget(order, about), start=start, material=material,
-        examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
+        order=order, folder=folder, earlier=earlier, checked=checked, budget=whole_budget(order, earlier), start=start,
+        material=material, examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
     )  # fmt: skip
 
 
@@ -210,42 +215,41 @@ def initial_network(order: Order, material: Material, start: Parts | None, scree
     return network
 
 
-def carry_out(job: Job, network: Network) -> dict[str, Any]:
+def carry_out(job: Job, network: Network) -> PretrainRecord:
     """Fit and save, while the folder is locked."""
-    order, wanted = job.order, job.wanted
+    order, record = job.order, job.record
     if job.world.first:
-        check_still(order, job.about)
+        check_unchanged(order, job.earlier)
     optimizer, state = resume(job, network)  # before anything is written, as it may fail
     job.world.wait()
     if job.world.first:
-        write_run(order.out, PRETRAIN, wanted)  # first: it marks the folder as a run that can be resumed
+        job.folder.write(record)  # first: a folder with run.json is ours to continue
         sweep(order.out)
         job.material.tokenizer.save(order.out)
-        seal_run(order.out, wanted)
+        job.folder.seal()
     if not (state.step or order.start):
         statistics = Counting(material=job.material, seed=order.seed, screen=job.screen)
         state = begin(network, order.settings.recipe.initialisation, statistics)
         spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
-    return wanted if result is None else save(job, network, result)
+    return record if result is None else save(job, record, network, result)
 
 
-def save(job: Job, network: Network, result: dict[str, Any]) -> dict[str, Any]:
+def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, Any]) -> PretrainRecord:
     """Save the weights, and mark the run as finished in run.json."""
-    finished = {**job.wanted, "state": "finished", "result": result}
+    finished = replace(record, state=FINISHED, result=result)
     if job.world.first:
-        save_final(job.order.out, weights_of(network))
-        finished |= {"checksum": checksum(job.order.out / WEIGHTS)}
-        write_run(job.order.out, PRETRAIN, finished)
-        seal_run(job.order.out, finished)
+        finished = replace(finished, checksum=job.folder.save_weights(weights_of(network)))
+        job.folder.write(finished)
+        job.folder.seal()
     job.world.wait()
     return finished
 
 
-def check_still(order: Order, about: dict[str, Any] | None) -> None:
+def check_unchanged(order: Order, earlier: PretrainRecord | None) -> None:
     """Check again once the folder is locked: another process may have trained here while the text was read."""
-    if earlier(order) != about:
+    if earlier_run(order) != earlier:
         raise FolderError(
             tr(
                 "Another process has written to {out} since this one started.\n"
@@ -253,14 +257,15 @@ def check_still(order: Order, about: dict[str, Any] | None) -> None:
                 out=order.out,
             )
         )
-    if about is None:
-        claim(order.out)
+    if earlier is None:
+        order.folder.claim()
 
 
-def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
+def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:
     """Restore the missing weights of a finished run from its last checkpoint, or resume from an earlier one."""
+    out = folder.path
     try:
-        content = newest_whole(out / CHECKPOINTS, lambda _: None)
+        content = folder.newest_checkpoint()
     except CheckpointError:
         content = None
     if content is None:
@@ -273,16 +278,13 @@ def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
             )
         )
     state, weights, _ = content
-    whole = state.step >= about["result"]["steps"]
-    with alone(out):
+    whole = state.step >= record.result["steps"]
+    with folder.lock():
         if whole:
-            save_final(out, weights)
-            about |= {"checksum": checksum(out / WEIGHTS)}
+            folder.write(replace(record, checksum=folder.save_weights(weights)))
         else:
-            about = {name: value for name, value in about.items() if name not in ("result", "checksum")}
-            about |= {"state": "unfinished"}
-        write_run(out, PRETRAIN, about)
-        seal_run(out, about)
+            folder.write(replace(record, state=UNFINISHED, checksum=None, result={}))
+        folder.seal()
     if whole:
         screen.say(
             tr(
@@ -301,16 +303,16 @@ def restore(out: Path, about: dict[str, Any], screen: Screen) -> None:
         )
 
 
-def check_resumable(out: Path, about: dict[str, Any]) -> int | None:
+def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
     """The step of the checkpoint to resume from, checked before any text is read."""
-    has_model = about["state"] == "finished" or "checksum" in about
+    out = folder.path
     try:
-        whole = newest_whole(out / CHECKPOINTS, lambda _: None)
+        whole = folder.newest_checkpoint()
     except CheckpointError:
-        if not has_model:
+        if not record.has_model:
             raise
         whole = None
-    if whole is None and has_model:  # it would silently start from random weights
+    if whole is None and record.has_model:  # it would silently start from random weights
         raise FolderError(
             tr(
                 "{out} holds a finished model, but no intact checkpoint to continue from.\n"
@@ -325,8 +327,7 @@ def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     """The optimizer and the training state, from the newest intact checkpoint or new."""
     schedule = job.order.settings.recipe.schedule
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
-    folder = job.order.out / CHECKPOINTS
-    state = load_checkpoint(folder, network, optimizer, job.screen.say, checked=job.checked) or State()
+    state = load_checkpoint(job.folder.checkpoints, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
         job.screen.say(tr("Resuming from step {step:,}.", step=state.step))
     return optimizer, replace(state, memory=job.world.split(state.memory))
@@ -405,24 +406,15 @@ def report(found: Diagnosis, screen: Screen) -> None:
         screen.say(f"! {warning}")
 
 
-def earlier(order: Order) -> dict[str, Any] | None:
+def earlier_run(order: Order) -> PretrainRecord | None:
     """The run in --out, which must have the same settings as this request."""
-    about = read_run(order.out)
-    if about is None:
+    folder = order.folder
+    record = folder.record
+    if record is None:
         return None
-    if about["kind"] != PRETRAIN:
+    if not isinstance(record, PretrainRecord):
         raise FolderError(tr("--out {out} holds a fine-tuned model. Use another folder.", out=order.out))
-    about = {**about, "recipe": to_json(recipe_from_json(about["recipe"]))}  # as this version writes it
-    wanted = order.as_json(order.budget)
-    old, new = ({k: v for k, v in run["recipe"].items() if k not in PROSE} for run in (about, wanted))
-    changed = differences(old, new)
-    compared = ("corpora", "seed", "from", "tokenizer", "valid")
-    changed += differences({k: plain(about.get(k)) for k in compared}, {k: plain(wanted[k]) for k in compared})
-    if about["state"] != "finished":
-        changed += differences(about.get("asked"), wanted["asked"], "budget")
-    machine = to_json(Machine()) | (about.get("run") or {})  # an older run lacks newer settings
-    changed += differences({k: machine[k] for k in DECIDING}, {k: wanted["run"][k] for k in DECIDING}, "run")
-    if changed:
+    if changed := folder.differences(order.record):
         raise FolderError(
             tr(
                 "--out {out} holds a run with other settings: {changed}.\n"
@@ -431,26 +423,18 @@ def earlier(order: Order) -> dict[str, Any] | None:
                 changed="; ".join(map(str, changed[:3])),
             )
         )
-    return about
+    return record
 
 
-def plain(value: Any) -> Any:
-    """Normalised paths: ./a.txt is a.txt."""
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    return os.path.normpath(value) if isinstance(value, str) else value
-
-
-def whole_budget(order: Order, about: dict[str, Any] | None) -> Budget:
+def whole_budget(order: Order, earlier: PretrainRecord | None) -> Budget:
     """The budget of the whole run; extending a run adds to what is spent."""
-    if about is None:
+    if earlier is None:
         return order.budget
-    return extended(order.budget, about) if about["state"] == "finished" else Budget(**about["budget"])
+    return extended(order.budget, earlier.result) if earlier.is_finished else earlier.budget
 
 
-def extended(budget: Budget, about: dict[str, Any]) -> Budget:
+def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
     """The new budget plus what is spent."""
-    spent = about["result"]
     return Budget(
         steps=None if budget.steps is None else budget.steps + spent["steps"],
         tokens=None if budget.tokens is None else budget.tokens + spent["tokens"],
@@ -469,9 +453,9 @@ def parts_to_start_from(order: Order, say: Say) -> Parts | None:
     return parts
 
 
-def tokenizer_folder(order: Order, about: dict[str, Any] | None, start: Parts | None) -> Path | None:
+def tokenizer_folder(order: Order, earlier: PretrainRecord | None, start: Parts | None) -> Path | None:
     """The folder whose tokenizer the run must use, if any."""
-    if about is not None and (order.out / TOKENIZER_FILE).is_file():
+    if earlier is not None and (order.out / TOKENIZER_FILE).is_file():
         return order.out
     return start.folder if start else order.tokenizer
 
@@ -532,7 +516,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     step = Step(
         network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.micro_batch
     )
-    checkpoints = Checkpoints(order.out / CHECKPOINTS, step, every=machine.checkpoint_steps, saved=state.step)
+    checkpoints = Checkpoints(job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step)
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
         with memory_explained(
@@ -575,15 +559,8 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
         yield [Journal(log, bar, validation, labels, every=machine.log_steps, since=state), validation], validation
 
 
-def save_final(folder: Path, weights: dict[str, Tensor]) -> None:
-    """Save the weights of a run atomically."""
-    unseal(folder)
-    with explained(folder), new_file(folder / WEIGHTS) as partial:
-        save_tensors(partial, weights)
-
-
-def summary_line(about: dict[str, Any]) -> str:
-    result = about["result"]
+def summary_line(record: PretrainRecord) -> str:
+    result = record.result
     scores = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/"))
     return tr("{steps:,} steps, {tokens:,} tokens", steps=result["steps"], tokens=result["tokens"]) + (
         f", {scores}" if scores else ""

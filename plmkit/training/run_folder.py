@@ -1,82 +1,146 @@
-"""A run folder: what it holds, who may write to it, and how two runs differ."""
+"""A run folder: its record, its lock and its weights."""
 
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from plmkit import __version__
-from plmkit.config.renamed import set_name
-from plmkit.errors import FolderError, InputError
+from torch import Tensor
+
+from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.language import tr
-from plmkit.storage.files import check_name, leftovers, read_json, unfinished, write_json
-from plmkit.storage.manifest import LOGS, seal, unseal
+from plmkit.storage.files import alone, check_name, explained, leftovers, new_file, read_json, unfinished, write_json
+from plmkit.storage.manifest import LOGS, check, seal, unseal
+from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES
+from plmkit.training.checkpoint import CHECKPOINTS, Content, newest_whole
+from plmkit.training.run_record import FORMAT, RECORDS, Difference, RunRecord
 
-RUN_FILE, WEIGHTS = "run.json", "model.safetensors"
-FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.tasks.registry reads it
-PRETRAIN, FINETUNE = "pretrain", "finetune"
-
-
-def write_run(folder: Path, kind: str, about: dict[str, Any]) -> None:
-    unseal(folder)
-    write_json(folder / RUN_FILE, {"plmkit": __version__, "format": FORMAT, "kind": kind, **about})
+RUN_FILE = "run.json"
 
 
-def seal_run(folder: Path, about: dict[str, Any]) -> None:
-    """Write the manifest of the run's files; with its logs, once they are complete."""
-    seal(folder, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if about["state"] == "finished" else ())])
+class RunFolder:
+    """A folder that one run writes to; it may not exist yet."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-def read_run(folder: Path) -> dict[str, Any] | None:
-    """The content of run.json, or None if it does not exist."""
-    path = folder / RUN_FILE
-    if not path.is_file():
-        return None
-    try:
-        about = read_json(path)
-    except InputError as error:
-        raise FolderError(str(error)) from error
-    if (
-        about.get("format") not in range(1, FORMAT + 1)
-        or about.get("kind") not in (PRETRAIN, FINETUNE)
-        or "state" not in about
-    ):
-        raise FolderError(tr("{path} was written by another version of plmkit, or does not describe a run.", path=path))
-    return about
-
-
-def claim(folder: Path) -> None:
-    """Check that the folder is new or empty, and can be written; it is created with its first file."""
-    check_name(folder)
-    if folder.exists() and not folder.is_dir():
-        raise FolderError(tr("--out {folder} is a file. Give a folder for the run.", folder=folder))
-    try:
-        found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
-        if not found:
-            probe(folder)
-    except OSError as error:
-        raise FolderError(
-            tr(
-                "--out {folder} cannot be written: {reason}. Use a folder that you may write to.",
-                folder=folder,
-                reason=error.strerror,
+    @cached_property
+    def record(self) -> RunRecord | None:
+        """The content of run.json, read once; None if it does not exist."""
+        path = self.path / RUN_FILE
+        if not path.is_file():
+            return None
+        try:
+            data = read_json(path)
+        except InputError as error:
+            raise FolderError(str(error)) from error
+        kind = RECORDS.get(str(data.get("kind")))
+        if data.get("format") not in range(1, FORMAT + 1) or kind is None or "state" not in data:
+            raise FolderError(
+                tr("{path} was written by another version of plmkit, or does not describe a run.", path=path)
             )
-        ) from error
-    if found:
-        names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
-        raise FolderError(
-            tr(
-                "--out {folder} is not empty and does not hold a run ({names}); nothing was changed.\n"
-                "Use a new or empty folder, or the folder of an earlier run to continue it.",
-                folder=folder,
-                names=names,
+        return kind.from_json(data, path)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.record is not None and self.record.is_finished
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the file of the final weights exists."""
+        return (self.path / WEIGHTS).is_file()
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / CHECKPOINTS
+
+    def check(self) -> None:
+        """Refuse files that are not as they were written; weights may be missing, a checkpoint may have them."""
+        check(self.path, optional=(WEIGHTS,))
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes out of the folder, which is created if necessary."""
+        return alone(self.path)
+
+    def differences(self, new: RunRecord) -> list[Difference]:
+        """The settings in which the run in the folder and another run differ."""
+        return [] if self.record is None else self.record.differences(new)
+
+    def write(self, record: RunRecord) -> None:
+        unseal(self.path)
+        write_json(self.path / RUN_FILE, record.as_json())
+        self.record = record
+
+    def seal(self) -> None:
+        """Write the manifest of the run's files; with its logs, once they are complete."""
+        seal(self.path, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
+
+    def save_weights(self, weights: dict[str, Tensor]) -> str:
+        """Write the final weights atomically; returns their checksum."""
+        unseal(self.path)
+        with explained(self.path), new_file(self.path / WEIGHTS) as partial:
+            save_tensors(partial, weights)
+        return checksum(self.path / WEIGHTS)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The final weights, which must be those of the record."""
+        file = self.path / WEIGHTS
+        if not file.is_file():
+            raise FolderError(
+                tr(
+                    "The run in {folder} is finished, but its weights ({weights}) are missing.\n"
+                    "Copy them again from their source, or run the same command again to restore them.",
+                    folder=self.path,
+                    weights=WEIGHTS,
+                )
             )
-        )
+        if self.record is None or self.record.checksum != checksum(file):
+            raise CheckpointError(
+                tr(
+                    "{file} is damaged: its checksum differs from the one in run.json.\n"
+                    "Copy the folder again from its source, or train the model again.",
+                    file=file,
+                )
+            )
+        return load_tensors(file)
+
+    def newest_checkpoint(self, say: Callable[[str], None] = lambda _: None) -> Content | None:
+        """The newest intact checkpoint; damaged ones are reported to `say`."""
+        return newest_whole(self.checkpoints, say)
+
+    def claim(self) -> None:
+        """Check that the folder is new or empty, and can be written; it is created with its first file."""
+        folder = self.path
+        check_name(folder)
+        if folder.exists() and not folder.is_dir():
+            raise FolderError(tr("--out {folder} is a file. Give a folder for the run.", folder=folder))
+        try:
+            found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
+            if not found:
+                probe(folder)
+        except OSError as error:
+            raise FolderError(
+                tr(
+                    "--out {folder} cannot be written: {reason}. Use a folder that you may write to.",
+                    folder=folder,
+                    reason=error.strerror,
+                )
+            ) from error
+        if found:
+            names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
+            raise FolderError(
+                tr(
+                    "--out {folder} is not empty and does not hold a run ({names}); nothing was changed.\n"
+                    "Use a new or empty folder, or the folder of an earlier run to continue it.",
+                    folder=folder,
+                    names=names,
+                )
+            )
 
 
 def probe(folder: Path) -> None:
-    """Create the folder and a file in it, and remove both: a command that fails leaves nothing."""
+    """Make the folder and a file in it, and remove both again: a command that fails leaves nothing."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     file = unfinished(folder / "probe")
@@ -84,43 +148,3 @@ def probe(folder: Path) -> None:
     file.unlink()
     for path in made:
         path.rmdir()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A setting that differs between two runs; as text, `schedule.rate was 0.001, is 0.0005`."""
-
-    path: str  # in their JSON
-    old: Any
-    new: Any
-
-    @property
-    def name(self) -> str:
-        """Its name in `--set`."""
-        return set_name(self.path)
-
-    @property
-    def values(self) -> tuple[Any, Any]:
-        """Both values as messages show them."""
-        return shown(self.old), shown(self.new)
-
-    def __str__(self) -> str:
-        old, new = self.values
-        return tr("{name} was {old}, is {new}", name=self.name, old=old, new=new)
-
-
-def shown(value: Any) -> Any:
-    return "none" if value is None else value
-
-
-def differences(old: Any, new: Any, path: str = "") -> list[Difference]:
-    """Where two JSON values differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = [
-            differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
-            for key in dict.fromkeys((*old, *new))
-        ]
-        return list(chain.from_iterable(found))
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [one for a, b in zip(old, new, strict=True) for one in differences(a, b, path)]
-    return [] if old == new else [Difference(path=path, old=old, new=new)]

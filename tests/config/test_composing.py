@@ -262,7 +262,7 @@ def test_a_recipe_of_five_lines_builds_and_trains(corpus, tmp_path):
     order = Order(
         settings=settle(recipe, TINY), corpora=(str(corpus),), out=tmp_path / "out", budget=Budget(steps=4)
     )  # fmt: skip
-    result = pretrain(order, Screen())["result"]
+    result = pretrain(order, Screen()).result
     assert result["steps"] == 4
     assert {"valid/masked_lm", "valid/sentence_order"} <= set(result)
 

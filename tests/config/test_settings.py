@@ -14,7 +14,7 @@ from plmkit.recipe import one_stream, recipe_from_json
 from plmkit.schedules.stage import Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import Unigram
-from plmkit.training.run_folder import Difference, differences
+from plmkit.training.run_record import Difference, differences
 
 BERT = find("bert-base")
 

@@ -136,8 +136,8 @@ def test_pretraining_has_the_losses_recorded(name, run_of, request):
 def test_fine_tuning_has_the_losses_recorded(model, kind, run_of, tmp_path, request):
     order = FinetuneRequest(
         model=run_of(model), task=find_kind(kind)(), train=task_rows(tmp_path / "rows.jsonl", kind), dev=None,
-        test=None, out=tmp_path / "task", settings=TaskSettings(epochs=1, batch=4, rate=3e-3),
-        machine=Machine(**MACHINE),
+        test=None, out=tmp_path / "task", machine=Machine(**MACHINE),
+        settings=TaskSettings(epochs=1, batch=4, rate=3e-3, optimizer=find(model).tuning.optimizer),
     )  # fmt: skip
     finetune(order, Screen())
     check(f"{model} {kind}", order.out, request)

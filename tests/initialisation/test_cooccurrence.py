@@ -9,7 +9,14 @@ from threadpoolctl import threadpool_limits
 
 from plmkit.data.shards import TokenStore
 from plmkit.initialisation import cooccurrence
-from plmkit.initialisation.cooccurrence import REACH, count_near, drawn, information, text_of, token_vectors
+from plmkit.initialisation.cooccurrence import (
+    REACH,
+    count_cooccurrences,
+    positive_pmi,
+    sample_documents,
+    text_of,
+    token_vectors,
+)
 
 
 def store_with(*documents: list[int]) -> TokenStore:
@@ -18,7 +25,7 @@ def store_with(*documents: list[int]) -> TokenStore:
 
 
 def test_near_is_up_to_eight_tokens_to_either_side():
-    near = count_near(np.array([0, 1, *[2] * 7, 3]), 4).toarray()
+    near = count_cooccurrences(np.array([0, 1, *[2] * 7, 3]), 4).toarray()
     assert near[0, 1] == near[1, 0] == 1
     assert near[1, 3] == 1, "eight apart"
     assert near[0, 3] == 0, "nine apart"
@@ -29,19 +36,19 @@ def test_near_is_up_to_eight_tokens_to_either_side():
 def test_documents_are_not_near_each_other():
     row = text_of(store_with([0, 1], [2, 3]), np.array([0, 1]))
     assert row[row >= 0].tolist() == [0, 1, 2, 3]
-    pairs = np.argwhere(count_near(row, 4).toarray()).tolist()
+    pairs = np.argwhere(count_cooccurrences(row, 4).toarray()).tolist()
     assert pairs == [[0, 1], [1, 0], [2, 3], [3, 2]]
 
 
 def test_information_is_how_much_oftener_than_by_chance_and_never_below_zero():
     row = np.array([0, 1, *[-1] * REACH, 0, 1, *[-1] * REACH, 2, 3])
-    found = information(count_near(row, 4)).toarray()
+    found = positive_pmi(count_cooccurrences(row, 4)).toarray()
     smooth = np.array([2.0, 2.0, 1.0, 1.0]) ** 0.75
     assert found[0, 1] == pytest.approx(np.log(2 * smooth.sum() / (2 * smooth[1])), abs=1e-6)
     assert found[2, 3] == pytest.approx(np.log(smooth.sum() / smooth[3]), abs=1e-6)
     assert found[0, 2] == 0
     assert (found >= 0).all()
-    larger = information(count_near(row, 1000)).toarray()
+    larger = positive_pmi(count_cooccurrences(row, 1000)).toarray()
     np.testing.assert_allclose(larger[:4, :4], found, rtol=1e-6, err_msg="tokens that do not occur change nothing")
 
 
@@ -80,7 +87,7 @@ def test_directions_are_turned_at_random_by_the_seed(pets):
 
 def test_vectors_are_the_directions_of_the_information_each_by_the_root_of_its_strength(pets):
     row = text_of(pets, all_documents(pets))
-    known = information(count_near(row, 10)).toarray()
+    known = positive_pmi(count_cooccurrences(row, 10)).toarray()
     left, strengths, _ = np.linalg.svd(known)
     exact = (left * np.sqrt(strengths))[:9]  # 9 does not occur
     exact -= exact.mean(0)
@@ -121,16 +128,16 @@ def test_only_the_documents_that_are_given_are_counted(pets):
 
 def test_of_a_large_text_documents_are_drawn_at_random(monkeypatch, pets):
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 70)
-    chosen = drawn(pets, all_documents(pets), seed=0)
+    chosen = sample_documents(pets, all_documents(pets), seed=0)
     assert 10 <= len(chosen) <= 11
     assert (np.diff(chosen) > 0).all()
-    assert drawn(pets, all_documents(pets), seed=1).tolist() != chosen.tolist()
+    assert sample_documents(pets, all_documents(pets), seed=1).tolist() != chosen.tolist()
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 10**6)
-    assert drawn(pets, all_documents(pets), seed=0).tolist() == all_documents(pets).tolist()
+    assert sample_documents(pets, all_documents(pets), seed=0).tolist() == all_documents(pets).tolist()
 
 
 def test_of_a_document_longer_than_what_is_counted_the_beginning_is(monkeypatch):
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 7)
     long = store_with(list(range(20)))
-    row = text_of(long, drawn(long, all_documents(long), seed=0))
+    row = text_of(long, sample_documents(long, all_documents(long), seed=0))
     assert row[row >= 0].tolist() == list(range(7))

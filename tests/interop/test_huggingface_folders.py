@@ -209,7 +209,7 @@ def test_a_folder_without_a_model_is_refused_with_its_contents(names, says, tmp_
 def test_a_config_that_is_not_an_object_is_refused(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     (tmp_path / "config.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="not an object"):
+    with pytest.raises(InputError, match="contains a list of 2, not a JSON object of settings"):
         plmkit.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="cannot be read"):

@@ -71,7 +71,10 @@ def test_every_parameter_is_in_its_place_and_transformers_computes_the_same(publ
         (lambda folder: np.save(folder / "params_0.npy", np.array([np.nan])), "values other than finite numbers"),
         (lambda folder: (folder / "params_shapes.json").write_text("[[1, 2]]"), "has 1 shapes"),
         (lambda folder: (folder / "params_shapes.json").write_text("{"), "is not a list of shapes"),
-        (lambda folder: (folder / "encoder_bpe_40000.json").write_text("[]"), "not an object of tokens"),
+        (
+            lambda folder: (folder / "encoder_bpe_40000.json").write_text("[]"),
+            "not a JSON object of tokens and their ids",
+        ),
     ],
 )
 def test_incomplete_files_are_refused_and_nothing_is_written(published, plm, tmp_path, spoil, says):

@@ -82,7 +82,7 @@ def test_an_invalid_index_is_refused(parts, plm, content):
     (parts / INDEX).write_text(content)
     ran = plm("fill", parts, TEXT)
     assert ran.code == 2
-    assert f"{INDEX} does not list the file of each weight" in ran.err or f"{INDEX} holds a list of 1" in ran.err
+    assert f"{INDEX} does not list the file of each weight" in ran.err or f"{INDEX} contains a list of 1" in ran.err
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -47,7 +47,7 @@ def test_the_total_is_the_generators_loss_and_fifty_times_the_discriminators():
     states = made.model(given)
     logs = states.guesses.log_softmax(-1)
     named = -(logs[0, 14] + logs[1, 18] + logs[2, 24]) / 3
-    chances = torch.sigmoid(made.heads["replaced_token"].verdicts(states.hidden))
+    chances = torch.sigmoid(made.heads["replaced_token"].logits(states.hidden))
     each = -torch.where(states.replaced, chances, 1 - chances).log()
     found = (each[0].sum() + each[1, :5].sum()) / 12  # all real tokens, [CLS] and [SEP] too, and no padding
     losses = made(given).weighted
@@ -96,7 +96,7 @@ def test_the_right_token_may_be_kept_from_being_put_in(few):
             assert all(states.replaced[given.predicted].all() for states in drawn)
             assert {token for states in drawn for token in states.sampled[:1].tolist()} >= {18, 24, 26}
             logs = drawn[0].guesses.log_softmax(-1)  # the generator itself learns all the same
-            place = made.model.vocabulary.placed(right)
+            place = made.model.vocabulary.softmax_index(right)
             torch.testing.assert_close(
                 made(given).weighted["generator_lm"], -logs.gather(1, place[:, None]).mean(), atol=1e-6, rtol=1e-5
             )
@@ -112,8 +112,8 @@ def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
     head = made.heads["adversarial_generator"]
     head(replace(states, guesses=guesses), given).backward()
     asked = given.targets != IGNORE
-    verdicts = made.heads["replaced_token"].verdicts(states.hidden[asked])
-    rewards = F.binary_cross_entropy_with_logits(verdicts, states.replaced[asked].float(), reduction="none")
+    logits = made.heads["replaced_token"].logits(states.hidden[asked])
+    rewards = F.binary_cross_entropy_with_logits(logits, states.replaced[asked].float(), reduction="none")
     others = [(rewards.sum() - reward) / 2 for reward in rewards]
     chosen = F.one_hot(states.sampled, 30)
     wanted = [-(rewards[i] - others[i]).item() * (chosen[i] - guesses[i].softmax(-1)).detach() / 3 for i in range(3)]

@@ -13,14 +13,14 @@ from plmkit.objectives.replaced_token import AdversarialGeneratorHead
 class Judge(nn.Module):
     """Its verdict is the first number of a state."""
 
-    def verdicts(self, hidden: torch.Tensor) -> torch.Tensor:
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return hidden[:, 0]
 
 
 class AllTokens:
     """A vocabulary head that weighs every token: each has the place of its number."""
 
-    def placed(self, tokens: torch.Tensor) -> torch.Tensor:
+    def softmax_index(self, tokens: torch.Tensor) -> torch.Tensor:
         return tokens
 
 

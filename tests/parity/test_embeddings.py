@@ -43,7 +43,7 @@ def read_by_ours(theirs, family, given: Batch) -> Tensor:
 
 
 def given_as(name: str) -> Batch:
-    """RoBERTa's positions depend on the padding ID, and it has one segment."""
+    """RoBERTa's positions depend on the padding id, and it has one segment."""
     drawn = some_batch(pad=PAD)
     segments = torch.zeros_like(drawn.source.segments) if name == "Roberta" else drawn.source.segments
     return Batch(source=Side(tokens=drawn.source.tokens, visible=drawn.source.visible, segments=segments))

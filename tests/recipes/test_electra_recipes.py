@@ -51,7 +51,7 @@ def trained(made, corpus, name: str, steps: int):
     order = Order(
         settings=settle(find(name), TINY), corpora=(str(corpus),), out=made / name, budget=Budget(steps=steps)
     )
-    return order.out, pretrain(order, Screen())["result"]
+    return order.out, pretrain(order, Screen()).result
 
 
 @pytest.fixture(scope="module")

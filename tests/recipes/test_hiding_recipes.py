@@ -50,8 +50,8 @@ def tiny(name: str, length: int = 32):
 def test_a_tiny_run_learns_and_can_be_used(name, corpus, tmp_path):
     out = tmp_path / "run"
     order = Order(settings=tiny(name), corpora=(str(corpus),), out=out, budget=Budget(steps=150))
-    about = pretrain(order, Screen())
-    assert sorted(loss for loss in about["result"] if loss.startswith("valid/")) == [f"valid/{n}" for n in LOSSES[name]]
+    record = pretrain(order, Screen())
+    assert sorted(loss for loss in record.result if loss.startswith("valid/")) == [f"valid/{n}" for n in LOSSES[name]]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     for loss in set(LOSSES[name]) - {"next_sentence"}:
         course = [line[f"train/{loss}"] for line in lines if f"train/{loss}" in line]

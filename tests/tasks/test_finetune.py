@@ -277,22 +277,22 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
         return {"accuracy": next(accuracies)}
 
     monkeypatch.setattr(finetuning, "evaluate", scripted)
-    about = finetune(order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
-    assert about["result"]["dev"] == {"accuracy": 0.9}
-    assert about["result"]["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
+    record = finetune(order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
+    assert record.result["dev"] == {"accuracy": 0.9}
+    assert record.result["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
     kept = load_file(tmp_path / "out" / "model.safetensors")
     assert all(torch.equal(kept[name], seen[1][name]) for name in kept)
     assert not torch.equal(kept["model.embed.tokens.weight"], seen[3]["model.embed.tokens.weight"])
 
 
 def test_without_dev_rows_the_last_epoch_is_kept(pretrained, rows_file, tmp_path):
-    about = finetune(order_of(pretrained, rows_file, tmp_path / "out", epochs=3), Screen())
-    assert about["result"]["step"] == 9
+    record = finetune(order_of(pretrained, rows_file, tmp_path / "out", epochs=3), Screen())
+    assert record.result["step"] == 9
 
 
 def test_the_test_rows_are_scored_once_with_the_weights_that_are_kept(pretrained, rows_file, tmp_path):
     order = order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, test=rows_file, epochs=2)
-    result = finetune(order, Screen())["result"]
+    result = finetune(order, Screen()).result
     assert result["test"] == result["dev"]
 
 
@@ -410,7 +410,7 @@ def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
     """Is the verb one of the first four? Three hundred rows, and a hundred others to evaluate on."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
     order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=7e-4, dropout=0.0)
-    assert finetune(order, Screen())["result"]["test"]["accuracy"] >= 0.9
+    assert finetune(order, Screen()).result["test"]["accuracy"] >= 0.9
 
 
 FAMILY = 30
@@ -464,7 +464,7 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
             model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, rate=1e-3,
             dropout=0.0, seeds=3,
         )  # fmt: skip
-        result = finetune(order, Screen())["result"]
+        result = finetune(order, Screen()).result
         found[scratch] = [run["test"]["accuracy"] for run in result["seeds"]]
         losses[scratch] = [
             next(line[f"train/{seed}/loss"] for line in read_metrics(order.out)

@@ -10,6 +10,7 @@ import torch
 import plmkit
 from plmkit.config.machine import Machine
 from plmkit.data.batch import Batch, Side, States
+from plmkit.schedules.optimizers import BertAdam
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.heads import NumberHead
 from plmkit.tasks.kinds.regress import Regress
@@ -49,7 +50,8 @@ def test_training_does_not_depend_on_the_unit_of_the_numbers(pretrained, tmp_pat
     found = []
     for number, (mean, spread) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
         rows = number_rows(tmp_path / f"{number}.tsv", mean, spread)
-        model = trained(pretrained, rows, tmp_path / f"out{number}", epochs=10, rate=1e-3, dropout=0.0)
+        steps = {"epochs": 10, "rate": 1e-3, "dropout": 0.0, "optimizer": BertAdam()}
+        model = trained(pretrained, rows, tmp_path / f"out{number}", **steps)
         answers = [answer.label for answer in model.predict(["the cat likes a house.", "the cat hears a house."])]
         found.append([(answer - mean) / spread for answer in answers])
     assert found[0] == pytest.approx(found[1], abs=1e-3)

@@ -81,8 +81,8 @@ def output(pretrained, rows_file, tmp_path_factory):
         out=tmp_path_factory.mktemp("report") / "out", settings=TaskSettings(epochs=2, batch=16),
         machine=Machine(threads=1),
     )  # fmt: skip
-    about = finetune(order, Screen(Console(file=text, width=200)))
-    return text.getvalue().splitlines(), about, order.out
+    record = finetune(order, Screen(Console(file=text, width=200)))
+    return text.getvalue().splitlines(), record, order.out
 
 
 def test_rows_are_reported_before_training(output):
@@ -98,16 +98,16 @@ def test_rows_are_reported_before_training(output):
 
 
 def test_each_epoch_reports_the_baseline_next_to_the_model(output):
-    lines, about, _ = output
-    share = about["result"]["baseline"]["dev"]["score"]
+    lines, record, _ = output
+    share = record.result["baseline"]["dev"]["score"]
     beside = re.escape(
-        f"(the most frequent label, {about['result']['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
+        f"(the most frequent label, {record.result['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
     )
     pattern = rf"Seed (\d), epoch (\d) of 2: train loss \d\.\d{{3}}, dev accuracy (0\.\d{{3}}|1\.000) {beside}\."
     found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
     assert [(seed, epoch) for seed, epoch, _ in found] == [("3", "1"), ("3", "2"), ("4", "1"), ("4", "2")]
     best = {seed: max(float(score) for number, _, score in found if number == seed) for seed in ("3", "4")}
-    assert [round(run["dev"]["accuracy"], 3) for run in about["result"]["seeds"]] == list(best.values())
+    assert [round(run["dev"]["accuracy"], 3) for run in record.result["seeds"]] == list(best.values())
 
 
 def test_plain_lines_carry_seed_epoch_step_and_time_left(output):
@@ -121,10 +121,10 @@ def test_plain_lines_carry_seed_epoch_step_and_time_left(output):
 def test_the_best_epoch_and_the_time_are_reported_at_the_end(output, capsys):
     from plmkit.cli import show
 
-    _, about, out = output
-    show.finetuned(out, about)
+    _, record, out = output
+    show.finetuned(out, record)
     report = capsys.readouterr().out
-    assert f"Best on dev: epoch {about['result']['epoch']:g} of 2. 0." in report
+    assert f"Best on dev: epoch {record.result['epoch']:g} of 2. 0." in report
     assert "minutes in total." in report
-    assert about["result"]["step"] == 3 * about["result"]["epoch"]
+    assert record.result["step"] == 3 * record.result["epoch"]
     assert re.search(r"dev accuracy of the most frequent label, (good|bad) +0\.\d{4}", report)

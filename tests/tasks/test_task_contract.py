@@ -21,8 +21,9 @@ from plmkit.tasks.batches import LabelledExamples
 from plmkit.tasks.contract import Prediction, Task, stored
 from plmkit.tasks.evaluation import predictions_of
 from plmkit.tasks.heads import TaskHead
-from plmkit.tasks.registry import KINDS, find_kind, stored_tasks, upgraded, with_named_head
+from plmkit.tasks.registry import KINDS, find_kind, stored_tasks, with_named_head
 from plmkit.training.checkpoint import checksum
+from plmkit.training.run_folder import RunFolder
 
 ROWS: dict[str, list[dict]] = {
     "classify": [{"text": "the cat", "label": "good"}, {"text": "a dog", "label": "bad"}],
@@ -92,7 +93,7 @@ def test_every_kind_keeps_the_contract(kind, parts, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_is_stored_and_read_back(kind):
     task = find_kind(kind)(name="mine", classes=("a", "b"), pooling="mean", length=24, columns=Columns(text="t"))
-    assert stored_tasks(json.loads(json.dumps({"tasks": [stored(task)]}))) == (task,)
+    assert stored_tasks(json.loads(json.dumps([stored(task)]))) == (task,)
 
 
 def test_a_task_has_a_name_that_a_weight_can_have():
@@ -112,7 +113,7 @@ def test_a_folder_of_format_1_is_read_with_its_one_head(finetuned, tmp_path):
     texts = ["the cat sees a house.", "my friend"]
     assert again.predict(texts) == new.predict(texts)
     assert again.tasks["classify"].classes == ("bad", "good")
-    assert upgraded(about)["tasks"][0]["columns"] is None
+    assert RunFolder(old).record.tasks[0]["columns"] is None
 
 
 def written(folder: Path, out: Path, about: dict, weights: dict) -> Path:
@@ -138,7 +139,7 @@ def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned
     model = plmkit.load(two, device="cpu")
     with pytest.raises(SettingError, match=r"has several tasks. Choose one of classify, other\."):
         model.predict("the cat")
-    with pytest.raises(SettingError, match="There is no task 'third'"):
+    with pytest.raises(SettingError, match="has no task 'third'"):
         model.predict("the cat", task="third")
     assert model.predict("the cat", task="other").label in ("x", "y", "z")
     assert model.predict("the cat", task="classify") == one.predict("the cat")

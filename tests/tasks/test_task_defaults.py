@@ -14,6 +14,7 @@ from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.network import Network
 from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.tuning import Tuning
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.seed_run import optimizer_of
@@ -194,11 +195,21 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("width", "kind"), [(768, BertAdam), (1024, BertAdam), (256, AdamW)])
+def test_narrow_networks_train_at_higher_rates_and_with_bias_correction(width, kind):
+    """Without it, seeds of bert-mini stay at chance."""
+    architecture = replace(find("bert-base").architecture, width=width, heads=4)
+    settled = TaskSettings(decay=0.1).settled(architecture, Tuning(optimizer=BertAdam(beta2=0.98)))
+    assert settled.optimizer == kind(beta2=0.98, epsilon=1e-6, decay=0.1)
+    named = TaskSettings(optimizer=BertAdam()).settled(architecture)
+    assert named.optimizer == BertAdam()
+
+
 def test_the_run_records_how_it_was_fine_tuned(finetuned):
     about = json.loads((finetuned / "run.json").read_text())
     task = about["task"]
     assert (task["shape"], task["warmup"], task["clip"], task["layer_decay"]) == ("linear_over_all", 0.1, 1.0, 1.0)
-    assert task["optimizer"] == {"kind": "BertAdam", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-06, "decay": 0.01}
+    assert task["optimizer"] == {"kind": "AdamW", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-06, "decay": 0.01}
     assert read_parts(finetuned).tuning == find("bert-base").tuning
 
 

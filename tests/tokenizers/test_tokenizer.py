@@ -225,7 +225,7 @@ BAD_FILES = {
     "twice": (
         "vocab.txt",
         "\n".join([*SPECIAL_TOKENS, "a", "a"]).encode(),
-        "'a' twice, as token 5 and as token 6",
+        "'a' twice, with ids 5 and 6",
     ),
     "not text": ("vocab.txt", b"[PAD]\n\xff\xfe\n", "vocab.txt: line 2 is not UTF-8"),
     "broken JSON": ("tokenizer.json", b'{"model": ', "tokenizer.json: this is not a tokenizer.json"),
@@ -271,9 +271,9 @@ BAD_BYTE_FILES = {
     "vocabulary is not JSON": ({"vocab.json": "{"}, "vocab.json cannot be read as JSON"),
     "vocabulary is a list": (
         {"vocab.json": "[1]"},
-        "vocab.json holds a list of 1, not an object of tokens and their IDs",
+        "vocab.json contains a list of 1, not a JSON object of tokens and their ids",
     ),
-    "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not an object of tokens and their IDs"),
+    "numbers are text": ({"vocab.json": '{"a": "b"}'}, "vocab.json is not a JSON object of tokens and their ids"),
     "a merge of one": ({"merges.txt": "#version: 0.2\na b\nab\n"}, "merges.txt, line 3: a merge is two tokens"),
     "a merge of three": ({"merges.txt": "a b c\n"}, "merges.txt, line 1: a merge is two tokens"),
     "an unknown merge": ({"merges.txt": "x y\n"}, "the merges do not fit the vocabulary"),

@@ -223,13 +223,13 @@ def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
 ):
     from plmkit.tasks import finetune
 
-    out, tell_examples = tmp_path / "out", finetune.tell_examples
+    out, report_examples = tmp_path / "out", finetune.report_examples
 
     def meanwhile(*arguments):
         shutil.copytree(finetuned, out)
-        return tell_examples(*arguments)
+        return report_examples(*arguments)
 
-    monkeypatch.setattr(finetune, "tell_examples", meanwhile)  # the last that is said before the folder is locked
+    monkeypatch.setattr(finetune, "report_examples", meanwhile)  # the last that is said before the folder is locked
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", out, "--epochs", 1)
     assert ran.code == 2
     assert f"plm: --out {out} holds another fine-tuning: " in ran.err

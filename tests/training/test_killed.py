@@ -176,23 +176,23 @@ def files(out: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(server, corpus, tmp_path, whole):
-    train, checkpoint, log = "plmkit.training.pretrain", "plmkit.training.checkpoint", "plmkit.training.log"
+    folder, checkpoint, log = "plmkit.training.run_folder", "plmkit.training.checkpoint", "plmkit.training.log"
     places = [
         ("os", "replace", 1, "before"),  # nothing but an unfinished file in the folder, if any
         ("plmkit.tokenizers.tokenizer", "put_text", 3, "before"),  # half of the tokenizer's files
-        (train, "write_run", 1, "after"),
-        ("plmkit.training.loop", "set_rate", 3, "before"),  # in the third step, before any checkpoint
+        (folder, "write_json", 1, "after"),  # run.json is there
+        ("plmkit.training.loop", "rate_progress", 3, "before"),  # in the third step, before any checkpoint
         (checkpoint, "write_json", 1, "before"),  # the first checkpoint, complete but for its state
-        ("plmkit.training.loop", "set_rate", 8, "after"),  # between a checkpoint and the next
+        ("plmkit.training.loop", "rate_progress", 8, "after"),  # between a checkpoint and the next
         (log, "write_text", 1, "before"),  # while the lines of lost steps are dropped
         (checkpoint, "save_tensors", 2, "before"),  # the second checkpoint, with weights and no optimizer
         (checkpoint, "sweep", 1, "before"),  # a checkpoint is there, what was left of others too
         ("os", "unlink", 2, "after", "model.safetensors"),  # an old checkpoint is half removed
-        (train, "validate", 1, "before"),
-        ("plmkit.training.loop", "set_rate", 12, "before"),
-        (train, "save_final", 1, "before"),  # all is trained
-        (train, "save_final", 1, "after"),
-        (train, "write_run", 2, "before"),  # all is done but to say so
+        ("plmkit.training.step", "validate", 1, "before"),
+        ("plmkit.training.loop", "rate_progress", 12, "before"),
+        (folder, "save_tensors", 1, "before"),  # all is trained
+        (folder, "checksum", 1, "before"),  # the weights are there
+        (folder, "write_json", 2, "before"),  # all is done but to say so
     ]
     out = tmp_path / "run"
     for place in places:
@@ -212,7 +212,7 @@ def test_a_run_killed_from_outside_ends_with_the_same_bits(server, corpus, tmp_p
         process.kill()
     assert process.returncode == -signal.SIGKILL
     for steps in (9, 13):
-        number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "set_rate", steps, "wait"))
+        number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "rate_progress", steps, "wait"))
         server.wait()
         os.kill(number, signal.SIGKILL)
         assert server.end()[0] == -signal.SIGKILL
@@ -225,7 +225,7 @@ def test_a_run_killed_from_outside_ends_with_the_same_bits(server, corpus, tmp_p
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(server, corpus, tmp_path, whole, kind):
     out = tmp_path / "run"
-    number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "set_rate", 13, "wait"))
+    number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "rate_progress", 13, "wait"))
     server.wait()
     os.kill(number, kind)
     code, said = server.end()
@@ -244,7 +244,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(ser
 def test_a_disk_that_fills_up_during_a_save_leaves_the_checkpoint_before(server, corpus, tmp_path, whole):
     out = tmp_path / "run"
     weights = (whole / "model.safetensors").stat().st_size
-    server.run(arguments(corpus, out), ("plmkit.training.loop", "set_rate", 7, "before"))
+    server.run(arguments(corpus, out), ("plmkit.training.loop", "rate_progress", 7, "before"))
     for largest in (weights - 4096, weights + 4096):  # too small for the weights, too small for the optimizer
         code, said = server.run(arguments(corpus, out), largest)
         assert code == 2, said

@@ -28,7 +28,7 @@ from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
 from plmkit.training.pretrain import Order, pretrain
-from plmkit.training.run_folder import FINETUNE, read_run, write_run
+from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
 
 TINY = (
@@ -185,7 +185,7 @@ def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
 def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
     extend = command(text, finished, "--steps", 4, "--extend")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(module, "save_final", stop)
+        patch.setattr(RunFolder, "save_weights", stop)
         plm(*extend)
     assert about(finished)["state"] == "unfinished"
     assert plm(*extend).code == 0
@@ -224,7 +224,7 @@ def test_a_trial_of_an_unfinished_run_passes_over_a_damaged_checkpoint(plm, unfi
     (damaged / "optimizer.safetensors").write_bytes(b"short")
     said = plm("fill", unfinished, "the [MASK]").err
     assert "step-00000004 is damaged: its checksum does not match. Using the previous one." in said
-    assert "its checkpoint at step 3 is used." in said
+    assert "using its checkpoint at step 3." in said
 
 
 def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished):
@@ -243,7 +243,7 @@ def test_a_fine_tuning_of_an_unfinished_run_is_another_once_the_run_has_gone_on(
     tune = ("finetune", unfinished, "--task", "classify", "--train", rows, "--out", tmp_path / "tuned", "--epochs", 1)
     ran = plm(*tune, "--set", "run.threads=1")
     assert ran.code == 0, ran.err
-    assert "its checkpoint at step 3 is used." in ran.err
+    assert "using its checkpoint at step 3." in ran.err
     assert plm(*command(text, unfinished)).code == 0
     ran = plm(*tune)
     assert ran.code == 2
@@ -279,7 +279,7 @@ def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_
         ran = plm(*asked)
         assert ran.code == 2
         assert ran.err == (
-            f"plm: All 2 checkpoints in {unfinished / 'checkpoints'} are damaged.\n"
+            f"plm: Found 2 checkpoints in {unfinished / 'checkpoints'}, none intact.\n"
             "Remove the folder and start the run again.\n"
         )
         assert picture(unfinished) == before
@@ -397,11 +397,11 @@ def test_a_run_json_that_is_not_ours_is_refused(plm, text, tmp_path, content):
     assert (tmp_path / "run.json").read_text() == content
 
 
-def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, tmp_path):
-    write_run(tmp_path, FINETUNE, {"state": "finished"})
-    ran = plm(*command(text, tmp_path))
+def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, finetuned, tmp_path):
+    out = Path(shutil.copytree(finetuned, tmp_path / "run"))
+    ran = plm(*command(text, out))
     assert ran.code == 2
-    assert ran.err == f"plm: --out {tmp_path} holds a fine-tuned model. Use another folder.\n"
+    assert ran.err == f"plm: --out {out} holds a fine-tuned model. Use another folder.\n"
 
 
 def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name_is_read(plm, text, tmp_path):
@@ -693,7 +693,7 @@ def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_re
 def test_a_budget_that_counting_spends_still_takes_a_step(plm, text, tmp_path):
     done = plm(*command(text, tmp_path / "run", "--minutes", 0.00001))
     assert done.code == 0, done.err
-    assert read_run(tmp_path / "run")["result"]["steps"] == 1
+    assert RunFolder(tmp_path / "run").record.result["steps"] == 1
 
 
 def test_memory_that_counting_lacks_is_told_with_what_to_do():

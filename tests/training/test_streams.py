@@ -25,6 +25,7 @@ from plmkit.schedules.stage import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import CHECKPOINTS, read_position
 from plmkit.training.loop import Budget, State, train
+from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
 
 TINY = (
@@ -124,8 +125,8 @@ def pretrained(settings: Settings, text: Path, out: Path, steps: int, *, extend:
 
 
 def test_a_run_folder_has_the_place_of_each_stream_and_held_out_losses_by_stream(settings, text, tmp_path):
-    about = pretrained(settings, text, tmp_path / "run", 10)
-    scores = {name for name in about["result"] if name.startswith("valid/")}
+    record = pretrained(settings, text, tmp_path / "run", 10)
+    scores = {name for name in record.result if name.startswith("valid/")}
     assert scores == {"valid/sentences/masked_lm", "valid/pairs/next_sentence"}
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert {name for line in lines for name in line if name.startswith("train/")} == {
@@ -135,7 +136,7 @@ def test_a_run_folder_has_the_place_of_each_stream_and_held_out_losses_by_stream
     rows = {name: place["index"] for name, place in saved["state"]["position"]["places"].items()}
     assert rows.keys() == {"sentences", "pairs"}
     assert sum(rows.values()) == 40
-    assert recipe_from_json(about["recipe"]) == settings.recipe
+    assert RunFolder(tmp_path / "run").record.recipe == settings.recipe
     assert load_file(tmp_path / "run" / "model.safetensors")
 
 

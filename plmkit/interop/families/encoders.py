@@ -166,7 +166,7 @@ class Bert(Family):
     }
     REFUSALS: ClassVar = {
         Encoder: lambda: tr(
-            "BERT's positions start at 0, RoBERTa's after the padding ID, with gelu; both have full-width embeddings"
+            "BERT's positions start at 0, RoBERTa's after the padding id, with gelu; both have full-width embeddings"
         )
     }
 
@@ -209,7 +209,7 @@ class Ernie(Bert):
 
 
 class Roberta(Family):
-    """RoBERTa: BERT's encoder, with positions that start after the padding ID (Liu et al., 2019)."""
+    """RoBERTa: BERT's encoder, with positions that start after the padding id (Liu et al., 2019)."""
 
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "roberta", "RoBERTa", "roberta-base", "roberta"
     DECODER = "lm_head.decoder.weight"
@@ -238,7 +238,7 @@ class Roberta(Family):
         )
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        """Positions are moved to start where theirs do, after the padding ID."""
+        """Positions are moved to start where theirs do, after the padding id."""
         first = vocabulary.pad + 1
         positions = weights[self.POSITIONS][architecture.first :]
         unread = weights[self.POSITIONS][: architecture.first]  # rows before the first position
@@ -254,7 +254,7 @@ class Roberta(Family):
             raise InputError(
                 tr(
                     "{where}: pad_token_id is {pad}, but RoBERTa's positions start after it.\n"
-                    "Set it to the ID of the padding token in config.json; in the released models it is 1.",
+                    "Set it to the id of the padding token in config.json; in the released models it is 1.",
                     where=where,
                     pad=pad,
                 )

@@ -1,0 +1,342 @@
+"""run.json as types: the settings of a run, its state and its result, and how two runs differ."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from plmkit import __version__
+from plmkit.architectures.contract import Architecture
+from plmkit.choices import ARCHITECTURES, OPTIMIZERS
+from plmkit.config.machine import Machine
+from plmkit.config.renamed import set_name
+from plmkit.config.settings import from_json, to_json
+from plmkit.config.upgrading import upgraded_run
+from plmkit.errors import FolderError, RecipeError, SettingError
+from plmkit.inference.arguments import kind_of
+from plmkit.language import tr
+from plmkit.recipe import Recipe, recipe_from_json
+from plmkit.schedules.tuning import Tuning
+from plmkit.training.loop import Budget
+
+FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.upgrading reads it
+FINISHED, UNFINISHED = "finished", "unfinished"
+PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: may differ between versions
+# settings of `run` that change the training data
+DECIDING = ("layout", "column", "header", "weights", "valid_share")
+Some = TypeVar("Some")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A setting that differs between two runs; as text, `schedule.rate was 0.001, is 0.0005`."""
+
+    path: str  # in their JSON
+    old: Any
+    new: Any
+
+    @property
+    def name(self) -> str:
+        """Its name in `--set`."""
+        return set_name(self.path)
+
+    @property
+    def values(self) -> tuple[Any, Any]:
+        """Both values as messages show them."""
+        return shown(self.old), shown(self.new)
+
+    def __str__(self) -> str:
+        old, new = self.values
+        return tr("{name} was {old}, is {new}", name=self.name, old=old, new=new)
+
+
+class ChangedFile(Difference):
+    """A file of the same name with other contents; its checksums are for programs, not for messages."""
+
+    def __str__(self) -> str:
+        return tr("{path} has changed since", path=self.path)
+
+
+def shown(value: Any) -> Any:
+    return "none" if value is None else value
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[Difference]:
+    """Where two JSON values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = [
+            differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+            for key in dict.fromkeys((*old, *new))
+        ]
+        return list(chain.from_iterable(found))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [one for a, b in zip(old, new, strict=True) for one in differences(a, b, path)]
+    return [] if old == new else [Difference(path=path, old=old, new=new)]
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a run.json; one that is missing or damaged is an error that names it."""
+
+    data: Mapping[str, Any]
+    where: Path
+
+    def read(self, name: str, make: Callable[[Any], Some]) -> Some:
+        if name not in self.data:
+            raise self.damaged(f"'{name}'")
+        try:
+            return make(self.data[name])
+        except (SettingError, RecipeError) as error:  # of another version, perhaps
+            raise FolderError(f"{self.where}, {name}: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.damaged(f"'{name}': {error}") from error
+
+    def upgraded(self) -> dict[str, Any]:
+        """The fields in the current format."""
+        try:
+            return upgraded_run(self.data)
+        except (KeyError, TypeError) as error:
+            raise self.damaged(str(error)) from error
+
+    def optional(self, name: str, make: Callable[[Any], Some]) -> Some | None:
+        """None if it is missing or null."""
+        return None if self.data.get(name) is None else self.read(name, make)
+
+    def damaged(self, error: str) -> FolderError:
+        return FolderError(tr("{folder} is damaged ({error}). Copy the folder again.", folder=self.where, error=error))
+
+
+def is_a(kind: type[Some]) -> Callable[[Any], Some]:
+    """The value, which must be of this type."""
+
+    def checked(value: Any) -> Some:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(kind_of(value))
+        return value
+
+    return checked
+
+
+def list_of(kind: type[Some]) -> Callable[[Any], tuple[Some, ...]]:
+    return lambda values: tuple(map(is_a(kind), is_a(list)(values)))
+
+
+def machine_of(data: Any) -> Machine:
+    machine: Machine = from_json(is_a(dict)(data), {"Machine": Machine}, "run")
+    return machine
+
+
+def budget_of(data: Any) -> Budget:
+    return Budget(**data)
+
+
+def choice_of(data: Any) -> Any:
+    """The architecture of a model, or how its paper fine-tunes it."""
+    return from_json(is_a(dict)(data), {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)})
+
+
+def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:
+    if not (tasks := list_of(dict)(data)):
+        raise ValueError(kind_of(data))
+    return tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """The content of run.json that all kinds of runs share."""
+
+    kind: ClassVar[str]
+
+    run: Machine
+    seed: int
+    state: str = UNFINISHED
+    dtype: str | None = None  # precision; None: not decided yet
+    checksum: str | None = None  # of the weights; a finished run that is being extended keeps its model's
+    result: dict[str, Any] = field(default_factory=dict)  # empty until the run is finished
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state == FINISHED
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there are final weights: of a run that is finished, or was before it was extended."""
+        return self.is_finished or self.checksum is not None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], where: Path) -> Self:
+        """The record that `as_json` wrote, by this version or an older one; `where` is the file, for errors."""
+        fields = Fields(Fields(data, where).upgraded(), where)
+        if (state := fields.read("state", is_a(str))) not in (FINISHED, UNFINISHED):
+            raise fields.damaged(f"'state': {state}")
+        ended = fields.read if state == FINISHED else fields.optional
+        return cls(
+            run=fields.optional("run", machine_of) or Machine(),
+            seed=fields.read("seed", is_a(int)),
+            state=state,
+            dtype=fields.optional("dtype", is_a(str)),
+            checksum=ended("checksum", is_a(str)),
+            result=ended("result", is_a(dict)) or {},
+            **cls.own_fields(fields),
+        )
+
+    @classmethod
+    def own_fields(cls, fields: Fields) -> dict[str, Any]:
+        """The additional fields of this kind of run."""
+        raise NotImplementedError
+
+    def as_json(self) -> dict[str, Any]:
+        ended = {"dtype": self.dtype, "checksum": self.checksum, "result": self.result}
+        return {
+            "plmkit": __version__,
+            "format": FORMAT,
+            "kind": self.kind,
+            "state": self.state,
+            **self.own_json(),
+            "run": to_json(self.run),
+            "seed": self.seed,
+            **{name: value for name, value in ended.items() if value},
+        }
+
+    def own_json(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def differences(self, new: Self) -> list[Difference]:
+        """Settings of another run that would train something else."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainRecord(RunRecord):
+    """The content of run.json of a pretraining run."""
+
+    kind = "pretrain"
+
+    recipe: Recipe
+    corpora: tuple[str, ...]
+    budget: Budget
+    asked: Budget  # the same, unless the run was extended
+    start: str | None = None  # model whose weights were the initial ones
+    tokenizer: str | None = None
+    valid: str | None = None
+    tokens_key: str | None = None  # of the prepared text; None: not prepared yet
+
+    @classmethod
+    def own_fields(cls, fields: Fields) -> dict[str, Any]:
+        budget = fields.read("budget", budget_of)
+        return {
+            "recipe": fields.read("recipe", recipe_from_json),
+            "corpora": fields.read("corpora", list_of(str)),
+            "budget": budget,
+            "asked": fields.optional("asked", budget_of) or budget,
+            "start": fields.optional("from", is_a(str)),
+            "tokenizer": fields.optional("tokenizer", is_a(str)),
+            "valid": fields.optional("valid", is_a(str)),
+            "tokens_key": fields.read("tokens_key", is_a(str)),
+        }
+
+    def own_json(self) -> dict[str, Any]:
+        return {
+            "recipe": to_json(self.recipe),
+            "corpora": list(self.corpora),
+            "budget": budget_json(self.budget),
+            "asked": budget_json(self.asked),
+            "from": self.start,
+            "tokenizer": self.tokenizer,
+            "valid": self.valid,
+            "tokens_key": self.tokens_key,
+        }
+
+    def differences(self, new: Self) -> list[Difference]:
+        old_data, new_data = self.as_json(), new.as_json()
+        choices = [name for name in new_data["recipe"] if name not in PROSE]
+        named = ("corpora", "seed", "from", "tokenizer", "valid")
+        found = differences(picked(old_data["recipe"], choices), picked(new_data["recipe"], choices))
+        found += differences(plain_paths(picked(old_data, named)), plain_paths(picked(new_data, named)))
+        if not self.is_finished:  # a finished run is extended by a budget of its own
+            found += differences(old_data["asked"], new_data["asked"], "budget")
+        return found + differences(picked(old_data["run"], DECIDING), picked(new_data["run"], DECIDING), "run")
+
+
+def picked(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: data[name] for name in names}
+
+
+def budget_json(budget: Budget) -> dict[str, Any]:
+    return {name: value for name, value in vars(budget).items() if value is not None}
+
+
+def plain_paths(value: Any) -> Any:
+    """Normalised paths: ./a.txt is a.txt."""
+    if isinstance(value, dict):
+        return {name: plain_paths(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [plain_paths(item) for item in value]
+    return os.path.normpath(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRecord(RunRecord):
+    """The content of run.json of a fine-tuning run."""
+
+    kind = "finetune"
+
+    model: str
+    step: int | None = None  # of the model's checkpoint, if its run was not finished
+    tasks: tuple[dict[str, Any], ...]  # as `stored` of plmkit.tasks.contract makes them
+    task: dict[str, Any]  # settings of the fine-tuning
+    tuning: Tuning | None = None
+    architecture: Architecture
+    files: dict[str, str | None]  # train, dev and test
+    contents: dict[str, str | None]  # their checksums
+    seeds: int = 1
+    seconds: float | None = None
+
+    @classmethod
+    def own_fields(cls, fields: Fields) -> dict[str, Any]:
+        return {
+            "model": fields.read("model", is_a(str)),
+            "step": fields.optional("step", is_a(int)),
+            "tasks": fields.read("tasks", tasks_of),
+            "task": fields.read("task", is_a(dict)),
+            "tuning": fields.optional("tuning", choice_of),
+            "architecture": fields.read("architecture", choice_of),
+            "files": fields.optional("files", is_a(dict)) or {},
+            "contents": fields.optional("contents", is_a(dict)) or {},
+            "seeds": fields.optional("seeds", is_a(int)) or 1,
+            "seconds": fields.optional("seconds", float),
+        }
+
+    def own_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "step": self.step,
+            "tasks": list(self.tasks),
+            "task": self.task,
+            "tuning": to_json(self.tuning),
+            "architecture": to_json(self.architecture),
+            "files": self.files,
+            "contents": self.contents,
+            "seeds": self.seeds,
+            **({} if self.seconds is None else {"seconds": self.seconds}),
+        }
+
+    def differences(self, new: Self) -> list[Difference]:
+        """The machine does not change what is trained; of files, messages say whether they changed."""
+        old_data, new_data = self.as_json(), new.as_json()
+        if len(self.tasks) == len(new.tasks):  # an older version did not keep columns
+            old_data["tasks"] = [
+                {**old, "columns": old.get("columns") or wanted["columns"]}
+                for old, wanted in zip(self.tasks, new.tasks, strict=True)
+            ]
+        compared = ("model", "step", "tasks", "task", "tuning", "architecture", "files", "seed", "seeds")
+        return differences(picked(old_data, compared), picked(new_data, compared)) + [
+            ChangedFile(path=path, old=self.contents.get(name), new=new.contents[name])
+            for name, path in new.files.items()
+            if path is not None and path == self.files.get(name) and self.contents.get(name) != new.contents[name]
+        ]
+
+
+RECORDS: dict[str, type[RunRecord]] = {record.kind: record for record in (PretrainRecord, FinetuneRecord)}
