@@ -60,7 +60,7 @@ def test_no_output_has_a_gradient_to_a_later_input(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_behind_a_row_changes_nothing_and_the_pooled_state_is_the_last_real_one(kind):
+def test_padding_after_a_row_changes_nothing_and_the_pooled_state_is_the_last_real_one(kind):
     model = loud(KINDS[kind])
     tokens = torch.randint(30, (2, 9))
     visible = torch.arange(9) < torch.tensor([[9], [5]])
@@ -71,7 +71,7 @@ def test_padding_behind_a_row_changes_nothing_and_the_pooled_state_is_the_last_r
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["kernel", "dropout"])
-def test_with_and_without_dropout_what_follows_is_hidden(share):
+def test_with_and_without_dropout_what_follows_is_masked(share):
     """On a CPU, dropout takes another path; its mask must be the same."""
     model = loud(replace(KINDS["pre"], attention_dropout=share)).train()
     tokens = torch.randint(30, (1, 8))

@@ -243,7 +243,7 @@ def test_a_chosen_token_that_stayed_visible_may_be_replaced_too():
     assert states.replaced.nonzero().tolist() == [[0, 2], [0, 5], [1, 1]]
 
 
-def test_text_with_nothing_hidden_is_read_as_it_is():
+def test_text_with_nothing_masked_is_read_as_it_is():
     made, given = network().train(), replace(batch(), targets=None)
     before = torch.get_rng_state()
     states = made.model(given)
@@ -252,7 +252,7 @@ def test_text_with_nothing_hidden_is_read_as_it_is():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_vocabulary_is_scored_at_the_hidden_tokens_only():
+def test_the_vocabulary_is_scored_at_the_masked_tokens_only():
     made, given = network(), batch()
     assert made.model(given).guesses.shape == (3, VOCABULARY)
 

@@ -61,7 +61,7 @@ def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
     seen = []
     for block in made.model.blocks:
         block.feed_forward.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    made(hidden_batch())
+    made(masked_batch())
     assert seen == [20, 20, 2 + 3 + 1]  # two hidden in the first row, one in the second, and three first tokens
 
 
@@ -69,7 +69,7 @@ def test_the_last_block_computes_wanted_tokens_and_the_first_of_each_row():
     "objectives", [(MaskedLM(),), (NextSentence(),), (MaskedLM(), NextSentence()), (MaskedLM(), SpanBoundary())]
 )
 def test_losses_are_those_of_all_states(objectives):
-    made, given = network_of(*objectives), hidden_batch()
+    made, given = network_of(*objectives), masked_batch()
     whole = {name: head(made.model(given), given) for name, head in made.heads.items()}
     some = made(given).losses
     torch.testing.assert_close(some, whole, atol=1e-5, rtol=1e-5)
@@ -82,8 +82,8 @@ def gradients(losses, weights):
     return torch.autograd.grad(sum(losses.values()), weights, allow_unused=True)
 
 
-def test_a_row_that_hides_nothing_costs_its_first_token():
-    made, given = network_of(MaskedLM(), NextSentence()), hidden_batch()
+def test_a_row_that_masks_nothing_costs_its_first_token():
+    made, given = network_of(MaskedLM(), NextSentence()), masked_batch()
     nothing = replace(given, targets=torch.full_like(given.targets, IGNORE))
     losses = made(nothing).losses
     assert losses.keys() == {"next_sentence"}
@@ -110,7 +110,7 @@ def test_rows_taken_once_and_their_gradients_are_those_of_an_index():
         assert torch.autograd.gradcheck(lambda rows, places=places: take_once(rows, places), rows)
 
 
-def test_readings_of_a_row_are_asked_for_like_rows():
+def test_readings_of_a_row_are_needed_like_rows():
     model = loud(ENCODERS[1])
     head = ChoiceHead(width=16, bias=False)
     made = Network(model, {"label": head}, {"label": 1.0}).eval()
@@ -129,13 +129,13 @@ def test_a_task_that_reads_the_first_state_has_only_that_computed(pooling, rows)
     assert seen == [rows]
 
 
-def test_a_detector_reads_every_state_and_its_generator_only_the_hidden():
+def test_a_detector_reads_every_state_and_its_generator_only_the_masked():
     made = find("electra-tiny").build(unnamed(30))
     seen = {"generator": [], "discriminator": []}
     for name, rows in seen.items():
         last = getattr(made.model, name).blocks[-1]
         last.feed_forward.register_forward_hook(lambda _, inputs, __, rows=rows: rows.append(len(inputs[0])))
-    made(hidden_batch())
+    made(masked_batch())
     assert seen == {"generator": [6], "discriminator": [20]}
 
 
@@ -145,8 +145,8 @@ def network_of(*objectives) -> Network:
     return Network(model, {o.name: o.build(model) for o in objectives}, {o.name: 1.0 for o in objectives})
 
 
-def hidden_batch() -> Batch:
-    """Three hidden tokens in rows of nine, four and seven."""
+def masked_batch() -> Batch:
+    """Three masked tokens in rows of nine, four and seven."""
     given = rows_of(9, 4, 7)
     targets = torch.full_like(given.source.tokens, IGNORE)
     edges = torch.full((*targets.shape, 2), -1)

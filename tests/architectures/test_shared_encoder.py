@@ -137,7 +137,7 @@ def test_padding_changes_nothing_at_real_positions():
 
 @pytest.mark.parametrize(("width", "heads", "embedding"), [(256, 4, 128), (128, 2, 64), (128, 2, None), (64, 2, 96)])
 @pytest.mark.parametrize("sharing", ["all", "attention"])
-def test_heads_begin_at_their_neighbours_behind_the_projection(width, heads, embedding, sharing):
+def test_heads_initially_attend_to_neighbours_after_the_projection(width, heads, embedding, sharing):
     torch.manual_seed(0)
     settings = SharedEncoder(
         layers=2, heads=heads, width=width, inner=64, embedding=embedding, neighbours=True, sharing=sharing

@@ -322,7 +322,7 @@ def test_picked_rows_go_on_from_their_own_text():
     assert not torch.allclose(after[0], after[2])
 
 
-def test_heads_for_minutes_begin_by_reading_the_token_before_and_the_one_after():
+def test_heads_for_minutes_initially_attend_to_the_token_before_and_the_one_after():
     settings = replace(SMALL, heads=2, width=128, neighbours=True)
     torch.manual_seed(0)
     model = settings.build(unnamed(VOCABULARY)).eval()

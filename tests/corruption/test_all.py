@@ -1,4 +1,4 @@
-"""What holds for every way of hiding, written once."""
+"""What holds for every masking, written once."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -48,12 +48,12 @@ def run(step, rows: Rows, seed: int = 3, epoch: int = 0):
     return out, out.targets != IGNORE
 
 
-def test_every_way_of_hiding_is_tested_here():
+def test_every_way_of_masking_is_tested_here():
     assert {type(step) for step in WAYS} == set(MASKINGS)
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_special_tokens_stay_and_only_hidden_tokens_change(step):
+def test_special_tokens_stay_and_only_masked_tokens_change(step):
     rows = many(400, 40, pieces=0.3)
     out, hidden = run(replace(step, rate=0.5), rows)
     assert not np.isin(rows.tokens[hidden], (PIECES.cls, PIECES.sep, PIECES.pad)).any()
@@ -62,7 +62,7 @@ def test_special_tokens_stay_and_only_hidden_tokens_change(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_every_row_hides_something(step):
+def test_every_row_masks_something(step):
     short = rows_of("[CLS] cat [SEP]", "[CLS] un ##want ##ed [SEP]", "[CLS] cat [SEP] sat [SEP]", "[CLS] ##want [SEP]")
     for epoch in range(50):
         out = step(short, WORDS, Draws(0, epoch, np.arange(4)))
@@ -70,7 +70,7 @@ def test_every_row_hides_something(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_padding_is_never_hidden(step):
+def test_padding_is_never_masked(step):
     rows = rows_of("[CLS] cat sat [SEP]", "[CLS] the un ##want ##ed guest ##s ran away [SEP]")
     for epoch in range(50):
         out = step(rows, WORDS, Draws(0, epoch, np.arange(2)))
@@ -79,7 +79,7 @@ def test_padding_is_never_hidden(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_the_same_draws_hide_alike_and_others_do_not(step):
+def test_the_same_draws_mask_alike_and_others_do_not(step):
     rows = many(200, 40, pieces=0.3)
     before = rows.tokens.copy()
     first, again, other = run(step, rows)[0], run(step, rows)[0], run(step, rows, epoch=1)[0]
@@ -91,7 +91,7 @@ def test_the_same_draws_hide_alike_and_others_do_not(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_a_row_is_hidden_alike_whatever_stands_beside_it_and_however_wide_the_batch_is(step):
+def test_a_row_is_masked_alike_whatever_stands_beside_it_and_however_wide_the_batch_is(step):
     rows = many(12, 40, pieces=0.3)
     wide = np.full((12, 64), PIECES.pad)
     wide[:, :40] = rows.tokens
@@ -107,7 +107,7 @@ def test_a_row_is_hidden_alike_whatever_stands_beside_it_and_however_wide_the_ba
 
 
 @pytest.mark.parametrize("step", WHOLE, ids=name)
-def test_a_word_is_hidden_whole_or_not_at_all(step):
+def test_a_word_is_masked_whole_or_not_at_all(step):
     rows = many(600, 64, pieces=0.4)
     _, hidden = run(step, rows)
     longest = 0
@@ -126,13 +126,13 @@ def test_the_budget_is_never_exceeded(step, length, budget):
 
 
 @pytest.mark.parametrize("step", [TokenMasking(), WordMasking(), NgramMasking(), ReplacedMasking()], ids=name)
-def test_no_row_hides_more_than_the_most(step):
+def test_no_row_masks_more_than_the_most(step):
     _, hidden = run(replace(step, max_masked=4), many(200, 128))
     assert hidden.sum(axis=1).max() == 4
 
 
 @pytest.mark.parametrize("step", [s for s in WAYS if not isinstance(s, ReplacedMasking | PermutedSpans)], ids=name)
-def test_fifteen_percent_are_hidden_and_treated_80_10_10(step):
+def test_fifteen_percent_are_masked_and_treated_80_10_10(step):
     rows = many(12_000, 128, pieces=0.2)
     out, hidden = run(step, rows)
     assert hidden.sum() > 200_000
@@ -215,8 +215,8 @@ def test_held_out_orders_ask_as_often_as_the_paper():
 
 
 @pytest.mark.parametrize("step", [step for step in WAYS if not isinstance(step, PermutedSpans)], ids=name)
-def test_held_out_text_is_hidden_by_the_standard_so_that_losses_compare(step):
-    """Token by token at BERT's rate, to the same draws, whatever training hides."""
+def test_held_out_text_is_masked_by_the_standard_so_that_losses_compare(step):
+    """Token by token at BERT's rate, to the same draws, whatever training masks."""
     rows = many(200, 40)
     wanted, _ = run(TokenMasking(), rows)
     found, _ = run(replace(step, rate=0.4).for_validation(), rows)
@@ -224,7 +224,7 @@ def test_held_out_text_is_hidden_by_the_standard_so_that_losses_compare(step):
     assert np.array_equal(found.targets, wanted.targets)
 
 
-def test_held_out_spans_are_the_runs_of_hidden_tokens():
+def test_held_out_spans_are_the_runs_of_masked_tokens():
     rows = many(1, 60)
     found, hidden = run(SpanMasking().for_validation(), rows)
     for place in np.flatnonzero(hidden[0]):

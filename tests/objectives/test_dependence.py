@@ -1,4 +1,4 @@
-"""Two hidden words that depend on each other: a masked model mixes them up, an ordered one does not.
+"""Two masked words that depend on each other: a masked model mixes them up, an ordered one does not.
 
 And a word that tells them from the right: a left-to-right model misses it, the others do not.
 """
@@ -74,7 +74,7 @@ def test_a_masked_model_gives_half_of_the_mass_to_pairs_that_never_occur():
     learn(model, head, masked(EVERY[0]))
     with torch.no_grad():
         shares = head.vocabulary(model(masked(PAIRS[:1])).hidden[0, :2]).softmax(-1)  # (2, vocabulary)
-    joint = shares[0][:, None] * shares[1]  # its objective: the hidden words do not know of each other
+    joint = shares[0][:, None] * shares[1]  # its objective: the masked words do not know of each other
     right = float(joint[2, 3] + joint[4, 5])
     assert right == pytest.approx(0.5, abs=0.05)
     assert float(joint[2, 5] + joint[4, 3]) == pytest.approx(0.5, abs=0.05)

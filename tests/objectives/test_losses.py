@@ -43,7 +43,7 @@ def logits_by_hand(made: Network, given: Batch) -> torch.Tensor:
     return made.heads["masked_lm"].vocabulary(made.model(given).hidden)
 
 
-def test_the_masked_loss_is_the_mean_over_the_hidden_tokens_only():
+def test_the_masked_loss_is_the_mean_over_the_masked_tokens_only():
     made, given = network(), batch()
     logs = logits_by_hand(made, given).log_softmax(-1)
     wanted = -(logs[0, 2, 11] + logs[0, 5, 8] + logs[1, 1, 12]) / 3
@@ -51,7 +51,7 @@ def test_the_masked_loss_is_the_mean_over_the_hidden_tokens_only():
     assert made.scored(given) == {"masked_lm": 3, "next_sentence": 2}
 
 
-def test_the_gradient_of_the_logits_is_zero_where_nothing_is_hidden():
+def test_the_gradient_of_the_logits_is_zero_where_nothing_is_masked():
     made, given = network(), batch()
     states = made.model(given)
     hidden = states.hidden.detach().requires_grad_()
@@ -71,7 +71,7 @@ def test_every_logit_of_the_whole_vocabulary_at_unselected_places_could_be_anyth
     torch.testing.assert_close(made(given).weighted["masked_lm"], whole, atol=1e-6, rtol=1e-6)
 
 
-def test_only_hidden_positions_are_projected(monkeypatch):
+def test_only_masked_positions_are_projected(monkeypatch):
     made, given = network(), batch()
     seen = []
     head = made.heads["masked_lm"].vocabulary

@@ -71,7 +71,7 @@ EXAMPLES = {
 
 
 class Forced:
-    """Draws that hide exactly these positions."""
+    """Draws that mask exactly these positions."""
 
     def __init__(self, hidden: tuple[int, ...]) -> None:
         self.first = True
@@ -79,7 +79,7 @@ class Forced:
 
     def uniform(self, count: int) -> np.ndarray:
         if not self.first:
-            return np.zeros((1, count))  # every hidden token becomes [MASK]
+            return np.zeros((1, count))  # every masked token becomes [MASK]
         self.first = False
         return np.array([[0.1 if place in self.hidden else 0.9 for place in range(count)]])
 

@@ -145,7 +145,7 @@ def test_spans_without_edges_are_left_out():
     assert head.scored(nothing) == 0
 
 
-def test_only_hidden_tokens_are_projected_to_the_vocabulary(monkeypatch):
+def test_only_masked_tokens_are_projected_to_the_vocabulary(monkeypatch):
     head = network().heads["span_boundary"]
     seen = []
     transformed = head.vocabulary.transformed
@@ -154,7 +154,7 @@ def test_only_hidden_tokens_are_projected_to_the_vocabulary(monkeypatch):
     assert seen == [(6, WIDTH)]
 
 
-def test_every_hidden_token_is_in_both_losses():
+def test_every_masked_token_is_in_both_losses():
     assert network().scored(GIVEN) == {"masked_lm": 6, "span_boundary": 6}
 
 

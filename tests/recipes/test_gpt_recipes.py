@@ -83,7 +83,7 @@ def test_gpt2_differs_from_gpt1_in_more_than_its_size():
 
 
 @pytest.mark.parametrize("name", GPTS)
-def test_all_of_them_name_the_token_that_follows_and_nothing_else(name):
+def test_all_of_them_predict_the_next_token_and_nothing_else(name):
     recipe = find(name)
     assert [type(step).__name__ for step in recipe.corruption] == ["Stream"]
     assert [objective.name for objective in recipe.objectives] == ["causal_lm"]

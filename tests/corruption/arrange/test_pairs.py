@@ -29,7 +29,7 @@ def test_half_of_the_seconds_are_from_another_document():
     assert (first == second)[plan.labels["random_next"] == 0].all()
 
 
-def test_a_second_that_follows_stands_right_behind_the_first_before_cutting():
+def test_a_second_that_follows_stands_right_after_the_first_before_cutting():
     store = big_store()
     plan = plan_of(store, length=100_000)  # room for everything: nothing is cut
     _, end_a, begin_b, _ = plan.stretches[plan.labels["random_next"] == 0].T

@@ -41,5 +41,5 @@ def test_rows_are_filled_to_the_last_place_and_no_further_however_many_separator
 
 
 @pytest.mark.parametrize("kind", TEXTS, ids=lambda kind: kind.__name__)
-def test_as_many_segments_are_told_apart_as_the_network_is_asked_for(kind):
+def test_rows_have_as_many_segments_as_the_network_is_given(kind):
     assert rows_of(kind, 1).segments.max() + 1 == kind.segments

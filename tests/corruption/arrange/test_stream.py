@@ -61,7 +61,7 @@ def test_what_is_left_at_the_end_is_a_short_row():
 
 
 @pytest.mark.parametrize("length", [1, 3, 7, 64])
-def test_every_token_but_the_first_is_asked_for_once_an_epoch(length):
+def test_every_token_but_the_first_is_predicted_once_per_epoch(length):
     rng = np.random.default_rng(0)
     store = store_of(*[rng.integers(0, 9, size=rng.integers(1, 9)).tolist() for _ in range(20)])
     samples = Samples(store, np.arange(20), [Stream()], WORDS, seed=1)

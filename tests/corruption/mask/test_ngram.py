@@ -39,7 +39,7 @@ ONE, TWO, THREE = 0.5, 0.7, 0.9  # draws for so many words
 
 
 @pytest.mark.parametrize(
-    ("rate", "order", "drawn", "hidden"),
+    ("rate", "order", "drawn", "masked"),
     [
         (0.20, (2,), {"at2": THREE}, [2, 3, 4]),
         (0.07, (2,), {"at2": THREE}, [2]),  # no room for three, nor for two
@@ -51,8 +51,8 @@ ONE, TWO, THREE = 0.5, 0.7, 0.9  # draws for so many words
         (0.14, (12,), {"at12": THREE}, [1, 12]),  # nothing follows the last word
     ],
 )
-def test_ngrams_are_whole_words_within_the_budget(rate, order, drawn, hidden):
-    assert hidden_at(rows_of(TEXT), NgramMasking(rate=rate), scores(*order), sizes(**drawn)) == hidden
+def test_ngrams_are_whole_words_within_the_budget(rate, order, drawn, masked):
+    assert hidden_at(rows_of(TEXT), NgramMasking(rate=rate), scores(*order), sizes(**drawn)) == masked
 
 
 def test_an_ngram_ends_at_a_special_token():
@@ -61,7 +61,7 @@ def test_an_ngram_ends_at_a_special_token():
     assert hidden == [2, 4, 5]  # cat alone, then two words of the other text
 
 
-def test_where_no_word_fits_the_shortest_is_hidden():
+def test_where_no_word_fits_the_shortest_is_masked():
     rows = rows_of("[CLS] un ##want ##ed guest ##s [SEP]")
     assert hidden_at(rows, NgramMasking(rate=0.15), scores(1)[:7], sizes()[:7]) == [4, 5]
 

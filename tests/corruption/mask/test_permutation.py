@@ -17,7 +17,7 @@ def hidden_by(order: np.ndarray) -> np.ndarray:
 
 
 def order_of(*positions: int, asked: tuple[int, ...] | None = None) -> np.ndarray:
-    """The reading order where positions, counted from 1, come one after another; all are asked for, unless told."""
+    """The reading order where positions, counted from 1, come one after another; all are predicted by default."""
     draw = np.argsort(np.array(positions) - 1).astype(float)
     chosen = np.isin(np.arange(1, len(positions) + 1), positions if asked is None else asked)
     return attention_order(draw, chosen, np.ones(len(positions), dtype=bool), border=0)
@@ -27,7 +27,7 @@ def sees(order: np.ndarray, position: int) -> set[int]:
     return {int(j) + 1 for j in np.flatnonzero(hidden_by(order)[position - 1] == 0)}
 
 
-def test_the_order_3_2_4_1_hides_what_the_paper_draws():
+def test_the_order_3_2_4_1_masks_what_the_paper_draws():
     query = hidden_by(order_of(3, 2, 4, 1))
     assert query.tolist() == [[1, 0, 0, 0], [1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 0, 1]]
     content = query * (1 - np.eye(4, dtype=int))
@@ -85,13 +85,13 @@ def run(step: PermutedSpans, rows: Rows, epoch: int = 0) -> tuple[Rows, np.ndarr
     return out, out.targets != IGNORE
 
 
-def test_85_of_512_are_asked_for_43_in_the_part_that_is_read_again():
+def test_85_of_512_are_predicted_43_in_the_part_that_is_read_again():
     _, asked = run(PermutedSpans(), many(40, 512, pieces=0.3))
     assert (asked[:, :256].sum(axis=1) == 43).all()
     assert (asked[:, 256:].sum(axis=1) == 42).all()
 
 
-def test_one_in_six_is_asked_for_whatever_the_length():
+def test_one_in_six_is_predicted_whatever_the_length():
     for length in (64, 128, 256, 512):
         _, asked = run(PermutedSpans(), many(50, length))
         assert (asked.sum(axis=1) == length // 6).all()
@@ -162,7 +162,7 @@ def test_spans_begin_with_words_and_leave_their_context_alone():
     assert step.spans(starts, needed=3, sizes=[0.5] * 60, lefts=[0.5] * 60) == [(6, 8), (18, 19)]
 
 
-def test_backward_rows_are_asked_for_the_mirror_of_what_forward_rows_are():
+def test_backward_rows_predict_the_mirror_of_what_forward_rows_do():
     rows = many(30, 64, pieces=0.4)
     turned = Rows(
         tokens=rows.tokens[:, ::-1], segments=rows.segments, visible=rows.visible, reversed=np.ones(30, dtype=bool)

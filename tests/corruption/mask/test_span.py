@@ -64,7 +64,7 @@ ROOM = {3: 0.2, 4: 0.28, 6: 0.42, 7: 0.5}  # rates that give room for so many
 
 
 @pytest.mark.parametrize(
-    ("room", "spans", "hidden"),
+    ("room", "spans", "masked"),
     [
         (3, [(3, 2, 14)], [3, 4, 5]),
         (7, [(3, 7, 14), (1, 0, 8)], [1, 7, 8, 9, 10, 11, 12]),  # ##want leads back to un; three words, six pieces
@@ -75,13 +75,13 @@ ROOM = {3: 0.2, 4: 0.28, 6: 0.42, 7: 0.5}  # rates that give room for so many
         (4, [(2, 3, 14), (4, 2, 12)], [3, 4, 5, 6]),  # words hidden already count in the span, not in the room
     ],
 )
-def test_spans_are_placed_as_the_draws_say(room, spans, hidden):
+def test_spans_are_placed_as_the_draws_say(room, spans, masked):
     lengths = [length_draw(words) for words, _, _ in spans]
     anchors = [anchor_draw(number, free) for _, number, free in spans]
     rest = [0.0] * (16 - len(spans))
     step = SpanMasking(rate=ROOM[room])
     out = step(rows_of(TEXT), WORDS, Forced(0.0, 0.0, lengths + rest, anchors + rest))
-    assert np.flatnonzero(out.targets[0] != IGNORE).tolist() == hidden
+    assert np.flatnonzero(out.targets[0] != IGNORE).tolist() == masked
 
 
 def test_edges_are_the_places_just_outside_and_touching_spans_are_one():

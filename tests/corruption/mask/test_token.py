@@ -48,13 +48,13 @@ def test_hairy_becomes_the_mask_an_apple_or_stays(treatment, shown):
     assert out.targets[0].tolist() == [IGNORE] * 4 + [WORDS.tokens.index("hairy"), IGNORE]
 
 
-def test_the_number_hidden_follows_the_released_code():
+def test_the_number_masked_follows_the_released_code():
     lengths = np.array([3, 8, 64, 128, 512])
     assert TokenMasking().count(lengths).tolist() == [1, 1, 10, 19, 77]
     assert TokenMasking(max_masked=20).count(lengths).tolist() == [1, 1, 10, 19, 20]
 
 
-def test_every_row_hides_at_least_one_token_and_never_a_special_one():
+def test_every_row_masks_at_least_one_token_and_never_a_special_one():
     rows = rows_of("[CLS] my [SEP]", "[CLS] the cat sat down [SEP]", "[CLS] dog [SEP] cat [SEP]")
     out = TokenMasking(rate=0.3)(rows, WORDS, Draws(1, 0, np.arange(3)))
     hidden = out.targets != IGNORE
@@ -63,12 +63,12 @@ def test_every_row_hides_at_least_one_token_and_never_a_special_one():
     assert (out.tokens[~hidden] == rows.tokens[~hidden]).all()
 
 
-def test_unknown_words_can_be_hidden_as_in_the_released_code():
+def test_unknown_words_can_be_masked_as_in_the_released_code():
     rows = rows_of("[CLS] [UNK] [SEP]")
     assert TokenMasking()(rows, WORDS, Draws(0, 0, np.arange(1))).targets[0, 1] == WORDS.unknown
 
 
-def test_fifteen_percent_are_hidden_and_treated_80_10_10():
+def test_fifteen_percent_are_masked_and_treated_80_10_10():
     rows, vocabulary = many(rows=12_000, length=128)
     out = TokenMasking()(rows, vocabulary, Draws(7, 3, np.arange(12_000)))
     hidden = out.targets != IGNORE
@@ -81,7 +81,7 @@ def test_fifteen_percent_are_hidden_and_treated_80_10_10():
     assert 1 - masked - same == pytest.approx(0.10, abs=0.01)
 
 
-def test_every_position_is_hidden_equally_often():
+def test_every_position_is_masked_equally_often():
     rows, vocabulary = many(rows=20_000, length=34)
     hidden = TokenMasking()(rows, vocabulary, Draws(0, 0, np.arange(20_000))).targets != IGNORE
     share = hidden[:, 1:-1].mean(axis=0)
@@ -90,7 +90,7 @@ def test_every_position_is_hidden_equally_often():
     assert not hidden[:, [0, -1]].any()
 
 
-def test_a_row_is_hidden_alike_whatever_rows_are_beside_it():
+def test_a_row_is_masked_alike_whatever_rows_are_beside_it():
     rows, vocabulary = many(rows=8, length=40)
     all_of_them = TokenMasking()(rows, vocabulary, Draws(5, 2, np.arange(8)))
     alone = Rows(tokens=rows.tokens[3:4], segments=rows.segments[3:4], visible=rows.visible[3:4])

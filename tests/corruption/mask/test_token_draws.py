@@ -23,14 +23,14 @@ def test_dynamic_masking_rounds_up_or_down_by_chance():
     assert DynamicMasking().count(np.array([3, 3]), np.array([0.0, 0.6])).tolist() == [1, 1]  # never nothing
 
 
-def test_dynamic_masking_hides_the_mean_it_counts():
+def test_dynamic_masking_masks_the_mean_it_counts():
     out = DynamicMasking()(many(12_000, 127), PIECES, Draws(1, 0, np.arange(12_000)))
     counts = (out.targets != IGNORE).sum(axis=1)
     assert set(counts) == {19, 20}
     assert counts.mean() == pytest.approx(0.15 * 127, abs=0.01)
 
 
-def test_a_place_that_is_drawn_twice_is_hidden_once():
+def test_a_place_that_is_drawn_twice_is_masked_once():
     rows = rows_of("[CLS] the cat sat on a mat ran away over [SEP] hills and far still [SEP]")
     step = ReplacedMasking(rate=0.25)  # four draws among thirteen candidates
     nth = [(number + 0.5) / 13 for number in (2, 9, 2, 0)] + [0.99] * 12

@@ -37,7 +37,7 @@ COLLOCATIONS = {
 
 
 @pytest.mark.parametrize("text", COLLOCATIONS)
-def test_a_character_is_hidden_alone_and_an_entity_as_a_whole(text):
+def test_a_character_is_masked_alone_and_an_entity_as_a_whole(text):
     rows, vocabulary = characters(text, COLLOCATIONS[text])
     first = [0.9, 0.9, 0.1, *[0.9] * (len(text) - 1)]  # the second character is drawn
     out = only("character")(rows, vocabulary, Forced(first, 0.0, 0.0, 0.0))
@@ -59,14 +59,14 @@ UNITS = {
 
 
 @pytest.mark.parametrize("level", UNITS)
-def test_units_are_hidden_whole_at_every_level(level):
+def test_units_are_masked_whole_at_every_level(level):
     rows, vocabulary = characters(HARBIN, MARKS)
     found = seen(only(level, rate=0.02), rows, vocabulary)  # one unit in most rows
     assert set(UNITS[level]) <= found
     assert all(two in {a + b for a in UNITS[level] for b in UNITS[level]} for two in found - set(UNITS[level]))
 
 
-def test_english_phrases_are_hidden_whole():
+def test_english_phrases_are_masked_whole():
     text = "harry potter is a series of fantasy novels written by british author"
     first, other = WORD | PHRASE | IN_PHRASE, WORD | IN_PHRASE  # words of a phrase
     marks = [NAME, NAMED | WORD, WORD, first, other, other, first, other, WORD, WORD, first, other]
@@ -83,7 +83,7 @@ def test_every_unit_is_drawn_for_itself():
              for words in words_in(row, PIECES)]  # fmt: skip
     assert np.mean(taken) == pytest.approx(0.15, abs=0.005)
     counts = hidden.sum(axis=1)
-    assert counts.var() > 5  # no budget: some rows hide few, some many
+    assert counts.var() > 5  # no budget: some rows mask few, some many
     assert counts.max() > 20
 
 
@@ -117,7 +117,7 @@ def test_the_level_is_that_of_the_largest_units_in_use(levels, shares, largest):
     assert UnitMasking(levels=levels, shares=shares).level == largest
 
 
-def test_a_mixture_hides_each_share_of_the_rows_at_its_level():
+def test_a_mixture_masks_each_share_of_the_rows_at_its_level():
     step = UnitMasking(levels=("character", "word"), shares=(0.25, 0.75), rate=0.01)
     rows = rows_of(*["[CLS] w1 ##p1 ##p2 [SEP]"] * 8000, vocabulary=PIECES)
     hidden = step(rows, PIECES, Draws(0, 0, np.arange(8000))).targets != IGNORE

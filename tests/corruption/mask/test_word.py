@@ -11,18 +11,18 @@ from plmkit.data.randomness import Draws
 BEGIN = 1  # the bit that says: a word begins
 
 
-def hidden_words(rows, vocabulary, step, epoch: int) -> str:
+def masked_words(rows, vocabulary, step, epoch: int) -> str:
     out = step(rows, vocabulary, Draws(0, epoch, np.arange(1)))
     return "".join(vocabulary.names(out.targets[0][out.targets[0] != IGNORE]))
 
 
-def test_chinese_words_are_hidden_whole_though_tokens_are_characters():
+def test_chinese_words_are_masked_whole_though_tokens_are_characters():
     rows, vocabulary = characters("使用语言模型", [BEGIN, 0, BEGIN, 0, BEGIN, 0])
     assert [len(name) for name in vocabulary.names(rows.tokens[0, 1:-1])] == [1] * 6
-    one = Counter(hidden_words(rows, vocabulary, WordMasking(rate=0.25), epoch) for epoch in range(600))
+    one = Counter(masked_words(rows, vocabulary, WordMasking(rate=0.25), epoch) for epoch in range(600))
     assert one.keys() == {"使用", "语言", "模型"}
     assert min(one.values()) > 150  # each as likely
-    two = {hidden_words(rows, vocabulary, WordMasking(rate=0.5), epoch) for epoch in range(100)}
+    two = {masked_words(rows, vocabulary, WordMasking(rate=0.5), epoch) for epoch in range(100)}
     assert two == {"使用语言", "使用模型", "语言模型"}
 
 
@@ -35,7 +35,7 @@ def test_language_and_model_are_masked_as_wholes():
 
 def test_without_units_the_pieces_of_an_english_word_belong_together():
     rows = rows_of("[CLS] the un ##want ##ed guest ##s ran away [SEP]")
-    seen = {hidden_words(rows, WORDS, WordMasking(rate=0.3), epoch) for epoch in range(200)}
+    seen = {masked_words(rows, WORDS, WordMasking(rate=0.3), epoch) for epoch in range(200)}
     whole = {"un##want##ed", "theguest##s", "guest##sran", "guest##saway", "theranaway"}
     assert seen == whole | {"guest##sran", "theranaway"}
 
@@ -58,7 +58,7 @@ def test_every_piece_draws_its_own_treatment():
         ([2, 3, 1], 3, [0, 2]),  # the second breaks the budget and is skipped, the third fits
         ([1, 1, 1], 2, [0, 1]),
         ([4, 4], 4, [0]),
-        ([5, 3, 4], 2, [1]),  # none fits: the shortest, so that the row hides something
+        ([5, 3, 4], 2, [1]),  # none fits: the shortest, so that the row masks something
         ([], 2, []),
     ],
 )
@@ -69,10 +69,10 @@ def test_a_word_that_breaks_the_budget_is_skipped(sizes, room, taken):
 def test_no_word_runs_across_a_special_token():
     """A row may be cut inside a word: what is left of it is a word of its own."""
     rows = rows_of("[CLS] ##want ##ed guest [SEP] ##s ran [SEP]")
-    seen = {hidden_words(rows, WORDS, WordMasking(rate=0.25), epoch) for epoch in range(200)}
+    seen = {masked_words(rows, WORDS, WordMasking(rate=0.25), epoch) for epoch in range(200)}
     assert seen == {"##want##ed", "guest##s", "guestran", "##sran"}
 
 
 def test_unknown_words_are_words():
     rows = rows_of("[CLS] [UNK] ##s [SEP]")
-    assert hidden_words(rows, WORDS, WordMasking(rate=0.5), 0) == "[UNK]##s"
+    assert masked_words(rows, WORDS, WordMasking(rate=0.5), 0) == "[UNK]##s"
