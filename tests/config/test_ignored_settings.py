@@ -33,7 +33,7 @@ def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_p
     if name in READ:
         settle_task([setting], None)
     else:
-        with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which reads run\."):
+        with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which uses run\."):
             settle_task([setting], None)
     ran = plm("doctor", tmp_path / "nothing.txt", "--set", setting)
     assert ran.code == 2
