@@ -83,7 +83,7 @@ def test_a_corpus_shorter_than_one_segment_is_refused(name, plm, tmp_path):
     (tmp_path / "short.txt").write_text("the cat sees a house.\n")
     ran = plm("pretrain", name, tmp_path / "short.txt", "--out", tmp_path / "run", "--set", "tokenizer.size=300")
     assert ran.code == 2
-    assert "The text to train on has 19 tokens, less than one segment of 128." in ran.err
+    assert "The training text has 19 tokens, fewer than one segment of 128." in ran.err
     assert "--set stages='[[1.0, 9]]'" in ran.err
     assert not (tmp_path / "run").exists()
 
@@ -93,7 +93,7 @@ def test_so_it_is_of_models_that_remember_nothing(name, plm, tmp_path):
     (tmp_path / "short.txt").write_text("the cat sees a house.\n")
     ran = plm("pretrain", name, tmp_path / "short.txt", "--out", tmp_path / "run", "--set", "tokenizer.size=300")
     assert ran.code == 2
-    assert "tokens, less than one segment of" in ran.err
+    assert "tokens, fewer than one segment of" in ran.err
     assert not (tmp_path / "run").exists()
 
 
@@ -105,8 +105,8 @@ def test_a_corpus_too_small_for_its_streams_is_told(name, plm, corpus):
         sets = options("tokenizer.size=300", f"schedule.batch={batch}")
         said = plm("doctor", corpus, "--recipe", name, *sets, "--json").json["warnings"]
         expected = (
-            f"Rows per epoch: {rows}, less than two for each of {batch} streams (schedule.batch): every "
-            "step begins the text again, and no row remembers another. Give more text, or fewer streams."
+            f"Rows per epoch: {rows}, fewer than two for each of {batch} streams (schedule.batch): every "
+            "step starts the text again, so no row has a memory of another. Add text, or lower schedule.batch."
         )
         assert (expected in said) == told
 

@@ -635,7 +635,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     assert "is given twice" in twice.err
     held = plm("pretrain", "bert-tiny", corpus, "--valid", corpus, *out)
     assert held.code == 2
-    assert f"{corpus} is to be held out (--valid), but {corpus}, which is trained on, has it too." in held.err
+    assert f"{corpus} is held out (--valid), but the training corpus {corpus} contains it too." in held.err
     table = tmp_path / "more" / "rows.csv"
     table.parent.mkdir()
     table.write_text("body,id\n" + "\n".join(f"the cat sees a house. the dog sees {n}.,{n}" for n in range(20)))
