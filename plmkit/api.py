@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.catalogue import find
-from plmkit.config.machine import Settings, settle
+from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import SettingError
 from plmkit.inference.loading import load
@@ -161,7 +161,7 @@ def pretraining(
     """The request for a pretraining, with its settings checked."""
     settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header)
     default = None if extend else settings.recipe.schedule.steps
-    return Order(
+    order = Order(
         settings=settings,
         corpora=corpora,
         out=out,
@@ -169,6 +169,23 @@ def pretraining(
         extend=extend,
         **others,
     )
+    budgets = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
+    refuse_ignored(sets, ignored_by(order, [option for option, value in budgets.items() if value is not None]))
+    return order
+
+
+def ignored_by(order: Order, budgets: Sequence[str]) -> dict[str, str]:
+    """Settings that would be ignored, with the option that takes their place."""
+    ignored = {"schedule.steps": budgets[0]} if budgets else {}
+    if order.valid:
+        ignored["run.valid_share"] = "--valid"
+    elif order.settings.run.valid_share == 0:
+        ignored["run.validations"] = "run.valid_share=0"
+    if order.tokenizer:
+        ignored["tokenizer"] = "--tokenizer"
+    if order.start:
+        ignored["initialisation.cooccurrence_embeddings"] = "--from"
+    return ignored
 
 
 def with_column(settings: Settings, column: str | None, header: bool) -> Settings:

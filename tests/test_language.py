@@ -148,7 +148,7 @@ DIALECT = re.compile(
     r"|\blearnt\b|\bbegun\b|(?<!\.)\bspread\b|there is none\b"
 )
 # rooms whose messages still wait for a rewrite by the glossary
-WORDY = {"inference", "preparation", "recipe.py", "tokenizers", "training"}
+WORDY = {"inference", "recipe.py", "tokenizers", "training"}
 
 
 def visible_texts() -> list[tuple[str, str]]:

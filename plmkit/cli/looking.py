@@ -75,14 +75,14 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     if verify:
-        if sets or tokenizer:
-            raise SettingError(tr("--verify reads no text: leave out --set and --tokenizer."))
+        if sets or tokenizer or text or no_header:
+            raise SettingError(tr("--verify reads no text: leave out --set, --tokenizer, --text and --no-header."))
         verify_folders(corpus, as_json)
         return
     from plmkit.api import with_column
     from plmkit.catalogue import find
     from plmkit.cli import show
-    from plmkit.config.machine import PREPARING, check_read, settle
+    from plmkit.config.machine import PREPARING, check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
     from plmkit.preparation.doctor import examine
 
@@ -90,6 +90,8 @@ def doctor(
     for name, _ in map(cut, sets or []):
         if name.startswith("run."):
             check_read(name, PREPARING, "plm doctor")
+    if tokenizer:
+        refuse_ignored(sets or [], {"tokenizer": "--tokenizer"})
     diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())

@@ -1,15 +1,15 @@
 """What `--set` reaches: the recipe's choices, and what the machine decides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.config.composing import SENTENCE_TASK, compose
-from plmkit.config.settings import assign, checked, cut, from_json, names_in, not_a_value, to_json
+from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
 from plmkit.language import tr
-from plmkit.recipe import Recipe, recipe_from_json
+from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
 PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
@@ -144,9 +144,11 @@ def check_read(name: str, read: Sequence[str], verb: str) -> None:
         )
 
 
-def settings_of(about: dict[str, Any]) -> Settings:
-    return Settings(recipe=recipe_from_json(about["recipe"]), run=from_json(about["run"], {"Machine": Machine}, "run"))
-
-
-def settings_json(settings: Settings) -> dict[str, Any]:
-    return {"recipe": to_json(settings.recipe), "run": to_json(settings.run)}
+def refuse_ignored(assignments: Sequence[str], ignored: Mapping[str, str]) -> None:
+    """Refuse settings that another choice makes useless: `ignored` has that choice by the beginning of their names."""
+    for name, _ in map(cut, assignments):
+        for stem, choice in ignored.items():
+            if name == stem or name.startswith(f"{stem}."):
+                raise SettingError(
+                    tr("{name} has no effect with {choice}. Leave one of them out.", name=name, choice=choice)
+                )

@@ -141,7 +141,7 @@ def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> No
     """Reject a class whose `reads` or `writes` name unknown fields; called when the class is defined."""
     if unknown := sorted(set(names) - names_of(*kinds)):
         among = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{cls.__name__}.{what} names {', '.join(unknown)}, which is no field of {among}.")
+        raise TypeError(f"{cls.__name__}.{what} names {', '.join(unknown)}, but {among} has no such field.")
 
 
 SIDE = tuple(sorted(names_of(Side)))

@@ -59,9 +59,7 @@ class Diagnosis:
     held_out_tokens: int
     warnings: tuple[str, ...]
     preview: tuple[tuple[str, str], ...]  # input of the model, original text
-    hidden: tuple[
-        tuple[tuple[int, int], ...], ...
-    ]  # for each example: the characters of each masked unit in the original
+    hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each masked unit
     stages: tuple[int, ...]  # for each example: the stage of the run, from 0
     bad_files: dict[str, str]  # why each unreadable file was left out
 

@@ -107,9 +107,9 @@ def word_starts(cut: Sequence[str], plain: np.ndarray, kinds: np.ndarray) -> tup
     starts = np.zeros(len(plain), dtype=bool)
     starts[begins] = True
     starts &= kinds != SPACE
-    amid = np.flatnonzero(starts[begins] & ~plain[begins])
+    inside = np.flatnonzero(starts[begins] & ~plain[begins])
     starts &= plain
-    for begin, end in zip(begins[amid].tolist(), ends[amid].tolist(), strict=True):
+    for begin, end in zip(begins[inside].tolist(), ends[inside].tolist(), strict=True):
         rest = np.flatnonzero(plain[begin:end])[:1]
         starts[begin + rest] = True
     return starts, begins

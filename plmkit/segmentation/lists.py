@@ -139,8 +139,8 @@ class Names:
     def find(self, codes: np.ndarray, starts: np.ndarray, kinds: np.ndarray) -> Iterator[tuple[int, int]]:
         """Begin and end of each; none begins or ends inside a run of letters."""
         found = self.trie.find(codes)
-        amid = np.append((kinds == LETTER) & ~starts, False)
-        real = ~amid[found.begins] & ~amid[found.begins + found.lengths]
+        inside = np.append((kinds == LETTER) & ~starts, False)
+        real = ~inside[found.begins] & ~inside[found.begins + found.lengths]
         longest = dict(zip(found.begins[real].tolist(), found.lengths[real].tolist(), strict=True))
         free = 0
         for begin in sorted(longest):

@@ -212,7 +212,7 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     """Create the folder if needed and lock it against other processes; the lock ends with the process."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -221,13 +221,13 @@ def alone(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        lock(handle, folder)
+        take_lock(handle, folder)
         yield
     finally:
         os.close(handle)
 
 
-def lock(handle: int, folder: Path) -> None:
+def take_lock(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.language import tr
-from plmkit.storage.files import alone, check_name, explained, leftovers, new_file, read_json, unfinished, write_json
+from plmkit.storage.files import check_name, explained, leftovers, lock, new_file, read_json, unfinished, write_json
 from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES
@@ -59,7 +59,7 @@ class RunFolder:
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other processes out of the folder, which is made where need be."""
-        return alone(self.path)
+        return lock(self.path)
 
     def differences(self, new: RunRecord) -> list[Difference]:
         """Settings of the run in the folder that another run has differently."""

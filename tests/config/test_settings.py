@@ -7,7 +7,7 @@ import pytest
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import TOKENIZERS
-from plmkit.config.machine import Machine, settings_json, settings_of, settle
+from plmkit.config.machine import Machine, settle
 from plmkit.config.settings import from_json, parse, snake, to_json
 from plmkit.errors import RecipeError, SettingError
 from plmkit.recipe import one_stream, recipe_from_json
@@ -195,9 +195,9 @@ def test_every_recipe_is_written_and_read_back(name):
     assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
 
 
-def test_the_settings_of_a_run_are_written_and_read_back():
-    settings = settled("stages=[[0.5, 64], [1.0, 128]]", "run.weights=[1, 2]", "run.column=body")
-    assert settings_of(json.loads(json.dumps(settings_json(settings)))) == settings
+def test_the_settings_of_a_machine_are_written_and_read_back():
+    machine = settled("run.weights=[1, 2]", "run.column=body").run
+    assert from_json(json.loads(json.dumps(to_json(machine))), {"Machine": Machine}, "run") == machine
 
 
 def test_settings_on_disk_make_only_what_they_may():

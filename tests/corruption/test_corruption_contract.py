@@ -90,7 +90,7 @@ def test_a_masking_fills_the_fields_it_declares_and_no_others(kind):
 @pytest.mark.parametrize("base", [StretchArrangement, Masking], ids=lambda base: base.__name__)
 @pytest.mark.parametrize("declared", ["writes", "needs_counts"])
 def test_a_field_that_does_not_exist_is_refused_when_the_class_is_defined(base, declared):
-    with pytest.raises(TypeError, match=rf"Wrong\.{declared} names tragets, which is no field of (Batch|Counts)\."):
+    with pytest.raises(TypeError, match=rf"Wrong\.{declared} names tragets, but (Batch|Counts) has no such field\."):
         type("Wrong", (base,), {declared: frozenset({"tragets"})})
 
 

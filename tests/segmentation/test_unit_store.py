@@ -280,8 +280,9 @@ def test_doctor_colours_each_hidden_unit_once_and_pipes_stay_plain(plm, corpus, 
 
 def test_a_short_run_trains_by_stored_words(plm, corpus, vocabulary, whole_word, tiny_settings, tmp_path, own_cache):
     out = tmp_path / "run"
-    command = ("pretrain", "word-test", corpus, "--out", out, "--steps", 2, "--tokenizer", vocabulary, *tiny_settings)
-    ran = plm(*command[:-2], "--set", "run.threads=1", "--set", "corruption.segmenter.level=entity")
+    sets = [*tiny_settings[1::2], "run.threads=1", "corruption.segmenter.level=entity"]
+    chosen = [part for one in sets if not one.startswith("tokenizer.") for part in ("--set", one)]
+    ran = plm("pretrain", "word-test", corpus, "--out", out, "--steps", 2, "--tokenizer", vocabulary, *chosen)
     assert ran.code == 0, ran.err
     (stream,) = json.loads((out / "run.json").read_text())["recipe"]["streams"]
     assert stream["maskings"][0]["segmenter"]["level"] == "entity"

@@ -7,11 +7,11 @@ import pytest
 
 from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import (
-    alone,
     cache_folder,
     explained,
     held,
     leftovers,
+    lock,
     new_file,
     new_folder,
     read_json,
@@ -123,9 +123,9 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 
 def test_a_folder_is_one_process_at_a_time(tmp_path):
     out = tmp_path / "run"
-    with alone(out), pytest.raises(FolderError, match="Another process is writing to"), alone(out):
+    with lock(out), pytest.raises(FolderError, match="Another process is writing to"), lock(out):
         pass
-    with alone(out):  # free again
+    with lock(out):  # free again
         assert list(out.iterdir()) == []
 
 

@@ -199,7 +199,10 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
         2, f"plm: There is no model in {tmp_path / 'empty'}. --verify checks folders that plmkit wrote.\n",
     )  # fmt: skip
     ran = plm("doctor", "--verify", folder, "--set", "run.threads=1")
-    assert (ran.code, ran.err) == (2, "plm: --verify reads no text: leave out --set and --tokenizer.\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "plm: --verify reads no text: leave out --set, --tokenizer, --text and --no-header.\n",
+    )
 
 
 def test_what_a_killed_export_or_embedding_left_goes_with_the_next_one(

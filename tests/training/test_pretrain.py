@@ -327,7 +327,6 @@ def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(p
         ((), ("--minutes", 1), "budget.steps was 5, is none; budget.seconds was none, is 60.0"),
         ((), ("--steps", 5, "--valid", "held.txt"), "valid was none, is held.txt"),
         ((), ("--steps", 5, "--from", "other"), "from was none, is other"),
-        ((), ("--steps", 5, "--tokenizer", "vocab.txt"), "tokenizer was none, is vocab.txt"),
     ],
 )
 def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, unfinished, sets, more, says):

@@ -89,6 +89,8 @@ def test_differences_are_data_and_english_is_made_of_them(pretrained):
     folder = RunFolder(pretrained)
     old = folder.record
     assert folder.differences(replace(old, corpora=tuple(path.replace("/", "/./") for path in old.corpora))) == []
+    (found,) = folder.differences(replace(old, tokenizer="vocab.txt"))
+    assert str(found) == "tokenizer was none, is vocab.txt"
     new = replace(
         old, seed=7, recipe=replace(old.recipe, notes="other words"), run=replace(old.run, log_steps=3, layout="lines")
     )

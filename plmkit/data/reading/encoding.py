@@ -13,7 +13,7 @@ MOST_RUNS = 3  # runs of lines that are listed per encoding, if there are severa
 GB_WORDS = re.compile(rb"[\xa1-\xfe]{4}")  # two Chinese characters in a row; Latin-1 letters stand alone
 UTF_8, GB18030, OTHER = "utf-8", "gb18030", "ENCODING"  # as iconv names them
 
-WITHOUT_ENDING = {  # first bytes of files that we would read if their names said what they are
+WITHOUT_ENDING = {  # first bytes of files that we read only by their ending
     b"\x1f\x8b": ".gz",
     b"\x28\xb5\x2f\xfd": ".zst",
     b"PAR1\x15": ".parquet",
