@@ -248,7 +248,7 @@ def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
     file = tmp_path / "texts.tsv"
     file.write_text("text\nthe cat\n", encoding="utf-8")
     ran = plm("score", decoder, file, "--out", file)
-    assert ran.code == 2 and "Name another" in ran.err
+    assert ran.code == 2 and "is the input file and would be overwritten" in ran.err
     assert file.read_text(encoding="utf-8") == "text\nthe cat\n"
 
 
@@ -267,7 +267,7 @@ def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
     ("asked", "said"),
     [
         (["--tokens", 0], "tokens must be a whole number, 1 or more"),
-        (["--beams", 2], "beams would have no effect"),
+        (["--beams", 2], "Leave out beams, which would have no effect"),
         (["--labels", "7=x"], "--labels has a word for 7"),
     ],
 )
