@@ -87,7 +87,7 @@ def compare(asked: argparse.Namespace) -> dict[str, Any]:
 def loss_by_position(model: Model, file: Path, length: int) -> np.ndarray:
     """(length,) mean loss at each place of a segment, segment after segment of one text."""
     tokens = torch.from_numpy(read_text(model.tokenizer, file).tokens)
-    head: Any = model.network.heads["causal_lm"]
+    head: Any = model.network.head_that_generates
     sums, count, memory = np.zeros(length), 0, None
     for begin in range(0, len(tokens) - length, length):
         rows = tokens[None, begin : begin + length]

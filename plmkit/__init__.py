@@ -9,13 +9,13 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-# Threads that wait for each other spin for a moment only, then sleep, so that a busy machine gives the cores to those
-# that work; without that moment, small steps take twice as long. OpenMP reads this when torch is loaded: it is set
-# before anything of ours can load it.
+# Threads that wait for each other spin briefly, then sleep, so that a busy machine gives its cores to threads that
+# work; without spinning, small steps take twice as long. OpenMP reads this when torch is loaded, so it is set before
+# any of our modules can load torch.
 if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
     os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "100000"}
 
-if os.environ.get("WORLD_SIZE", "1") != "1":  # torch warns, from every process, of what is meant so
+if os.environ.get("WORLD_SIZE", "1") != "1":  # torch warns, in every process, about choices that are intended
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 __version__ = "0.1.0"
@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`plmkit.load` and the like bring torch along, which takes seconds: only when asked for."""
+    """`plmkit.load` and the others import torch, which takes seconds: only on first use."""
     if name in __all__:
         from plmkit import api
 

@@ -55,7 +55,7 @@ def pretrain(
 
     Args:
         recipe: A name listed by `plm recipes`, or a `Recipe`.
-        corpus: Files, folders or globs; an empty sequence stands for the documentation found on this machine.
+        corpus: Files, folders or globs; an empty sequence means the documentation found on this machine.
         out: The run folder.
         steps, minutes, tokens: The budget; at most one. Default: the recipe's own number of steps.
         settings: Settings by their dotted names, as `--set` takes them.
@@ -121,7 +121,7 @@ def finetune(
         test: Rows that are scored once, at the end.
         epochs: Number of epochs. Default: 3, or what the model's paper used.
         settings: Settings of `task` and `run` by their dotted names, as `--set` takes them.
-        columns: Where text and label stand, if their columns have unusual names.
+        columns: The columns of text and label, if they have unusual names.
         seed: Random seed of row order, initial head and dropout.
         seeds: Number of seeds to train; the best on dev is kept.
         quiet: Print warnings only.
@@ -189,7 +189,7 @@ def ignored_by(order: Order, budgets: Sequence[str]) -> dict[str, str]:
 
 
 def with_column(settings: Settings, column: str | None, header: bool) -> Settings:
-    """The settings with the text column that --text names."""
+    """The settings with the text column given by --text."""
     if column is not None and settings.run.column not in (None, column):
         raise SettingError(
             tr(
@@ -203,7 +203,7 @@ def with_column(settings: Settings, column: str | None, header: bool) -> Setting
 
 
 def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:
-    """The one that is given, or the default number of steps; a run that is extended has no default."""
+    """The budget that is given, or the default number of steps; extending a run has no default."""
     given = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) > 1:

@@ -91,6 +91,6 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
 def find(name: str) -> Recipe:
     if name not in CATALOGUE:
         raise RecipeError(
-            tr("There is no recipe '{name}'.{hint} `plm recipes` shows all.", name=name, hint=nearest(name, CATALOGUE))
+            tr("There is no recipe '{name}'.{hint} `plm recipes` lists them.", name=name, hint=nearest(name, CATALOGUE))
         )
     return CATALOGUE[name]()

@@ -16,16 +16,16 @@ from plmkit.objectives.contract import Head
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a network makes of a batch; a loss whose head has nothing to predict in it is left out."""
+    """The losses of a batch; one whose head has nothing to predict in it is left out."""
 
-    losses: dict[str, Tensor]  # without their weights: what is compared between runs
-    weighted: dict[str, Tensor]  # as they are minimised
-    scored: dict[str, int]  # the number of predictions that each is the mean of
-    memory: Memory | None  # for the next rows of the same streams
+    losses: dict[str, Tensor]  # without loss weights, to compare runs
+    weighted: dict[str, Tensor]  # with loss weights, as minimised
+    scored: dict[str, int]  # number of predictions that each loss averages
+    memory: Memory | None  # recurrent memory for the next batch of the same rows
 
 
 class Network(nn.Module):
-    """A model and its heads; the weights of losses in `learned` begin at those given, and are trained."""
+    """A model and its heads; loss weights named in `learned` are trained, starting from those given."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Network(nn.Module):
         self.heads = nn.ModuleDict(heads)
         self.weights = {name: 1.0 if name in learned else weight for name, weight in weights.items()}
         # a loss is multiplied by exp(-log_variance), which would sink to 0 if log_variance were not added
-        started = {name: torch.tensor(-math.log(weights[name])) for name in learned}
-        self.log_variances = nn.ParameterDict({name: nn.Parameter(value) for name, value in started.items()})
+        initial = {name: torch.tensor(-math.log(weights[name])) for name in learned}
+        self.log_variances = nn.ParameterDict({name: nn.Parameter(value) for name, value in initial.items()})
         for head in self.all_heads().values():
             head.connect(self.all_heads())
 
@@ -64,12 +64,12 @@ class Network(nn.Module):
         return cast(States, self.model(replace(batch, needed=joint, all_layers=all_layers)))
 
     def scored(self, batch: Batch) -> dict[str, int]:
-        """The number of predictions that each loss is the mean of."""
+        """Number of predictions that each loss averages."""
         found = {name: head.scored(batch) for name, head in self.heads_for(batch).items()}
         return found | {name: found[owner] for owner, name in self.auxiliaries(found)}
 
     def heads_for(self, batch: Batch) -> dict[str, Head]:
-        """Those that the batch is for."""
+        """The heads that are trained on this batch."""
         return {name: head for name, head in self.all_heads().items() if batch.heads is None or name in batch.heads}
 
     def all_heads(self) -> dict[str, Head]:
@@ -77,30 +77,30 @@ class Network(nn.Module):
 
     @property
     def head_that_generates(self) -> Head | None:
-        """A head that predicts each token from those before it."""
+        """A head that predicts the next token."""
         return next((head for head in self.all_heads().values() if head.generates), None)
 
     def auxiliaries(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Heads that have a second loss, which is computed in training only, and its name."""
+        """Heads with a second loss, computed in training only, and the name of that loss."""
         heads = self.all_heads()
         return ((name, heads[name].auxiliary or "") for name in owners if self.training and heads[name].auxiliary)
 
     def weighted(self, name: str, loss: Tensor) -> Tensor:
-        """A head's own loss as it is minimised (Kendall et al., 2018, where its weight is learned)."""
+        """The weighted loss of a head (Kendall et al., 2018, if its weight is learned)."""
         learned = name in self.log_variances
         return self.factor(name) * loss + self.log_variances[name] if learned else self.factor(name) * loss
 
     def factor(self, name: str) -> Tensor | float:
-        """What a head's losses are multiplied by; a learned one comes to rest at one over the loss."""
+        """The loss weight of a head; a learned one converges to one over the loss."""
         return torch.exp(-self.log_variances[name]) if name in self.log_variances else self.weights[name]
 
     def advance(self, progress: float) -> None:
-        """The share of the run that is done, for heads that change in the course of it."""
+        """Pass on the progress of the run, from 0 to 1, to heads that change with it."""
         for head in self.all_heads().values():
             head.advance(progress)
 
     def restrict_vocabulary(self, frequencies: Callable[[], np.ndarray]) -> None:
-        """Let heads that ask for it score only tokens of the corpus in training; counted only where one does."""
+        """Restrict the softmax to tokens of the corpus in heads that ask for it; counts only if one does."""
         for head in self.all_heads().values():
             if head.corpus_vocabulary:
                 head.output.restrict(frequencies())

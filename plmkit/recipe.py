@@ -26,14 +26,14 @@ from plmkit.tokenizers.contract import TokenizerSettings
 
 @dataclass(frozen=True, kw_only=True)
 class DataStream:
-    """Rows made in one way, and the objectives that they are for."""
+    """One corruption of the corpus, and the objectives that are trained on it."""
 
     name: str = ONLY
     arrangement: Arrangement[Any]  # documents → rows
     maskings: tuple[Masking, ...] = ()  # in this order
-    heads: tuple[str, ...] | None = None  # names of the objectives that its batches are for; None: all
-    weight: float = 1.0  # its share of the steps, in proportion to the other streams of a stage
-    place: str | None = None  # the name of the position that it reads from; None: its own name
+    heads: tuple[str, ...] | None = None  # names of the objectives trained on it; None: all
+    weight: float = 1.0  # sampling weight among the streams of a stage
+    place: str | None = None  # position that it shares with other streams; None: its own
 
     @property
     def reads_from(self) -> str:
@@ -52,7 +52,7 @@ class DataStream:
 
 
 def one_stream(arrangement: Arrangement[Any], *maskings: Masking) -> tuple[DataStream, ...]:
-    """The streams of a recipe that makes all its rows in one way, for all its objectives."""
+    """The streams of a recipe with one corruption for all its objectives."""
     return (DataStream(arrangement=arrangement, maskings=maskings),)
 
 
@@ -63,7 +63,7 @@ class Recipe:
     name: str
     paper: str
     summary: str
-    notes: str = ""  # where the settings leave the paper, and why
+    notes: str = ""  # where the settings differ from the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: TokenizerSettings
@@ -73,14 +73,14 @@ class Recipe:
     initialisation: Initialisation = Initialisation()
     stages: tuple[Stage, ...]  # one after the other
     schedule: Schedule
-    tuning: Tuning = Tuning()  # of a model that is trained by it
+    tuning: Tuning = Tuning()  # how its models are fine-tuned
 
     def __post_init__(self) -> None:
         check_fit(self)
 
     @property
     def corruption(self) -> tuple[Step, ...]:
-        """The steps of all its streams, each once; with one stream, its arrangement and its maskings."""
+        """The steps of all streams, each once; with one stream, its arrangement and its maskings."""
         steps: list[Step] = []
         for stream in self.streams:
             steps += [step for step in stream.steps if step not in steps]
@@ -88,7 +88,7 @@ class Recipe:
 
     @property
     def max_length(self) -> int:
-        """Tokens in its longest rows."""
+        """The longest sequence length of its stages."""
         return max(stage.length for stage in self.stages)
 
     def running(self, stage: Stage) -> tuple[DataStream, ...]:
@@ -107,7 +107,7 @@ class Recipe:
 
 
 def check_fit(recipe: Recipe) -> None:
-    """A recipe whose parts do not fit cannot be built."""
+    """Refuse a recipe whose parts do not fit together."""
     for stream in recipe.streams:
         check_steps(recipe.name, stream.steps)
     check_stages(recipe.stages)
@@ -117,17 +117,16 @@ def check_fit(recipe: Recipe) -> None:
 
 
 def check_steps(name: str, steps: Sequence[Step]) -> None:
-    """One arrangement first, then maskings that write what no other step does."""
-    names = ", ".join(map(kind_of, steps)) or "nothing"
+    """One arrangement, then maskings; no two steps write the same field."""
+    names = ", ".join(map(kind_of, steps)) or tr("nothing")
     if [isinstance(step, Arrangement) for step in steps] != [True, *(False for _ in steps[1:])]:
         raise RecipeError(
             tr(
-                "{name}: corruption begins with one arrangement of documents into rows, and maskings follow; "
-                "found {names}.\n"
-                "Arrangements: {kind}.",
+                "{name}: a corruption is one arrangement followed by any number of maskings; found {names}.\n"
+                "Arrangements: {arrangements}.",
                 name=name,
                 names=names,
-                kind=", ".join(kind.__name__ for kind in ARRANGEMENTS),
+                arrangements=", ".join(kind.__name__ for kind in ARRANGEMENTS),
             )
         )
     for number, step in enumerate(steps):
@@ -135,23 +134,23 @@ def check_steps(name: str, steps: Sequence[Step]) -> None:
             if both := step.writes & earlier.writes:
                 raise RecipeError(
                     tr(
-                        "{name}: {kind_of} and {kind_of_2} both write {both}. Choose one of them.",
+                        "{name}: {first} and {second} both write {fields}. Choose one of them.",
                         name=name,
-                        kind_of=kind_of(earlier),
-                        kind_of_2=kind_of(step),
-                        both=", ".join(sorted(both)),
+                        first=kind_of(earlier),
+                        second=kind_of(step),
+                        fields=", ".join(sorted(both)),
                     )
                 )
 
 
 def check_streams(recipe: Recipe) -> None:
-    """Each has a name of its own, a stage that runs it, and objectives that there are."""
+    """Each has a unique name, a stage that runs it, and objectives of the recipe."""
     names = [stream.name for stream in recipe.streams]
     known = [objective.name for objective in recipe.objectives]
     if len(set(names)) < len(names) or not names:
         raise RecipeError(
             tr(
-                "{name}: streams need names that differ; found {names}.",
+                "{name}: streams need unique names; found {names}.",
                 name=recipe.name,
                 names=", ".join(names) or tr("no stream"),
             )
@@ -159,7 +158,7 @@ def check_streams(recipe: Recipe) -> None:
     if unknown := [name for stage in recipe.stages for name in stage.streams if name not in names]:
         raise RecipeError(
             tr(
-                "{name}: stages name the stream '{unknown}'; the streams are {names}.",
+                "{name}: a stage uses the stream '{unknown}'; the streams are {names}.",
                 name=recipe.name,
                 unknown=unknown[0],
                 names=", ".join(names),
@@ -168,24 +167,24 @@ def check_streams(recipe: Recipe) -> None:
     run = {stream.name for stage in recipe.stages for stream in recipe.running(stage)}
     if idle := [name for name in names if name not in run]:
         raise RecipeError(
-            tr("{name}: no stage runs the stream '{idle}'. Name it in one, or drop it.", name=recipe.name, idle=idle[0])
+            tr("{name}: no stage uses the stream '{idle}'. Add it to one, or drop it.", name=recipe.name, idle=idle[0])
         )
     for stream in recipe.streams:
         if stream.weight <= 0:
             raise RecipeError(
                 tr(
-                    "{name}: streams.{name_2}.weight must be above 0; found {weight}.",
+                    "{name}: streams.{stream}.weight must be above 0; found {weight}.",
                     name=recipe.name,
-                    name_2=stream.name,
+                    stream=stream.name,
                     weight=stream.weight,
                 )
             )
         if absent := [head for head in stream.heads or () if head not in known]:
             raise RecipeError(
                 tr(
-                    "{name}: the stream '{name_2}' is for {absent}; the objectives are {known}.",
+                    "{name}: the stream '{stream}' trains {absent}, which is not an objective; found {known}.",
                     name=recipe.name,
-                    name_2=stream.name,
+                    stream=stream.name,
                     absent=absent[0],
                     known=", ".join(known),
                 )
@@ -194,12 +193,12 @@ def check_streams(recipe: Recipe) -> None:
             if other.reads_from == stream.reads_from and other.arrangement != stream.arrangement:
                 raise RecipeError(
                     tr(
-                        "{name}: the streams '{name_2}' and '{name_3}' read from the place '{reads_from}', but "
-                        "arrange rows differently. Give each its own place.",
+                        "{name}: the streams '{first}' and '{second}' share the place '{place}', but arrange rows "
+                        "differently. Give each its own place.",
                         name=recipe.name,
-                        name_2=other.name,
-                        name_3=stream.name,
-                        reads_from=stream.reads_from,
+                        first=other.name,
+                        second=stream.name,
+                        place=stream.reads_from,
                     )
                 )
     for stage in recipe.stages:
@@ -207,26 +206,26 @@ def check_streams(recipe: Recipe) -> None:
         if len(running) > 1 and any(stream.arrangement.continues for stream in running):
             raise RecipeError(
                 tr(
-                    "{name}: a stream whose rows continue from batch to batch must run alone in its stage; found "
-                    "{name_2}.",
+                    "{name}: a stream whose rows continue from batch to batch must be alone in its stage; found "
+                    "{streams}.",
                     name=recipe.name,
-                    name_2=", ".join(stream.name for stream in running),
+                    streams=", ".join(stream.name for stream in running),
                 )
             )
 
 
 def check_architecture(recipe: Recipe) -> None:
-    """It has segments, positions and recurrent memory for the rows."""
+    """It has enough segments and positions for the rows, and shares `reuse` with the corruption."""
     architecture = recipe.architecture
     widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments)
     found = architecture.segment_count
     if found is not None and found < widest.segments:
         raise RecipeError(
             tr(
-                "{name}: {kind_of} tells {segments} segments apart, but architecture.segments is {found}. Set "
+                "{name}: {arrangement} uses {segments} segments, but architecture.segments is {found}. Set "
                 "architecture.segments={segments}.",
                 name=recipe.name,
-                kind_of=kind_of(widest),
+                arrangement=kind_of(widest),
                 segments=widest.segments,
                 found=found,
             )
@@ -234,7 +233,7 @@ def check_architecture(recipe: Recipe) -> None:
     if recipe.max_length > architecture.longest:
         raise RecipeError(
             tr(
-                "{name}: stages ask for rows of {max_length} tokens, but architecture.longest is {longest}. "
+                "{name}: stages use rows of {max_length} tokens, but architecture.longest is {longest}. "
                 "Change one of them.",
                 name=recipe.name,
                 max_length=recipe.max_length,
@@ -245,48 +244,47 @@ def check_architecture(recipe: Recipe) -> None:
     if architecture.reused_share is not None:
         shares[kind_of(architecture)] = architecture.reused_share
     if len(set(shares.values())) > 1:
-        told = ", ".join(tr("{name} has {share}", name=name, share=share) for name, share in shares.items())
         raise RecipeError(
             tr(
-                "{name}: the part of a row that is read again must be one: {told}. Set all alike.",
+                "{name}: `reuse` must be the same everywhere; found {found}.",
                 name=recipe.name,
-                told=told,
+                found=", ".join(f"{name} {share}" for name, share in shares.items()),
             )
         )
 
 
 def check_objectives(recipe: Recipe) -> None:
-    """Each once, with a weight, and with what it reads in every stream that it is for."""
+    """Each occurs once, has a valid weight, and finds its inputs in every stream that trains it."""
     if not recipe.objectives:
         raise RecipeError(
-            tr("{name}: there is no objective, so nothing to learn. Choose one or more.", name=recipe.name)
+            tr("{name} has no objective, so there is nothing to train. Choose one or more.", name=recipe.name)
         )
     for number, objective in enumerate(recipe.objectives):
         if objective.name in {earlier.name for earlier in recipe.objectives[:number]}:
             raise RecipeError(
                 tr(
-                    "{name}: {kind_of} is there twice. Name each objective once.",
+                    "{name}: {objective} occurs twice. List each objective once.",
                     name=recipe.name,
-                    kind_of=kind_of(objective),
+                    objective=kind_of(objective),
                 )
             )
         if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
             needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
             raise RecipeError(
                 tr(
-                    "{name}: {kind_of} uses the head of {needed}, which is not among the objectives. Add it, or "
-                    "drop the objective.",
+                    "{name}: {objective} uses the head of {needed}, which is not among the objectives. Add it, or "
+                    "drop {objective}.",
                     name=recipe.name,
-                    kind_of=kind_of(objective),
+                    objective=kind_of(objective),
                     needed=needed,
                 )
             )
         if objective.weight < 0:
             raise RecipeError(
                 tr(
-                    "{name}: objectives.{name_2}.weight is {weight}; it cannot be below 0.",
+                    "{name}: objectives.{objective}.weight must be 0 or more; found {weight}.",
                     name=recipe.name,
-                    name_2=objective.name,
+                    objective=objective.name,
                     weight=objective.weight,
                 )
             )
@@ -294,16 +292,16 @@ def check_objectives(recipe: Recipe) -> None:
         if not serving:
             raise RecipeError(
                 tr(
-                    "{name}: no stream is for {name_2}. Name it in the heads of one.",
+                    "{name}: no stream trains {objective}. Add it to the heads of one.",
                     name=recipe.name,
-                    name_2=objective.name,
+                    objective=objective.name,
                 )
             )
         for stream in serving:
             check_reads(recipe, objective, stream)
     if not any(objective.weight > 0 for objective in recipe.objectives):
         raise RecipeError(
-            tr("{name}: every objective has the weight 0, so nothing is learnt. Give one a weight.", name=recipe.name)
+            tr("{name}: every objective has weight 0, so nothing is trained. Raise one of them.", name=recipe.name)
         )
 
 
@@ -314,13 +312,13 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
     if missing := objective.reads - written:
         raise RecipeError(
             tr(
-                "{name}: {kind_of} reads {missing}, but none of {makers} writes it.\n"
-                "Choose a corruption or architecture that does{writers_of}, or drop the objective.",
+                "{name}: {objective} reads {missing}, but none of {makers} writes it.\n"
+                "Choose a corruption or architecture that does{writers}, or drop the objective.",
                 name=recipe.name,
-                kind_of=kind_of(objective),
+                objective=kind_of(objective),
                 missing=", ".join(sorted(missing)),
                 makers=", ".join(map(kind_of, makers)),
-                writers_of=writers_of(missing, recipe.architecture),
+                writers=writers_of(missing, recipe.architecture),
             )
         )
 
@@ -330,10 +328,10 @@ def kind_of(choice: Any) -> str:
 
 
 def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
-    """` (A or B)`, the steps that write something of it, and the setting of the architecture that does."""
+    """` (A or B)`: the steps, and the setting of the architecture, that write one of these fields."""
     known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
     known += ["architecture.pooler=true"] if "pooled" in wanted and architecture.optional_pooler else []
-    return f" ({' or '.join(known)})" if known else ""
+    return f" ({tr(' or ').join(known)})" if known else ""
 
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:

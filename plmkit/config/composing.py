@@ -1,4 +1,4 @@
-"""Other choices for a recipe, by their names: `corruption=[OrderedPairs,TokenMasking]`, `sentence_task=sop`."""
+"""Change the choices of a recipe by name: `corruption=[OrderedPairs,TokenMasking]`, `sentence_task=sop`."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Axes = dict[str, Any]  # the choices of a recipe that were changed
 
 
 def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Named]]:
-    """The axes on which other kinds are chosen, and the assignments that are left: values."""
+    """The axes whose choices are replaced, and the remaining assignments, which set values."""
     axes: Axes = {}
     left = []
     for name, text in sorted(assignments, key=lambda named: named[0] != SENTENCE_TASK):
@@ -34,7 +34,7 @@ def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Na
         elif axis == "corruption" and names_kinds(steps_of(streams := axes.get("streams", recipe.streams)), path):
             axes["streams"] = tuple(with_kinds(recipe, stream, path, text) for stream in streams)
         elif axis != "corruption" and names_kinds(chosen := axes.get(axis, getattr(recipe, axis)), path):
-            axes[axis] = chosen_anew(chosen, axis, path, text)
+            axes[axis] = replaced(chosen, axis, path, text)
         else:
             left.append((name, text))
     if axes:
@@ -43,7 +43,7 @@ def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Na
 
 
 def names_kinds(chosen: Any, path: list[str]) -> bool:
-    """Does the name stand for a choice as a whole: an axis, or one member of a list?"""
+    """Whether the name denotes a whole choice: an axis, or one member of a list."""
     return not path or (isinstance(chosen, tuple) and path in ([called(member)] for member in chosen))
 
 
@@ -56,8 +56,8 @@ def called(choice: Any) -> str:
     return snake(type(choice).__name__)
 
 
-def chosen_anew(chosen: Any, axis: str, path: list[str], text: str) -> Any:
-    """Other kinds for all members, or another kind for one of them."""
+def replaced(chosen: Any, axis: str, path: list[str], text: str) -> Any:
+    """The choice with all members replaced, or one of them."""
     if not path:
         return chosen_by_names(chosen, axis, text)
     kind = kind_called(text, axis)
@@ -65,19 +65,19 @@ def chosen_anew(chosen: Any, axis: str, path: list[str], text: str) -> Any:
 
 
 def with_kinds(recipe: Recipe, stream: DataStream, path: list[str], text: str) -> DataStream:
-    """The stream with other kinds of steps; what kinds that stay are set to stays too."""
-    steps = chosen_anew(stream.steps, "corruption", path, text)
+    """The stream with other steps; those that stay keep their settings."""
+    steps = replaced(stream.steps, "corruption", path, text)
     check_steps(recipe.name, steps)
     return stream.with_steps(steps)
 
 
 def with_sentence_task(recipe: Recipe, task: str) -> Axes:
-    """The recipe's rows and objectives with another sentence task; what both tasks have stays as it was."""
+    """The recipe's streams and objectives with another sentence task; settings that both have are kept."""
     if task not in SENTENCE_TASKS:
         known = ", ".join(SENTENCE_TASKS)
         raise SettingError(
             tr(
-                "There is no sentence_task '{task}'.{hint} There are {known}.",
+                "There is no sentence_task '{task}'.{hint} Known: {known}.",
                 task=task,
                 hint=nearest(task, SENTENCE_TASKS),
                 known=known,
@@ -88,14 +88,14 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     if any("targets" in stream.arrangement.writes for stream in recipe.streams):
         raise SettingError(
             tr(
-                "{name} reads one stream of text from left to right, so there is no sentence_task to set.",
+                "{name} is a causal language model, so sentence_task has no effect. Leave it out.",
                 name=recipe.name,
             )
         )
     if judge and not has_pooler(recipe):
         raise SettingError(
             tr(
-                "{name}: a {type} makes no vector of a row as a whole, so there is no sentence_task to set.",
+                "{name}: {type} has no pooler, which a sentence_task needs. Leave it out.",
                 name=recipe.name,
                 type=type(recipe.architecture).__name__,
             )
@@ -108,19 +108,19 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
 
 
 def arranged(stream: DataStream, rows: type, is_judged: bool) -> DataStream:
-    """The stream with rows of this kind; rows without a label suit a recipe that has no sentence task."""
+    """The stream with rows of this kind; rows without a label already suit a recipe without a sentence task."""
     if isinstance(stream.arrangement, rows) or not (is_judged or stream.arrangement.writes & LABELS):
         return stream
     return replace(stream, arrangement=take_over(rows, stream.arrangement))
 
 
 def has_pooler(recipe: Recipe) -> bool:
-    """Does its network judge whole rows, or would it if asked to?"""
+    """Whether its architecture has a pooler, or can have one."""
     return recipe.architecture.optional_pooler or "pooled" in recipe.architecture.writes
 
 
 def sentence_task(recipe: Recipe) -> str | None:
-    """The name of the task that a recipe has; None where it has another, or can have none."""
+    """The name of a recipe's sentence task; None if it has an unnamed one, or cannot have any."""
     tasks = {objective.sentence_task for objective in recipe.objectives if objective.sentence_task}
     arrangements = [stream.arrangement for stream in recipe.streams]
     if any("targets" in arrangement.writes for arrangement in arrangements) or not has_pooler(recipe):
@@ -131,7 +131,7 @@ def sentence_task(recipe: Recipe) -> str | None:
 
 
 def chosen_by_names(old: Any, axis: str, text: str) -> Any:
-    """One choice for another, or a list of them: kinds that were there keep their settings."""
+    """The choices named in the text; kinds that were chosen before keep their settings."""
     kinds = [kind_called(name, axis) for name in re.findall(r"\w+", text)]
     if not isinstance(old, tuple):
         if len(kinds) > 1:
@@ -143,7 +143,7 @@ def chosen_by_names(old: Any, axis: str, text: str) -> Any:
 
 
 def newcomer(kind: type, axis: str, gone: Sequence[Any]) -> Any:
-    """In a corruption it takes the place of a step that left, and what both have stays as it was."""
+    """A new choice; in a corruption it replaces a step of the same role and takes over their common settings."""
     same = Arrangement if issubclass(kind, Arrangement) else Masking
     before = [step for step in gone if axis == "corruption" and isinstance(step, same)]
     return take_over(kind, *before[:1])
@@ -154,7 +154,7 @@ def kind_called(name: str, axis: str) -> type:
     if name not in kinds:
         raise SettingError(
             tr(
-                "There is no '{name}' to choose as {axis}.{hint} There are {kinds}.",
+                "'{name}' is not a choice of {axis}.{hint} Known: {kinds}.",
                 name=name,
                 axis=axis,
                 hint=nearest(name, kinds),
@@ -172,7 +172,7 @@ def take_over(kind: type, old: Any = None) -> Any:
     if wanted:
         raise SettingError(
             tr(
-                "{kind} needs {wanted}, which {type} has not. Choose another, or write a recipe with it.",
+                "{kind} needs {wanted}, which {type} does not have. Choose another, or write a recipe with it.",
                 kind=kind.__name__,
                 wanted=", ".join(wanted),
                 type=type(old).__name__,
@@ -182,7 +182,7 @@ def take_over(kind: type, old: Any = None) -> Any:
 
 
 def fitted(recipe: Recipe, axes: Axes) -> Any:
-    """The architecture with the pooler and the segments that rows and objectives need, where it has such settings."""
+    """The architecture with the pooler and segments that rows and objectives need, if it has such settings."""
     architecture: Any = axes.get("architecture", recipe.architecture)
     segments = max(stream.arrangement.segments for stream in axes.get("streams", recipe.streams))
     objectives = axes.get("objectives", recipe.objectives)

@@ -1,4 +1,4 @@
-"""Exact parameter counts, without making a single weight."""
+"""Exact parameter counts, without allocating any weights."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -8,17 +8,17 @@ import torch
 from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.recipe import Recipe
 
-NUMBERS = 4  # for each weight in training: itself, its gradient, and two moments of the optimizer
+NUMBERS = 4  # per weight in training: itself, its gradient, and two moments of the optimizer
 NUMBER = 4  # bytes
 
 
 def training_bytes(count: int) -> int:
-    """What so many weights take while they are trained, without what a step computes."""
+    """Memory of this number of weights in training, without activations."""
     return count * NUMBERS * NUMBER
 
 
 def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
-    """Of two networks that are trained together, the parameters of each and those that both read; else nothing."""
+    """For two networks that are trained together, the parameters of each and those they share; otherwise empty."""
     if not recipe.architecture.networks:
         return {}
     with torch.device("meta"):
@@ -30,10 +30,10 @@ def parts(recipe: Recipe, vocabulary: int | None = None) -> dict[str, int]:
 
 
 def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
-    """Of the network with its pretraining heads; without a vocabulary's size, at the paper's."""
+    """Parameters of the network with its pretraining heads (default: with the paper's vocabulary size)."""
     known = unnamed(vocabulary or recipe.vocabulary)
     one, two = (count_layers(recipe, layers, known) for layers in (1, 2))
-    return one + (recipe.architecture.layers - 1) * (two - one)  # what the second has, all others have
+    return one + (recipe.architecture.layers - 1) * (two - one)  # all further layers are like the second
 
 
 def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
@@ -43,13 +43,13 @@ def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
 
 
 def sizes_of(architecture: Any) -> dict[str, int]:
-    """Its whole numbers, by name."""
+    """Its integer settings, by name."""
     values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
     return {name: value for name, value in values.items() if type(value) is int}
 
 
 def least_weights(architecture: Any) -> int:
-    """No more than a network of this shape has, by multiplication alone: its largest matrix, in each of its layers."""
+    """A lower bound on the parameters: the largest matrix of a layer, times the number of layers."""
     sizes = sizes_of(architecture)
     layers = 1 if architecture.shares_layers else architecture.layers
     matrix = architecture.width * max(architecture.width, sizes.get("inner", 1))
@@ -57,7 +57,7 @@ def least_weights(architecture: Any) -> int:
 
 
 def encoder_parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
-    """Of the encoder with its pooler, without pretraining heads."""
+    """Parameters of the encoder with its pooler, without pretraining heads."""
     with torch.device("meta"):
         model = recipe.architecture.build(unnamed(vocabulary or recipe.vocabulary))
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,4 +1,4 @@
-"""Names that other tools have for what can be set here."""
+"""Names that other tools use for our settings."""
 
 from collections.abc import Collection, Mapping
 
@@ -26,12 +26,12 @@ MEANT = {
 
 
 def meant(name: str) -> str:
-    """`batch` for `batch_size`; a name that no other tool has stays."""
+    """`batch` for `batch_size`; other names are returned unchanged."""
     return MEANT.get(name, name)
 
 
 def option_meant(option: str, options: Collection[str], groups: Mapping[str, Collection[str]]) -> str | None:
-    """What `--batch-size` is here: an option of the command's own, or a setting of one of its groups."""
+    """Our name for `--batch-size`: an option of the command, or a setting of one of its groups."""
     name = meant(option.lstrip("-").replace("-", "_").lower())
     if f"--{name}" in options:
         return f"--{name}"

@@ -1,4 +1,4 @@
-"""What `--set` reaches: the recipe's choices, and what the machine decides."""
+"""What `--set` reaches: the recipe's choices, and the settings of the machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,76 +12,76 @@ from plmkit.language import tr
 from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
-PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # what a corpus is read by
+PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # used in reading a corpus
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "initialisation", "schedule")
-STREAMS = ("streams", "stages")  # when and how often each way of making rows is used
+STREAMS = ("streams", "stages")  # which corruptions are used when
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What the machine decides: `--set run.NAME=...`."""
+    """Settings of the machine and of reading the corpus: `--set run.NAME=...`."""
 
     device: str = "auto"  # auto, cpu, cuda, mps
     dtype: str = "auto"  # auto, float32, bfloat16
-    threads: int | None = None  # cores for training; None: all
+    threads: int | None = None  # threads for training; None: all free cores
     reader_workers: int | None = None  # processes that read text; None: all cores
-    micro_batch: int | None = None  # rows computed at a time, by gradient accumulation, to save memory; None: all
+    micro_batch: int | None = (
+        None  # rows per micro-batch (gradient accumulation), to save memory; None: the whole batch
+    )
     compile: bool = False  # torch.compile: a minute to start, then faster steps
     checkpoint_steps: int = 500
     log_steps: int = 10
-    validations: int = 5  # how often held-out text is scored during a run
-    valid_share: float = 0.01  # of the corpus, held out where --valid names no file
-    layout: str = "auto"  # how .txt files are cut into documents
+    validations: int = 5  # number of times the validation loss is measured during a run
+    valid_share: float = 0.01  # share of the corpus that is held out, without --valid
+    layout: str = "auto"  # how .txt files are split into documents
     column: str | None = None  # text column of tables
-    header: bool = True  # False: the columns of .csv and .tsv have no names, but numbers from 1
-    weights: tuple[float, ...] = ()  # share of each corpus in the mix, in the order given
+    header: bool = True  # False: .csv and .tsv files have no header row; columns are numbered from 1
+    weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 
     def __post_init__(self) -> None:
         for name in ("checkpoint_steps", "log_steps", "validations"):
             if getattr(self, name) < 1:
                 raise SettingError(
-                    tr("run.{name} must be 1 or more; found {getattr}.", name=name, getattr=getattr(self, name))
+                    tr("run.{name} must be 1 or more; found {value}.", name=name, value=getattr(self, name))
                 )
         for name in ("threads", "reader_workers", "micro_batch"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingError(
                     tr(
-                        "run.{name} must be 1 or more, or none; found {getattr}.",
+                        "run.{name} must be 1 or more, or none; found {value}.",
                         name=name,
-                        getattr=getattr(self, name),
+                        value=getattr(self, name),
                     )
                 )
         for name in ("threads", "reader_workers"):
             if (getattr(self, name) or 0) > MOST_CORES:
                 raise SettingError(
                     tr(
-                        "run.{name} is at most {most_cores:,}; found {getattr:,}.",
+                        "run.{name} must be at most {maximum:,}; found {value:,}.",
                         name=name,
-                        most_cores=MOST_CORES,
-                        getattr=getattr(self, name),
+                        maximum=MOST_CORES,
+                        value=getattr(self, name),
                     )
                 )
         if not 0 <= self.valid_share <= 0.5:
-            raise SettingError(
-                tr("run.valid_share lies between 0 and 0.5; found {valid_share}.", valid_share=self.valid_share)
-            )
+            raise SettingError(tr("run.valid_share must be between 0 and 0.5; found {value}.", value=self.valid_share))
         if any(weight <= 0 for weight in self.weights):
             raise SettingError(tr("run.weights must all be above 0; found {weights}.", weights=list(self.weights)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that `--set` reaches: the recipe's five choices, and `run` for the machine's."""
+    """Everything that `--set` reaches: the recipe's choices, and `run` for the machine."""
 
     recipe: Recipe
     run: Machine
 
 
 def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machine()) -> Settings:
-    """Apply `--set`: names begin with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
+    """Apply `--set`: names start with an axis of the recipe, or with `run`; kinds are chosen before their settings."""
     choices, values = compose(recipe, [cut(assignment) for assignment in assignments])
     stages_text = None
-    for name, text in values:  # whether choices fit is asked once, when all are made
+    for name, text in values:  # choices are checked together once all are made
         root, *path = name.split(".")
         streams = choices.get("streams", recipe.streams)
         if root == "run":
@@ -102,18 +102,18 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
             homes = [f"'{group}.{name}'" for group, member in groups.items() if name in names_in(member)]
             meant = (
-                tr(" Did you mean {homes}?", homes=" or ".join(homes))
+                tr(" Did you mean {homes}?", homes=tr(" or ").join(homes))
                 if homes
                 else nearest(root, (*groups, SENTENCE_TASK))
             )
             raise SettingError(
                 tr(
-                    "There is no setting '{name}'.{meant} Names begin with {axes} or run: `plm recipes {name_2}` "
-                    "shows them all.",
+                    "There is no setting '{name}'.{meant} Names start with {axes} or run: `plm recipes {recipe}` "
+                    "lists them.",
                     name=name,
                     meant=meant,
                     axes=", ".join((*AXES, *STREAMS)),
-                    name_2=recipe.name,
+                    recipe=recipe.name,
                 )
             )
     choices |= staged(recipe, choices.get("streams", recipe.streams), stages_text)
@@ -122,7 +122,7 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
 
 
 def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]:
-    """Streams, and the stages that run them, as `stages=TEXT` says."""
+    """The streams and their stages, as given by `stages=TEXT`."""
     streams, stages = joined(streams, recipe.stages)
     if text is not None:
         stages = assign_stages(stages, text, "stages")
@@ -136,10 +136,10 @@ def check_read(name: str, read: Sequence[str], verb: str) -> None:
     if name.removeprefix("run.") not in read:
         raise SettingError(
             tr(
-                "{name} has no effect on {verb}, which reads run.{read}. Leave it out.",
+                "{name} has no effect on {verb}, which uses run.{used}. Leave it out.",
                 name=name,
                 verb=verb,
-                read=", run.".join(read),
+                used=", run.".join(read),
             )
         )
 

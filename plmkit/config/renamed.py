@@ -1,4 +1,4 @@
-"""What settings, objectives and saved weights were called by earlier versions, which are still read."""
+"""Names of settings, objectives and saved weights in earlier versions, which are still accepted."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -20,12 +20,12 @@ Some = TypeVar("Some")
 
 
 def set_name(path: str) -> str:
-    """The name by which `--set` reaches the setting at a path of a recipe's JSON: steps are those of a corruption."""
+    """The `--set` name of the setting at a path of a recipe's JSON: steps of a stream are those of the corruption."""
     return re.sub(r"\bstreams\.(arrangement|maskings)\.", "corruption.", path)
 
 
 def current(name: str) -> str:
-    """The name that a setting has now; the choice that has it may be named, as in corruption.token_masking.copies."""
+    """The current name of a setting; it may include the choice, as in corruption.token_masking.copies."""
     axis, *path = name.split(".")
     if name not in RENAMED and len(path) == 2 and f"{axis}.{path[1]}" in RENAMED:
         home, _, own = RENAMED[f"{axis}.{path[1]}"].partition(".")
@@ -34,7 +34,7 @@ def current(name: str) -> str:
 
 
 def current_recipe(data: Any) -> Any:
-    """A recipe's JSON with the choices of today."""
+    """A recipe's JSON with the current choices."""
     if isinstance(data, list):
         return [current_recipe(item) for item in data]
     if not isinstance(data, dict):
@@ -46,7 +46,7 @@ def current_recipe(data: Any) -> Any:
 
 
 def with_initialisation(recipe: dict[str, Any]) -> dict[str, Any]:
-    """What objectives once said of initial weights; their `frequency_bias` also restricted the vocabulary."""
+    """Move initialisation out of the objectives; their `frequency_bias` also restricted the vocabulary."""
     old = [dict(objective) for objective in recipe["objectives"]]
     near = [objective.pop("near_vectors", False) for objective in old]
     biased = [objective.pop("frequency_bias", False) for objective in old]
@@ -56,7 +56,7 @@ def with_initialisation(recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def current_weights(tensors: Mapping[str, Some], heads: Collection[str]) -> dict[str, Some]:
-    """Weights, or an optimizer's state of them, by the names that a network with these heads has for them."""
+    """Weights, or the optimizer's state of them, under the names that they have in a network with these heads."""
     return {current_weight(name, heads): tensor for name, tensor in tensors.items()}
 
 

@@ -14,11 +14,11 @@ from plmkit.config.renamed import current, set_name
 from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
 from plmkit.language import tr
 
-LARGEST = 10**18  # what counts anything is below, and 64 bits hold it
+LARGEST = 10**18  # every count is below, and fits into 64 bits
 
 
 def to_json(value: Any) -> Any:
-    """Plain data for JSON; a settings object also says its kind."""
+    """Plain data for JSON; a settings object includes its kind."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
@@ -28,9 +28,9 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
-    """The settings object that `to_json` wrote; only the kinds given can come out of it.
+    """The settings object that `to_json` wrote; only the given kinds are built.
 
-    `path` is the name of the settings, as in `--set`: names of older versions are known by it.
+    `path` is the name of the settings, as in `--set`, by which names of older versions are recognised.
     """
     if isinstance(data, list):
         return tuple(from_json(item, kinds, path) for item in data)
@@ -39,7 +39,7 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
     kind = kinds.get(str(data.get("kind")))
     if kind is None:
         raise SettingError(
-            tr("These settings name the kind '{data}', which this version does not know.", data=data.get("kind"))
+            tr("The settings have the kind '{kind}', which this version does not know.", kind=data.get("kind"))
         )
     stem = f"{path}." if path else ""
     named = {
@@ -50,7 +50,7 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
     if unknown := sorted(set(values) - known):
         raise SettingError(
             tr(
-                "{kind} has no setting '{unknown}'; was it written by a newer version?",
+                "{kind} has no setting '{unknown}'. Was it written by a newer version?",
                 kind=kind.__name__,
                 unknown=unknown[0],
             )
@@ -59,7 +59,7 @@ def from_json(data: Any, kinds: Mapping[str, type], path: str = "") -> Any:
 
 
 def cut(assignment: str) -> tuple[str, str]:
-    """`a.b=v` as its name and its value."""
+    """`a.b=v` as name and value."""
     name, equals, text = assignment.partition("=")
     if not equals or not name.strip():
         raise SettingError(
@@ -71,7 +71,7 @@ def cut(assignment: str) -> tuple[str, str]:
 def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
     """The settings with one value changed; an unknown name or a value of the wrong type is an error.
 
-    Whether values go together is not asked: `checked` does, when all are there.
+    Values are checked together later, by `checked`.
     """
     name, rest = path[0], path[1:]
     if isinstance(settings, tuple):
@@ -87,16 +87,16 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
             stem = full.removesuffix("." + ".".join(rest))
             raise SettingError(
                 tr(
-                    "'{full}': {name} is none. Choose one first: --set {stem}={next}.",
+                    "'{full}': {name} is none. Choose one first: --set {stem}={kind}.",
                     full=full,
                     name=name,
                     stem=stem,
-                    next=next(iter(kinds)),
+                    kind=next(iter(kinds)),
                 )
             )
         if not is_group(old):
             raise SettingError(
-                tr("'{full}': {name} is a value, it has no '{rest}'.", full=full, name=name, rest=rest[0])
+                tr("'{full}': {name} is a value and has no '{rest}'.", full=full, name=name, rest=rest[0])
             )
         return changed(settings, name, assign(old, rest, text, full))
     hint = get_type_hints(type(settings))[name]
@@ -142,7 +142,7 @@ def changed(settings: Any, name: str, value: Any) -> Any:
 
 
 def checked(settings: Any) -> Any:
-    """The same settings made anew from the inside out, so that all checks run."""
+    """The same settings rebuilt from the inside out, so that all checks run."""
     if isinstance(settings, tuple):
         return tuple(checked(member) for member in settings)
     if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
@@ -167,7 +167,7 @@ def assign_member(members: tuple, path: list[str], text: str, full: str) -> tupl
         having = [m for m in members if name in {f.name for f in dataclasses.fields(m)}]
         if len(having) > 1:
             options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
-            raise SettingError(tr("'{full}' could be one of {options}: say which.", full=full, options=options))
+            raise SettingError(tr("'{full}' is ambiguous. Choose one of {options}.", full=full, options=options))
         if named:
             raise not_a_value(full, named[0])
         if not having:
@@ -199,7 +199,7 @@ def suggest(settings: Any, full: str, name: str) -> str:
     usual = habits.meant(name)
     if close := usual if usual in known else nearest_name(name, known | kinds):
         return did_you_mean(stem + close)
-    return tr(" There are {stem}.", stem=", ".join(stem + option for option in sorted(known)))
+    return tr(" Known: {names}.", names=", ".join(stem + option for option in sorted(known)))
 
 
 def snake(name: str) -> str:
@@ -207,7 +207,7 @@ def snake(name: str) -> str:
 
 
 def parse(text: str, hint: Any, name: str) -> Any:
-    """The value that the text spells, of the type that the setting has."""
+    """The value of the text, in the type of the setting."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in options and text.lower() in ("none", "null"):
         return None
@@ -226,7 +226,7 @@ def parse(text: str, hint: Any, name: str) -> Any:
                 )
             )
         return value
-    wanted = " or ".join(describe(option) for option in options)
+    wanted = tr(" or ").join(describe(option) for option in options)
     raise SettingError(tr("'{name}' takes {wanted}; found '{text}'.", name=name, wanted=wanted, text=text))
 
 
@@ -273,10 +273,10 @@ def describe(hint: Any) -> str:
         int: tr("a whole number"),
         float: tr("a number"),
         bool: tr("true or false"),
-        str: "text",
+        str: tr("text"),
         type(None): "none",
     }
     nested = get_origin((*get_args(hint), None)[0]) is tuple
     return plain.get(
-        hint, tr("a JSON list such as {word}", word="[[0.9, 128], [1.0, 512]]" if nested else "[0.7, 0.3]")
+        hint, tr("a JSON list such as {example}", example="[[0.9, 128], [1.0, 512]]" if nested else "[0.7, 0.3]")
     )

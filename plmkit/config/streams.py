@@ -19,14 +19,14 @@ OWN = tuple(field.name for field in fields(DataStream) if field.name not in ("na
 
 
 def assign_corruption(streams: Streams, path: list[str], text: str, full: str) -> Streams:
-    """A setting of a step, in every stream whose steps have it."""
+    """Change a setting of a step in every stream that has it."""
     if path[-1] == "shares" and (shares := shares_by_stream(text)):
         return assign_shares(streams, path, shares, full)
     return in_every(streams, lambda stream: with_setting(stream, path, text, full))
 
 
 def in_every(streams: Streams, change: Callable[[DataStream], DataStream]) -> Streams:
-    """The streams with a change made in each that takes it; refused where none does."""
+    """Apply a change to every stream that accepts it; an error if none does."""
     made, refused = [], []
     for stream in streams:
         try:
@@ -44,12 +44,12 @@ def with_setting(stream: DataStream, path: list[str], text: str, full: str) -> D
 
 
 def unchecked(stream: DataStream, steps: Sequence[Any]) -> DataStream:
-    """Whether values go together is asked when all are there."""
+    """The stream with other steps; values are checked together later."""
     return changed(changed(stream, "arrangement", steps[0]), "maskings", tuple(steps[1:]))
 
 
 def shares_by_stream(text: str) -> list[list[float]] | None:
-    """`[[1,0],[0,1]]`: a list of shares for each stream; None where it is one list for all."""
+    """`[[1,0],[0,1]]`: a list of shares per stream; None if it is one list for all."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -58,19 +58,18 @@ def shares_by_stream(text: str) -> list[list[float]] | None:
 
 
 def assign_shares(streams: Streams, path: list[str], shares: list[list[float]], full: str) -> Streams:
-    """One list of shares for each stream, or one for all of them; one stream becomes as many as there are lists."""
+    """One list of shares per stream, or one for all; a single stream becomes one stream per list."""
     if len(streams) == 1:
         streams = tuple(replace(streams[0], name=name, place=ONLY) for name in stage_names(len(shares)))
     if len(shares) not in (1, len(streams)):
         raise SettingError(
             tr(
-                "'{full}' has {shares_count} lists of shares, but the recipe has {streams_count} streams: "
-                "{name}.\n"
-                "Give one list for each of them, or one for all.",
+                "'{full}' has {lists} lists of shares, but the recipe has {streams} streams: {names}.\n"
+                "Give one list per stream, or one for all.",
                 full=full,
-                shares_count=len(shares),
-                streams_count=len(streams),
-                name=", ".join(stream.name for stream in streams),
+                lists=len(shares),
+                streams=len(streams),
+                names=", ".join(stream.name for stream in streams),
             )
         )
     texts = [json.dumps(one) for one in shares] * (len(streams) // len(shares))
@@ -78,7 +77,7 @@ def assign_shares(streams: Streams, path: list[str], shares: list[list[float]], 
 
 
 def joined(streams: Streams, stages: Stages) -> tuple[Streams, Stages]:
-    """Streams that settings made alike, and that read from one place, become one that all stages run."""
+    """Streams that settings made equal, and that share a place, become one stream for all stages."""
     one = replace(streams[0], name=streams[0].reads_from, place=None)
     if len(streams) == 1 or any(replace(stream, name=stream.reads_from, place=None) != one for stream in streams):
         return streams, stages
@@ -86,15 +85,14 @@ def joined(streams: Streams, stages: Stages) -> tuple[Streams, Stages]:
 
 
 def one_per_stage(streams: Streams, stages: Stages) -> Stages:
-    """The stages of a recipe whose one stream became several, each with its own."""
+    """The stages of a recipe whose single stream became one stream per stage."""
     if len(streams) != len(stages):
         raise SettingError(
             tr(
-                "corruption.shares has {streams_count} lists, one for each stage, but the number of stages is "
-                "{stages_count}.\n"
-                "Give as many stages (--set stages='[[0.5, 128], [1.0, 128]]'), or one list of shares.",
-                streams_count=len(streams),
-                stages_count=len(stages),
+                "corruption.shares has {lists} lists, one per stage, but the number of stages is {stages}.\n"
+                "Give the same number of stages (--set stages='[[0.5, 128], [1.0, 128]]'), or one list of shares.",
+                lists=len(streams),
+                stages=len(stages),
             )
         )
     return tuple(replace(stage, streams=(stream.name,)) for stream, stage in zip(streams, stages, strict=True))
@@ -107,8 +105,8 @@ def assign_stream(streams: Streams, path: list[str], text: str, full: str) -> St
         found = path[0] if path else ""
         raise SettingError(
             tr(
-                "There is no setting '{full}'.{hint} Settings of a stream are streams.NAME.SETTING; the streams "
-                "are {names}.",
+                "There is no setting '{full}'.{hint} Settings of a stream are called streams.NAME.SETTING; the "
+                "streams are {names}.",
                 full=full,
                 hint=nearest(found, names),
                 names=", ".join(names),
@@ -124,19 +122,19 @@ def assign_stream(streams: Streams, path: list[str], text: str, full: str) -> St
 
 
 def assign_stages(stages: Stages, text: str, full: str) -> Stages:
-    """`[[0.9, 128], [1.0, 512]]`: until when, and the sequence length; the streams of each stage stay as they are."""
+    """`[[0.9, 128], [1.0, 512]]`: end and sequence length of each stage; the streams of the stages do not change."""
     given = parse(text, STAGES, full)
     named = any(stage.streams for stage in stages)
     if named and len(given) != len(stages):
-        told = ", ".join(" and ".join(stage.streams) or tr("all streams") for stage in stages)
+        streams = ", ".join(tr(" and ").join(stage.streams) or tr("all streams") for stage in stages)
         raise SettingError(
             tr(
-                "'{full}' has {stages}, but the recipe has {stages_count}, each with its streams: {told}.\n"
-                "Give as many stages as there are.",
+                "'{full}' has {stages}, but the recipe has {expected}, with the streams {streams}.\n"
+                "Give {expected} stages.",
                 full=full,
                 stages=several(len(given), "stage"),
-                stages_count=len(stages),
-                told=told,
+                expected=len(stages),
+                streams=streams,
             )
         )
     if not named:

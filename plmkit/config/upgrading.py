@@ -1,4 +1,4 @@
-"""Settings that an older version wrote, as this one writes them."""
+"""Recipes written by older versions, in the current format."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ ONLY = "text"  # the place of the only stream that older recipes had
 
 
 def upgraded_recipe(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a recipe; before streams and stages it had one corruption, and the schedule had lengths."""
+    """The JSON of a recipe; older ones have one corruption, and lengths in the schedule, for streams and stages."""
     if "corruption" not in data:
         return dict(data)
     schedule = {name: value for name, value in data["schedule"].items() if name != "lengths"}
@@ -23,13 +23,13 @@ def upgraded_recipe(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of(corruption: Sequence[Mapping[str, Any]], count: int) -> list[str]:
-    """Of the streams, one for each stage: ERNIE's are called by the units that they mask."""
+    """Names of the streams, one per stage: those of ERNIE are the units that they mask."""
     levels: list[str] = next((step["levels"] for step in corruption if "levels" in step), [])
     return levels if 1 < count == len(levels) else stage_names(count)
 
 
 def stage_names(count: int) -> list[str]:
-    """Of streams that each have one of so many stages."""
+    """Names of streams that have one stage each."""
     return [ONLY] if count == 1 else [f"stage-{number}" for number in range(1, count + 1)]
 
 
@@ -41,7 +41,7 @@ def stream(name: str, arrangement: dict[str, Any], *maskings: dict[str, Any]) ->
 
 
 def staged(corruption: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The steps of each stage: UnitMasking had the shares of all of them in one list."""
+    """The steps of each stage: UnitMasking had the shares of all stages in one list."""
     count = max((len(step["shares"]) for step in corruption if "shares" in step), default=1)
     return [[at_stage(step, number) for step in corruption] for number in range(count)]
 

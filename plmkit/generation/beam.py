@@ -1,4 +1,4 @@
-"""Beam search: the most likely text that is found by keeping the best few prefixes."""
+"""Beam search: keep the most likely prefixes at every step."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Beam:
         return self.log_probability / ((5 + self.length) / 6) ** penalty
 
     def extended(self, token: int, log_probability: float) -> "Beam":
-        """The prefix with one more token; text that is decoded already is not decoded again."""
+        """The prefix with one more token; text already decoded is not decoded again."""
         sequence = self.sequence.fork()
         sequence.add(token)
         return Beam(sequence=sequence, log_probability=log_probability, length=self.length + 1)
@@ -33,9 +33,9 @@ class Beam:
 def beam_search(
     model: LanguageModel, sequence: GeneratedSequence, options: GenerationOptions
 ) -> list[tuple[GeneratedSequence, float]]:
-    """The best `n` continuations of a sequence without tokens yet, with their scores, best first.
+    """The best `n` continuations of a prompt with their scores, best first.
 
-    A text is finished when its end is among the best `beams` continuations; the search is over when `beams` texts are
+    A text is finished when its end is among the best `beams` continuations; the search ends when `beams` texts are
     finished. One beam is greedy decoding.
     """
     assert options.beams is not None

@@ -27,16 +27,16 @@ class Engine:
         self.model, self.tokenizer = model, tokenizer
         self.max_length = max_length  # tokens of prompt and text together; None: unlimited
         self.end: int = tokenizer.vocabulary.end
-        self.uses_lookup = True  # prompt lookup decoding where one text is decoded greedily
+        self.uses_lookup = True  # prompt lookup decoding if one text is decoded greedily
 
     def generate(self, prompts: Sequence[str], options: GenerationOptions) -> list[GeneratedText]:
         """`n` texts per prompt, in order."""
         return [text for text in self.stream(prompts, options) if isinstance(text, GeneratedText)]
 
     def stream(self, prompts: Sequence[str], options: GenerationOptions) -> Iterator[str | GeneratedText]:
-        """Text after text in pieces, each piece as soon as it is final, and after the pieces of a text its result.
+        """The pieces of each text, as soon as they are final, and then its result; one text after the other.
 
-        All texts are decoded in batches; beam search yields nothing before the search for a prompt is over.
+        All texts are decoded in batches; beam search yields nothing before the search for a prompt has ended.
         """
         self.check_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
@@ -77,21 +77,21 @@ class Engine:
         return [sequence.result(score) for sequence, score in found]
 
     def encode(self, prompt: str) -> list[int]:
-        """The tokens of a prompt, if there are some and not too many."""
+        """The tokens of a prompt, which must not be empty or too long."""
         tokens = self.tokenizer.encode(prompt)
         if not tokens:
             new_text = (
-                tr(", or {tokens} to begin a new text", tokens=self.tokenizer.vocabulary.tokens[self.end])
+                tr(", or {token} to begin a new text", token=self.tokenizer.vocabulary.tokens[self.end])
                 if self.end >= 0
                 else ""
             )
-            raise InputError(tr("The prompt is empty. Give some text to continue{new_text}.", new_text=new_text))
+            raise InputError(tr("The prompt is empty. Give a text to continue{new_text}.", new_text=new_text))
         if self.max_length is not None and len(tokens) >= self.max_length:
             raise InputError(
                 tr(
-                    "The prompt has {tokens_count:,} tokens, but the context of this model is {max_length:,} "
-                    "tokens, the new ones included. Shorten the prompt.",
-                    tokens_count=len(tokens),
+                    "The prompt has {tokens:,} tokens, but the context of this model is {max_length:,} tokens, "
+                    "including new ones. Shorten the prompt.",
+                    tokens=len(tokens),
                     max_length=self.max_length,
                 )
             )
@@ -101,17 +101,17 @@ class Engine:
         for stop in options.stop:
             if not can_produce(self.tokenizer, stop):
                 decoded = self.tokenizer.decode(self.tokenizer.encode_plain(stop))
+                why = (
+                    tr("this model's tokenizer reads it as {decoded!r}", decoded=decoded)
+                    if decoded
+                    else tr("this model's tokenizer ignores it")
+                )
                 raise SettingError(
-                    tr("The stop string {stop!r} can never be generated: this model's tokenizer ", stop=stop)
-                    + (
-                        tr("reads it as {decoded!r}. Use another.", decoded=decoded)
-                        if decoded
-                        else tr("ignores it. Use another.")
-                    )
+                    tr("The stop string {stop!r} can never be generated: {why}. Use another.", stop=stop, why=why)
                 )
 
     def with_cache(self, context_length: int | None, clamp: int | None) -> "Engine":
-        """The same engine with another context length and another largest distance."""
+        """The same engine with another context length and another maximum distance."""
         return Engine(self.model.with_cache(context_length, clamp), self.tokenizer, self.max_length)
 
     def sequence(
@@ -122,7 +122,7 @@ class Engine:
 
 
 def by_prompt_length(sequences: Sequence[GeneratedSequence], tokens: int) -> Iterator[list[GeneratedSequence]]:
-    """Batches of prompts of similar length: a longer prompt is read in steps while shorter ones are continued."""
+    """Batches of prompts of similar length: a longer prompt is still read while shorter ones are continued."""
     batch: list[GeneratedSequence] = []
     for sequence in sorted(sequences, key=lambda sequence: len(sequence.prompt)):
         if batch and (len(batch) == BATCH_SIZE or len(sequence.prompt) - len(batch[0].prompt) > tokens):
@@ -168,7 +168,7 @@ def decode_batch(
 def next_tokens(
     model: LanguageModel, last: Tensor, options: GenerationOptions, sequences: Sequence[GeneratedSequence], length: int
 ) -> list[int]:
-    """A token for each sequence; one that still reads its prompt uses no random number."""
+    """The next token of each sequence; one that still reads its prompt uses no random number."""
     if options.greedy:
         return model.argmax(last).tolist()
     uniform = torch.tensor([one.rng.random() if len(one.prompt) <= length else 0.0 for one in sequences])
@@ -179,7 +179,7 @@ def engine_for(
     model: GeneratingModel[Any], head: nn.Module, tokenizer: Tokenizer, max_length: int | None, device: torch.device, *,
     causal: bool = False,
 ) -> Engine:  # fmt: skip
-    """For a model with `begin` and `extend`, and its LM head; it generates ordinary tokens and the end."""
+    """The engine of a model and its LM head; of the special tokens, it generates the end token only."""
     vocabulary = tokenizer.vocabulary
     banned = sorted(vocabulary.special - {vocabulary.end})
     return Engine(LanguageModel(model, head, len(vocabulary), banned, device, causal=causal), tokenizer, max_length)

@@ -14,8 +14,8 @@ from plmkit.layers.cache import Cache
 from plmkit.layers.vocabulary_head import TiedHead
 from plmkit.training.threads import look
 
-FEW_ROWS = 16  # for which a shortlist is faster than all logits
-MANY_TOKENS = 32  # new tokens from which on preparing a shortlist pays
+FEW_ROWS = 16  # up to which a shortlist is faster than all logits
+MANY_TOKENS = 32  # new tokens from which a shortlist is worth its preparation
 
 
 class LanguageModel:
@@ -28,7 +28,7 @@ class LanguageModel:
         self.model, self.head, self.vocabulary_size = model, head, vocabulary_size
         self.banned = torch.tensor(banned, dtype=torch.long, device=device)
         self.device = device
-        self.causal = causal  # its forward pass gives the states of `extend`, faster because nothing is cached
+        self.causal = causal  # forward gives the same states as `extend`, faster because nothing is cached
         self.context_length: int | None = None  # of its caches, in place of the architecture's
         self.clamp: int | None = None
         self.shortlist: Shortlist | None = None
@@ -43,20 +43,20 @@ class LanguageModel:
         return self.model.begin(rows, length, context_length=self.context_length, clamp=self.clamp)
 
     def with_cache(self, context_length: int | None, clamp: int | None) -> "LanguageModel":
-        """The same model with another context length and another largest distance."""
+        """The same model with another context length and another maximum distance."""
         other = copy(self)
         other.context_length, other.clamp = context_length, clamp
         return other
 
     def states(self, tokens: Tensor) -> Tensor:
-        """(B, L) whole rows to (B, L, width) states that predict the token after each, without a cache."""
+        """(B, L) whole rows to (B, L, width) states that predict the next token, without a cache."""
         visible = torch.ones_like(tokens, dtype=torch.bool)
         side = Side(tokens=tokens, visible=visible, segments=torch.zeros_like(tokens))
         return self.model(Batch(source=side)).hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(N, width) to (N, vocabulary), -inf for banned tokens."""
-        logits = self.head(hidden)[:, : self.vocabulary_size]  # an embedding may have more rows than there are tokens
+        logits = self.head(hidden)[:, : self.vocabulary_size]  # the embedding may be padded
         return logits.index_fill_(1, self.banned, -torch.inf) if len(self.banned) else logits
 
     def argmax(self, hidden: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class LanguageModel:
         return self.shortlist.argmax(hidden, self.banned)
 
     def expect(self, tokens: int) -> None:
-        """Prepare a shortlist if this many greedy tokens are worth it, and the vocabulary is large."""
+        """Prepare a shortlist if it pays for this many greedy tokens and this vocabulary."""
         if tokens < MANY_TOKENS or self.shortlist is not None or self.vocabulary_size < MIN_VOCABULARY:
             return
         if not isinstance(self.head, TiedHead):

@@ -1,4 +1,4 @@
-"""Log-probabilities of the tokens of a text under a causal language model, in windows where the text is long."""
+"""Log-probabilities of the tokens of a text under a causal language model; long texts are read in windows."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class Likelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Tokens of a row that are read together; those from `first` on predict tokens that are scored."""
+    """Tokens of a row that are read together; predictions are scored from position `first` on."""
 
     row: int
     begin: int
@@ -49,9 +49,9 @@ def likelihood(engine: Engine, text: str) -> Likelihood:
 
 
 def text_log_probabilities(engine: Engine, texts: Sequence[str]) -> list[np.ndarray]:
-    """For each text the log-probabilities of its tokens, the first given the end of another text.
+    """The log-probabilities of the tokens of each text, the first one given an end token.
 
-    Where a vocabulary has no end token, the first token of a text has no context and is not scored.
+    Without an end token in the vocabulary, the first token of a text has no context and is not scored.
     """
     start = [engine.end] if engine.end >= 0 else []
     return token_log_probabilities(engine, [[*start, *engine.tokenizer.encode_plain(text)] for text in texts])
@@ -62,7 +62,7 @@ def token_log_probabilities(
     engine: Engine, rows: Sequence[Sequence[int] | np.ndarray], firsts: Sequence[int] | None = None, *,
     size: int | None = None, stride: int | None = None, advance: Advance | None = None,
 ) -> list[np.ndarray]:  # fmt: skip
-    """For each row the log-probability of every token but the first, or of the tokens from `firsts` on.
+    """The log-probability of every token of each row but the first, or of the tokens from `firsts` on.
 
     A row longer than the context, or than `size`, is read in windows; by default they overlap by half, so that every
     token has at least half a context.
@@ -85,9 +85,9 @@ def token_log_probabilities(
 def windows(
     length: int, size: int | None, stride: int | None = None, *, row: int = 0, first: int = 0
 ) -> Iterator[Window]:
-    """Windows over `length` tokens that are read, of which those from `first` on predict what is scored.
+    """Windows over `length` tokens; predictions are scored from position `first` on.
 
-    Each is `size` tokens long and ends `stride` tokens after the one before (half its size by default); the last ends
+    Each is `size` tokens long and ends `stride` tokens after the previous one (default: half its size); the last ends
     with the text, so that its tokens have as much context as others.
     """
     size = min(size or length, length)
@@ -101,7 +101,7 @@ def windows(
 
 
 def groups(every: Sequence[Window]) -> Iterator[list[Window]]:
-    """Windows of similar length together."""
+    """Windows grouped by similar length."""
     group: list[Window] = []
     for window in sorted(every, key=lambda window: window.begin - window.end):
         if group and (len(group) + 1) * (group[0].end - group[0].begin) > TOKENS_AT_ONCE:
@@ -115,7 +115,7 @@ def groups(every: Sequence[Window]) -> Iterator[list[Window]]:
 def group_log_probabilities(
     model: LanguageModel, rows: Sequence[np.ndarray], group: Sequence[Window], advance: Advance | None = None
 ) -> list[np.ndarray]:
-    """For each window the log-probabilities of its scored tokens."""
+    """The log-probabilities of the scored tokens of each window."""
     longest = max(window.end - window.begin for window in group)
     padded = np.zeros((len(group), longest + 1), dtype=np.int64)
     scored = np.zeros((len(group), longest), dtype=bool)
@@ -139,7 +139,7 @@ def group_log_probabilities(
 
 
 def shared_inputs(padded: np.ndarray, shortest: int) -> int:
-    """The number of first tokens that all rows share, each with the token after it."""
+    """The length of the prefix that all rows share, next tokens included."""
     if len(padded) == 1:
         return 0
     same = (padded[:, :shortest] == padded[:1, :shortest]).all(0)
@@ -147,7 +147,7 @@ def shared_inputs(padded: np.ndarray, shortest: int) -> int:
 
 
 def states_of(model: LanguageModel, tokens: Tensor, shared: int) -> Iterator[tuple[int, int, Tensor]]:
-    """Begin, end and the states of stretches of (B, L) tokens; what all rows share is read once, in one row."""
+    """Begin, end and states of chunks of (B, L) tokens; a prefix that all rows share is read once, in one row."""
     rows, length = tokens.shape
     if model.causal and not shared:
         yield 0, length, model.states(tokens)
@@ -163,7 +163,7 @@ def states_of(model: LanguageModel, tokens: Tensor, shared: int) -> Iterator[tup
 
 
 def log_probabilities(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
-    """(N, width) and the (N,) tokens that follow to (N,) their log-probabilities, some at a time."""
+    """(N, width) states and (N,) next tokens to (N,) log-probabilities, in chunks."""
     step = max(1, LOGITS_AT_ONCE // model.vocabulary_size)
     parts = zip(hidden.split(step), targets.split(step), strict=True)
     return -torch.cat(

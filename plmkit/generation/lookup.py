@@ -1,7 +1,7 @@
-"""Prompt lookup decoding: greedy text several tokens at a time, with earlier text as the draft (Saxena, 2023).
+"""Prompt lookup decoding: greedy decoding of several tokens at a time, with earlier text as the draft (Saxena, 2023).
 
-What followed the same few tokens earlier in the text is proposed, checked in one pass, and kept as far as it is what
-greedy decoding would have chosen.
+The tokens that followed the same n-gram earlier in the text are proposed, checked in one pass, and accepted as far as
+greedy decoding would have chosen them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from plmkit.generation.language_model import LanguageModel
 from plmkit.generation.sequence import GeneratedSequence
 
-NGRAMS = (3, 2)  # tokens that must have occurred before, the longer first
+NGRAMS = (3, 2)  # lengths of the n-grams that are looked up, in this order
 SIZES = (2, 5, 15)  # proposed tokens: on CPUs 3, 6 and 16 positions cost about one, two and three times a single one
 
 
@@ -31,7 +31,7 @@ class PromptLookup:
         self.tokens.append(token)
 
     def propose(self, maximum: int) -> list[int]:
-        """What followed then; where that ends it starts over, as text that repeats itself does."""
+        """The tokens that followed then; at the end of the text they start over, as repeated text does."""
         size = min(SIZES[self.level], maximum)
         for length in NGRAMS:
             place = self.places.get(tuple(self.tokens[-length:]))
@@ -46,9 +46,9 @@ class PromptLookup:
 
 
 def decode_with_lookup(model: LanguageModel, sequence: GeneratedSequence) -> Iterator[tuple[int, str]]:
-    """The greedy text of one sequence as `decode_batch` gives it, with one pass over the weights for several tokens.
+    """The same greedy text as `decode_batch`, with one pass over the weights for several tokens.
 
-    With a cache that cannot forget rejected tokens, it decodes token by token.
+    With a cache that cannot drop rejected tokens, it decodes token by token.
     """
     model.expect(sequence.max_tokens)
     cache, last = model.prefill([sequence.prompt], len(sequence.prompt) + sequence.max_tokens)

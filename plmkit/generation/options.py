@@ -11,7 +11,7 @@ from plmkit.language import tr
 TEMPERATURE, TOP_P = 0.8, 0.95  # defaults for text that people read: varied, and rarely off topic
 MAX_TOKENS, MAX_TEXTS, MAX_BEAMS = 1_000_000, 100_000, 1_000  # more is a typing error, and would never end
 MAX_LENGTH_PENALTY = 10  # at twice that, the score of a long text overflows
-MIN_TEMPERATURE = 1e-6  # below, logits that differ at all leave only the most likely token, and dividing overflows
+MIN_TEMPERATURE = 1e-6  # below this, only the most likely token is left, and dividing overflows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class GenerationOptions:
         if self.top_k is not None:
             check_count("top-k", self.top_k)
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise SettingError(tr("top-p is a probability, above 0 and at most 1; found {top_p:g}.", top_p=self.top_p))
+            raise SettingError(tr("top-p must be above 0 and at most 1; found {top_p:g}.", top_p=self.top_p))
         if self.length_penalty is not None and not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:
             raise SettingError(
                 tr(
@@ -52,7 +52,7 @@ class GenerationOptions:
                 )
             )
         if any(not text for text in self.stop):
-            raise SettingError(tr("A stop string is empty, so every text would end at once. Leave it out."))
+            raise SettingError(tr("A stop string is empty, so every text would end immediately. Leave it out."))
         self.check_beams()
         self.check_greedy()
 
@@ -69,7 +69,7 @@ class GenerationOptions:
             raise SettingError(
                 tr(
                     "Beam search does not sample, so {given} would have no effect. Leave out one or the other.",
-                    given=" and ".join(given),
+                    given=tr(" and ").join(given),
                 )
             )
         if self.n > self.beams:
@@ -112,7 +112,7 @@ class GenerationOptions:
 
     @property
     def nucleus(self) -> float:
-        """Top-p; 1 where only top-k is given."""
+        """Top-p; 1 if only top-k is given."""
         if self.top_p is None:
             return TOP_P if self.top_k is None else 1.0
         return self.top_p

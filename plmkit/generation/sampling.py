@@ -6,11 +6,11 @@ from torch import Tensor
 
 from plmkit.generation.options import GenerationOptions
 
-CANDIDATES = 1024  # sorted first; together they nearly always have the probability of the nucleus
-MIN_VOCABULARY = 4096  # tokens from which on a shortlist is faster than all logits
+CANDIDATES = 1024  # most likely tokens that are sorted first; they nearly always contain the nucleus
+MIN_VOCABULARY = 4096  # tokens from which a shortlist is faster than all logits
 ROWS_AT_ONCE = 8192
 TINY = np.finfo(np.float32).tiny
-MARGIN = 1.01  # bounds and logits themselves are rounded
+MARGIN = 1.01  # for the rounding of bounds and logits themselves
 
 
 def sample(logits: Tensor, options: GenerationOptions, uniform: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class Shortlist:
 
     def argmax(self, hidden: Tensor, banned: Tensor) -> Tensor:
         """(N, width) to (N,): the most likely token among those that are not banned."""
-        vectors = hidden.numpy()  # for so few numbers numpy takes a fraction of torch's time
+        vectors = hidden.numpy()  # numpy takes a fraction of torch's time for small arrays
         vectors = vectors / np.maximum(np.abs(vectors).max(1, keepdims=True) / 127, TINY)  # scores are in these units
         whole = np.rint(vectors)
         rough = torch._int_mm(torch.from_numpy(whole.astype(np.int8)), self.rounded)  # (N, vocabulary), exact so far
@@ -78,7 +78,7 @@ class Shortlist:
         return torch.tensor([self.best(*line, banned) for line in lines])
 
     def best(self, rough: Tensor, vector: Tensor, lost: float, length: float, banned: Tensor) -> int:
-        """Tokens whose bound reaches the full score of the roughly best are scored in full."""
+        """Score in full all tokens whose bound reaches the full score of the approximately best one."""
         scores = self.scores.copy_(rough).mul_(self.steps)
         if len(banned):
             scores.index_fill_(0, banned, -torch.inf)

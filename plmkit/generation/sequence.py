@@ -9,7 +9,7 @@ from plmkit.generation.options import GenerationOptions
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 END, STOP, LENGTH, CONTEXT = "end", "stop", "length", "context"
-DECODED_TOKENS = 32  # tokens before that decide how the next ones decode: spaces, words, characters in bytes
+DECODED_TOKENS = 32  # previous tokens that affect how the next ones decode: spaces, words, characters in bytes
 BROKEN = "\ufffd"  # where bytes are not a character
 
 
@@ -40,7 +40,7 @@ class GeneratedSequence:
         self.decoder, self.stops = StreamDecoder(tokenizer, prompt), StopStrings(options.stop)
         self.end_token = tokenizer.vocabulary.end
         self.max_tokens, self.requested_tokens = max_tokens, options.tokens
-        self.rng = generator(options.seed, *key)  # its own, so that its text does not depend on the others of a batch
+        self.rng = generator(options.seed, *key)  # per text, so that it does not depend on the rest of the batch
         self.pieces: list[str] = []
         self.ended: str | None = None
 

@@ -1,4 +1,4 @@
-"""What callers from Python hand over, looked at before it is used: a mistake gets a sentence, not a traceback."""
+"""Checks of arguments from Python: a mistake gets a message that says what was expected."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from plmkit.language import tr
 def one_text(value: Any, verb: str) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise InputError(tr("{verb} takes one text, a str; found {kind_of}.", verb=verb, kind_of=kind_of(value)))
+        raise InputError(tr("{verb} takes one text (str); found {kind}.", verb=verb, kind=kind_of(value)))
     return value
 
 
@@ -31,28 +31,28 @@ def text_or_pair(row: Any, number: int) -> tuple[str, str | None]:
         return row[0], row[1]
     raise InputError(
         tr(
-            "Row {number} is {kind_of}. A row is a text, a pair of texts, or a dict with `text`.",
+            "Row {number} is {kind}. A row is a text, a pair of texts, or a dict with `text`.",
             number=number,
-            kind_of=kind_of(row),
+            kind=kind_of(row),
         )
     )
 
 
-def count(value: Any, name: str, what: str) -> int:
-    """A whole number from 1 on."""
+def count(value: Any, name: str) -> int:
+    """A whole number, 1 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         found = value if isinstance(value, int | float) and not isinstance(value, bool) else kind_of(value)
-        raise SettingError(tr("{name} is {what}, 1 or more; found {found}.", name=name, what=what, found=found))
+        raise SettingError(tr("{name} must be a whole number, 1 or more; found {value}.", name=name, value=found))
     return value
 
 
 def folder(value: Any) -> Path:
-    """A path, as text or as a Path."""
+    """A path, given as str or as Path."""
     if not isinstance(value, str | os.PathLike):
         raise InputError(
             tr(
-                'A model is loaded from a folder, such as plmkit.load("runs/mine"); found {kind_of}.',
-                kind_of=kind_of(value),
+                'A model is loaded from a folder, as in plmkit.load("runs/mine"); found {kind}.',
+                kind=kind_of(value),
             )
         )
     return Path(os.fsdecode(value))
@@ -63,7 +63,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return "None"
     name = type(value).__name__
-    article = "an" if name[0] in "aeiou" else "a"
+    kind = tr("an {name}", name=name) if name[0] in "aeiou" else tr("a {name}", name=name)
     if isinstance(value, tuple | list | dict | set):
-        return tr("{article} {name} of {value_count}", article=article, name=name, value_count=len(value))
-    return f"{article} {name} ({value})" if isinstance(value, bool | int | float) else f"{article} {name}"
+        return tr("{kind} of {count}", kind=kind, count=len(value))
+    return f"{kind} ({value})" if isinstance(value, bool | int | float) else kind

@@ -21,17 +21,17 @@ MAX_MEMORY = 1_000_000  # tokens
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedText:
-    """The tokens of a text with an end token before it and after each document."""
+    """The tokens of a text, with an end token before it and after each document."""
 
-    tokens: np.ndarray  # (T + 1,) the first is only context and not scored
-    characters: int  # of the text, one for each end
+    tokens: np.ndarray  # (T + 1,) the first is context only and not scored
+    characters: int  # of the text, plus one per end token
     bytes: int
     lossless: bool  # whether the tokens decode to the text, white space aside
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore:
-    """The loss of a model on a text, in nats per token, and what follows from it."""
+    """The loss of a model on a text, in nats per token, and the measures derived from it."""
 
     tokens: int
     characters: int
@@ -41,8 +41,8 @@ class TextScore:
     perplexity: float
     bits_per_character: float
     bits_per_byte: float
-    comparable: bool  # bits with those of other tokenizers: what a tokenizer drops, its model need not predict
-    reading: str  # what context each token had
+    comparable: bool  # with other tokenizers: a model need not predict what its tokenizer drops
+    reading: str  # the context of each token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ def evaluate_text(
     model: Model, file: Path, *, stride: int | None = None, memory: int | None = None, clamp: int | None = None,
     advance: Advance | None = None, columns: Columns = Columns(), say: Say = ignore,
 ) -> TextScore:  # fmt: skip
-    """Score every token of the file given the tokens before it, as many as the model can read."""
-    context = context_of(model, stride, memory, clamp)  # refuses options before a long text is read
+    """Score every token of the file, given up to a full context of the tokens before it."""
+    context = context_of(model, stride, memory, clamp)  # checks options before a long text is read
     text = read_text(model.tokenizer, file, columns, say)
     logs = context.log_probabilities(model, text.tokens, advance)
     total, tokens = -float(logs.sum()), len(logs)
@@ -111,7 +111,7 @@ def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), sa
         size += sum(len(sentence.encode("utf-8", "replace")) for sentence in sentences) + 1
     tokens = np.concatenate(parts)
     if len(tokens) == ends:
-        raise InputError(tr("{file} has no text to read.", file=file))
+        raise InputError(tr("{file} has no text.", file=file))
     return EncodedText(tokens=tokens, characters=characters, bytes=size, lossless=lossless)
 
 
@@ -125,39 +125,31 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
     if memory is not None:
         if settings.memory_length is None:
             raise SettingError(
-                tr("{folder} has no recurrent memory that --memory could set. Leave it out.", folder=model.folder)
+                tr("{folder} has no recurrent memory, so --memory has no effect. Leave it out.", folder=model.folder)
             )
         if not 1 <= memory <= MAX_MEMORY:
             raise SettingError(
                 tr(
-                    "--memory is the length of the recurrent memory of a Transformer-XL or an XLNet, from 1 to "
-                    "{max_memory:,} tokens; found {memory} for {folder}.",
+                    "--memory must be from 1 to {max_memory:,} tokens; found {memory}.",
                     max_memory=MAX_MEMORY,
                     memory=memory,
-                    folder=model.folder,
                 )
             )
         settings = replace(settings, memory=memory)
     if clamp is not None:
         if not settings.limits_distances:
             raise SettingError(
-                tr("{folder} has no relative distances that --clamp could limit. Leave it out.", folder=model.folder)
+                tr("{folder} has no relative positions, so --clamp has no effect. Leave it out.", folder=model.folder)
             )
         if clamp < 1:
-            raise SettingError(
-                tr(
-                    "--clamp is the largest relative distance, 1 or more; found {clamp} for {folder}.",
-                    clamp=clamp,
-                    folder=model.folder,
-                )
-            )
+            raise SettingError(tr("--clamp must be 1 or more; found {clamp}.", clamp=clamp))
         settings = replace(settings, clamp=clamp)
     if settings.bounded or (settings.generates == "permuted" and not settings.memory_length):
         step = max(1, model.longest // 2) if stride is None else stride
         if not 1 <= step <= model.longest:
             raise SettingError(
                 tr(
-                    "--stride must be from 1 to {longest}, the context of this model; found {stride}.",
+                    "--stride must be from 1 to {longest}, the context length of this model; found {stride}.",
                     longest=model.longest,
                     stride=stride,
                 )
@@ -167,7 +159,7 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
     if stride is not None:
         raise SettingError(
             tr(
-                "{folder} carries its state along a text, so there are no windows and no --stride to set.",
+                "{folder} reads a text without windows, so --stride has no effect. Leave it out.",
                 folder=model.folder,
             )
         )
@@ -178,7 +170,7 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
 def described(settings: Any, clamp: int | None) -> str:
     """The context of a model that reads a text without windows."""
     if settings.memory_length is None:
-        return tr("state of all tokens before")
+        return tr("recurrent state over all previous tokens")
     more = (
         tr(" before the last {longest}", longest=settings.longest)
         if settings.context_length > settings.memory_length > 0

@@ -16,7 +16,7 @@ from plmkit.tasks.rows import plain_rows
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Rows to answer; one that was not in a list has one answer, not a list of one."""
+    """Rows given by a caller; a single row gets a single answer, not a list of one."""
 
     rows: list[Any]
     alone: bool = False
@@ -26,7 +26,7 @@ class Given:
 
 
 def given(values: Any) -> Given:
-    """Rows as texts, pairs or rows of a table: one, or any number of them; of a DataFrame, its text columns."""
+    """One or several texts, pairs or rows of a table; of a DataFrame, its text columns."""
     if is_frame(values):
         rows = plain_rows(table_of(values), Search(), ignore)
         return Given(rows=[row.text if row.other is None else (row.text, row.other) for row in rows])
@@ -35,7 +35,7 @@ def given(values: Any) -> Given:
     if isinstance(values, str | Mapping):
         return Given(rows=[values], alone=True)
     if isinstance(values, bytes) or not isinstance(values, Iterable):
-        raise InputError(tr("Give a text or a list of texts; found {kind_of}.", kind_of=kind_of(values)))
+        raise InputError(tr("Give a text or a list of texts; found {kind}.", kind=kind_of(values)))
     return Given(rows=list(values))
 
 
@@ -48,12 +48,12 @@ def given_rows(values: Any, task: Task, model: Path) -> Given:
 
 
 def given_texts(values: Any) -> Given:
-    """Texts: one, or any number of them."""
+    """One or several texts."""
     found = given(values)
     for number, text in enumerate(found.rows, start=1):
         if not isinstance(text, str):
             raise InputError(
-                tr("Give a text or a list of texts; text {number} is {kind_of}.", number=number, kind_of=kind_of(text))
+                tr("Give a text or a list of texts; text {number} is {kind}.", number=number, kind=kind_of(text))
             )
     return found
 
@@ -64,17 +64,17 @@ def is_frame(values: Any) -> bool:
 
 
 def table_of(frame: Any) -> Table:
-    """A DataFrame as a file of rows would be read."""
+    """A DataFrame as a table."""
     columns = tuple(str(name) for name in frame.columns)
     if twice := [name for name in columns if columns.count(name) > 1]:
-        raise InputError(tr("The DataFrame has two columns named '{twice}'. Rename one.", twice=twice[0]))
+        raise InputError(tr("The DataFrame has two columns named '{name}'. Rename one.", name=twice[0]))
     cells = [without_gaps(frame[name]) for name in frame.columns]
     rows = list(zip(*cells, strict=True))
     return Table(path=Path("DataFrame"), columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)))
 
 
 def without_gaps(column: Any) -> list[object]:
-    """The values of a column; pandas has several that stand for none."""
+    """The values of a column, with None for the missing values of pandas."""
     values = list(column)
     gaps: Sequence[bool] = list(column.isna()) if hasattr(column, "isna") else [False] * len(values)
     return [None if gap else value for value, gap in zip(values, gaps, strict=True)]

@@ -48,20 +48,20 @@ class Parts:
     weights: dict[str, Tensor]  # under our names
     tuning: Tuning = Tuning()  # how its paper fine-tunes
     tasks: tuple[Task, ...] = ()  # that it was fine-tuned on
-    objectives: tuple[Any, ...] = ()  # what it was pretrained by, where that is known
+    objectives: tuple[Any, ...] = ()  # of its pretraining, if known
     model_type: str | None = None  # of the Hugging Face folder it came from
-    step: int | None = None  # of the checkpoint, where the run is not finished
-    longest: int | None = None  # tokens per row, where that is fewer than the architecture reads
-    pooling: Pooling = MEAN  # how its tokens' vectors become a sentence's
+    step: int | None = None  # of the checkpoint, if the run is not finished
+    longest: int | None = None  # maximum length, if below that of the architecture
+    pooling: Pooling = MEAN  # of token vectors into a sentence vector
 
     @property
     def vocabulary_size(self) -> int:
-        """Rows of the token table; it may have more than the tokenizer has tokens, never fewer."""
+        """Rows of the token embedding: at least as many as the tokenizer has tokens."""
         return self.architecture.vocabulary_size(self.weights)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokenizer's, with as many rows as the token embedding has."""
+        """The tokenizer's vocabulary, padded to the rows of the token embedding."""
         return replace(self.tokenizer.vocabulary, padded=self.vocabulary_size)
 
 
@@ -70,7 +70,7 @@ def load(folder: str | Path, device: str = "auto") -> Model:
 
     Args:
         folder: A run folder, a Hugging Face folder, or a name on its hub.
-        device: Where to compute: "auto" for a GPU where there is one, "cpu", or a device as torch names it.
+        device: Where to compute: "auto" for a GPU if there is one, "cpu", or the name of a torch device.
 
     Returns:
         A `Model`, with `fill`, `embed`, `predict`, `score` and `generate`.
@@ -98,24 +98,24 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
 
 
 def without_generator(parts: Parts) -> Parts:
-    """What is fine-tuned and gives vectors: of two networks that were trained together, the discriminator."""
+    """The network that is fine-tuned and embeds: of ELECTRA, the discriminator."""
     if not isinstance(parts.architecture, GeneratorDiscriminator):
         return parts
     return replace(parts, **vars(discriminator_alone(parts.architecture, parts.weights)))
 
 
 def warned(text: str) -> None:
-    """What a caller from Python hears about a folder."""
+    """Report something about a folder to a caller from Python."""
     warnings.warn(text.removeprefix("! "), LoadWarning, stacklevel=2)
 
 
 def read_parts(folder: str | Path, say: Say = warned) -> Parts:
-    """What a folder holds; what is unusual about it is said."""
+    """What a folder holds; anything unusual about it is reported."""
     folder = find_model(arguments.folder(folder))
     if folder.is_file():
         raise InputError(
             tr(
-                "{folder} is a file, but a model is a folder: of a run, or Hugging Face's. It comes first.",
+                "{folder} is a file. The first argument is a model: a run folder or a Hugging Face folder.",
                 folder=folder,
             )
         )
@@ -134,31 +134,31 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
 
 
 def check_whole(parts: Parts) -> None:
-    """Refuse a model without a token table, or with a tokenizer that knows more tokens."""
+    """Refuse a model without token embeddings, or with fewer of them than the tokenizer has tokens."""
     if not parts.vocabulary_size:
         raise CheckpointError(
             tr(
-                "{folder} is not a whole model: '{embedding_name}' is missing.",
-                folder=parts.folder / WEIGHTS,
-                embedding_name=parts.architecture.embedding_name,
+                "{file} is incomplete: '{weight}' is missing.",
+                file=parts.folder / WEIGHTS,
+                weight=parts.architecture.embedding_name,
             )
         )
     if len(parts.tokenizer.vocabulary) > parts.vocabulary_size:
         raise CheckpointError(
             tr(
-                "{folder}: the tokenizer has {vocabulary_count:,} tokens, but the model knows "
-                "{vocabulary_size:,}. The files do not belong together.",
+                "{folder}: the tokenizer has {tokens:,} tokens, but the model has embeddings for {embeddings:,}. "
+                "The files do not belong together.",
                 folder=parts.folder,
-                vocabulary_count=len(parts.tokenizer.vocabulary),
-                vocabulary_size=parts.vocabulary_size,
+                tokens=len(parts.tokenizer.vocabulary),
+                embeddings=parts.vocabulary_size,
             )
         )
 
 
 def advice(folder: Path) -> str:
-    """What to give instead of a folder that is not there."""
+    """What to give instead of a missing folder."""
     if str(folder) in CATALOGUE:
-        return tr("It is a recipe's name: `plm pretrain {folder} --out DIR` makes a model by it in DIR.", folder=folder)
+        return tr("It is the name of a recipe: train a model with `plm pretrain {folder} --out DIR`.", folder=folder)
     return tr("Give a run folder, a Hugging Face folder or a name on its hub, such as google-bert/bert-base-chinese.")
 
 
@@ -198,7 +198,7 @@ def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, 
 
 
 def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
-    """How a model of ours makes a sentence's vector: ERNIE by its pooler (PaddlePaddle/ERNIE), others by the mean."""
+    """The sentence vector of our models: ERNIE's is its pooler's (PaddlePaddle/ERNIE), that of others the mean."""
     if not ernie.writes(architecture) or "model.pooler.weight" not in weights:
         return MEAN
     weight, bias = weights["model.pooler.weight"], weights["model.pooler.bias"]
@@ -206,23 +206,23 @@ def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooli
 
 
 def newest_weights(run: RunFolder, say: Say) -> tuple[int, dict[str, Tensor]]:
-    """Of a run that was stopped or is still under way: its newest checkpoint, and the step that it was made at."""
+    """The newest checkpoint of an unfinished run, and its step."""
     folder = run.path
     if (content := run.newest_checkpoint(say)) is None:
         raise FolderError(
             tr(
-                "The run in {folder} is not finished, and has no checkpoint that could be used instead.\n"
-                "Run its command again to continue it.",
+                "The run in {folder} is not finished and has no usable checkpoint.\n"
+                "Run the same command to continue it.",
                 folder=folder,
             )
         )
     state, weights, _ = content
-    say(tr("{folder} is not finished: its checkpoint at step {step:,} is used.", folder=folder, step=state.step))
+    say(tr("{folder} is not finished; using its checkpoint at step {step:,}.", folder=folder, step=state.step))
     return state.step, weights
 
 
 def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
-    """A Hugging Face folder whose weights have been read; a head that nothing here uses is named and left out."""
+    """A Hugging Face folder whose weights have been read; a head that is not used here is reported and left out."""
     config, family = read_config(folder, theirs)
     try:
         architecture = family.architecture(config, folder)
@@ -230,11 +230,11 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
         raise
     except (TypeError, ValueError, AttributeError, SettingError) as error:
         raise InputError(
-            tr("{folder} does not describe a network: {error}", folder=folder / CONFIG, error=error)
+            tr("{file} does not describe a network: {error}", file=folder / CONFIG, error=error)
         ) from error
     weights = our_weights(theirs, folder, family, architecture)
     if head := unused_head(theirs, config, family, architecture):
-        say(tr("! {folder}: its head ({head}) is not used here, only the network below it.", folder=folder, head=head))
+        say(tr("! {folder}: its head ({head}) is not used, only the network below it.", folder=folder, head=head))
     if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
         weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
     task = foreign_task(folder, config, weights, architecture)
@@ -250,12 +250,15 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
 def foreign_task(
     folder: Path, config: dict[str, Any], weights: dict[str, Tensor], architecture: Architecture
 ) -> Task | None:
-    """What a classifier or a regressor of texts answers."""
+    """The task of a text classifier or regressor."""
     if "heads.label.classify.weight" not in weights:
         return None
     if architecture.optional_pooler and not any(name.startswith("model.pooler") for name in weights):
         raise CheckpointError(
-            tr("{folder} has a classifier but not the pooler that it reads. Save it whole.", folder=folder / WEIGHTS)
+            tr(
+                "{file} has a classifier, but the pooler below it is missing. Save the complete model.",
+                file=folder / WEIGHTS,
+            )
         )
     outputs = len(weights["heads.label.classify.weight"])
     labels = config.get("id2label") or {}
@@ -267,7 +270,7 @@ def foreign_task(
 
 
 def network_of(parts: Parts) -> Network:
-    """The encoder with the heads that the weights have, not yet filled."""
+    """The network with the heads that occur in the weights, which are not loaded yet."""
     model = parts.architecture.build(parts.vocabulary)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
@@ -281,13 +284,13 @@ def network_of(parts: Parts) -> Network:
 
 
 def whole(weights: dict[str, Tensor], network: Network) -> dict[str, Tensor]:
-    """A model that was saved without its pooler gets a fresh one; only fine-tuning reads it."""
+    """The weights with a randomly initialised pooler if they have none; only fine-tuning uses it."""
     own = network.state_dict()
     return weights | {name: own[name] for name in own if name.startswith("model.pooler") and name not in weights}
 
 
 def start_from(network: Network, parts: Parts) -> list[str]:
-    """Fill a network with the weights of another model; names the heads that stay fresh."""
+    """Copy the weights of another model into a network; returns the heads that stay randomly initialised."""
     own = network.state_dict()
     shared = {name: tensor for name, tensor in parts.weights.items() if name in own}
     put_weights(network, own | shared, parts.folder / WEIGHTS)

@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """How many of some texts are longer than the model reads."""
+    """How many texts were truncated."""
 
     cut: int
     texts: int
@@ -52,15 +52,15 @@ class Cut:
 
     def __str__(self) -> str:
         return tr(
-            "{cut:,} of {texts:,} texts are longer than {length} tokens and lost their tail (of a pair, the "
-            "longer text first).",
+            "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the longer "
+            "text first).",
             cut=self.cut,
             texts=self.texts,
             length=self.length,
         )
 
     def warn(self) -> None:
-        """For callers from Python; the command line shows it as a line of its own."""
+        """Warn callers from Python; the command line prints a line instead."""
         if self.cut:
             warnings.warn(str(self), TruncationWarning, stacklevel=3)
 
@@ -77,18 +77,18 @@ class Score:
 class Model:
     """A trained network with its tokenizer; `plmkit.load(DIR)` makes one.
 
-    `fill`, `embed`, `predict`, `score` and `generate` take one text and give one answer, or take a list of texts (an
-    array, a Series, or a DataFrame with a text column) and give a list of answers in its order. Texts that are longer
-    than the model reads lose their tail, with a `TruncationWarning` that says how many did.
+    `fill`, `embed`, `predict`, `score` and `generate` take one text and return one answer, or take a list of texts (an
+    array, a Series, or a DataFrame with a text column) and return a list of answers in the same order. Texts above the
+    maximum length are truncated, with a `TruncationWarning` that says how many.
 
     Attributes:
         folder: Where it was loaded from.
         architecture: The settings of the network, such as `layers` and `width`.
         tokenizer: Text to tokens and back.
-        tasks: What `predict` predicts, by name; empty where it was not fine-tuned.
-        classes: What `predict` chooses from; empty where it predicts numbers, or nothing.
-        longest: How many tokens of a text it reads, special ones included.
-        device: Where it computes.
+        tasks: The tasks of `predict` by name; empty if the model was not fine-tuned.
+        classes: The classes of `predict`; empty if it predicts numbers, or nothing.
+        longest: Maximum length in tokens, special tokens included.
+        device: The device it computes on.
     """
 
     def __init__(
@@ -101,20 +101,19 @@ class Model:
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
         self.longest = longest or architecture.longest  # tokens per row
-        self.generator: Model | None = None  # fills blanks in its place, where it was trained to detect
+        self.generator: Model | None = None  # of ELECTRA: fills blanks, which a discriminator cannot
 
     def __repr__(self) -> str:
         size = sum(parameter.numel() for parameter in self.network.parameters())
         shape = tr("{layers} layers of width {width}", layers=self.architecture.layers, width=self.architecture.width)
-        task = "; ".join(f"{name}: {task.answers}" for name, task in self.tasks.items()) or "pretrained"
+        task = "; ".join(f"{name}: {task.answers}" for name, task in self.tasks.items()) or tr("pretrained")
         return tr(
-            "<Model {folder}: {type}, {shape}, {size:,} parameters, {vocabulary_count:,} tokens in the "
-            "vocabulary, {task}>",
+            "<Model {folder}: {type}, {shape}, {size:,} parameters, vocabulary of {tokens:,} tokens, {task}>",
             folder=self.folder,
             type=type(self.architecture).__name__,
             shape=shape,
             size=size,
-            vocabulary_count=len(self.tokenizer.vocabulary),
+            tokens=len(self.tokenizer.vocabulary),
             task=task,
         )
 
@@ -122,14 +121,14 @@ class Model:
         """Fill the blanks of a text.
 
         Args:
-            text: A text with one or more [MASK], or a list of such texts; the tokenizer's own mask will do too.
-            top: How many ways to fill each blank.
+            text: A text with one or more [MASK] (or the tokenizer's own mask token), or a list of such texts.
+            top: Number of candidates per blank.
 
         Returns:
-            For each blank a list of `Candidate`, likeliest first: `token`, `probability`, and `text`, the whole text
-            with this blank filled. Of a list of texts, a list of these.
+            For each blank a list of `Candidate`, most likely first: `token`, `probability`, and `text`, the whole text
+            with this blank filled. For a list of texts, a list of these.
         """
-        count(top, "top", tr("how many ways to fill a blank"))
+        count(top, "top")
         texts = given_texts(text)
         return texts.answer([self.filled_blanks(one, top) for one in texts.rows])
 
@@ -142,10 +141,10 @@ class Model:
         row = self.whole_row(text.replace(MASK, vocabulary.tokens[vocabulary.mask]))
         blanks = np.flatnonzero(row.tokens == vocabulary.mask)
         if not len(blanks):
-            raise InputError(tr("There is no [MASK] in the text. Write one where a word is to be filled in."))
+            raise InputError(tr("The text has no [MASK]. Write one where a word is to be filled in."))
         states, _ = self.states([row], needed=self.blanks)
         logits = head.vocabulary(states.hidden[0, torch.from_numpy(blanks)])
-        logits = logits[:, : len(vocabulary)]  # a table may have more rows than there are tokens
+        logits = logits[:, : len(vocabulary)]  # the embedding may be padded
         logits[:, list(vocabulary.special)] = -torch.inf
         probabilities = logits.float().softmax(-1)
         best = probabilities.topk(min(top, len(vocabulary) - len(vocabulary.special)), dim=-1)
@@ -173,17 +172,17 @@ class Model:
 
         Args:
             texts: A text, a pair of texts as a dict with `text_a` and `text_b`, or a list of texts and pairs.
-            level: "sentence" for one vector per text, as sentence-transformers makes it: by the folder's own pooling
-                (`modules.json`), otherwise the mean over all tokens, special ones included. "token" for one vector
-                per token, special ones left out.
-            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
-            progress: Show a bar on stderr.
+            level: "sentence" for one vector per text, as sentence-transformers computes it: with the folder's own
+                pooling (`modules.json`), otherwise the mean over all tokens, special tokens included. "token" for one
+                vector per token, without special tokens.
+            batch_size: Texts per batch. Default: batches of up to 4,096 tokens.
+            progress: Show a progress bar on stderr.
 
         Returns:
             An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text.
         """
         if level not in ("sentence", "token"):
-            raise SettingError(tr("level is 'sentence' or 'token'; found '{level}'.", level=level))
+            raise SettingError(tr("level must be 'sentence' or 'token'; found '{level}'.", level=level))
         asked = given(texts)
         vectors, cut = self.vectors(asked.rows, level, batch_size, Screen() if progress else None)
         cut.warn()
@@ -194,7 +193,7 @@ class Model:
     def vectors(
         self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
     ) -> tuple[list[np.ndarray], Cut]:
-        """For each text its vector, or those of its tokens."""
+        """The vector of each text, or the vectors of its tokens."""
         by_token, longest = level == "token", self.longest
         if not by_token:
             self.check_pooling()
@@ -203,7 +202,7 @@ class Model:
         prompt = "" if by_token else self.pooling.prompt
         rows, cut = self.framed([(prompt + text, other) for text, other in pairs], longest)
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
-        for numbers in self.batches(rows, batch_size, screen, "embedding"):
+        for numbers in self.batches(rows, batch_size, screen, tr("embedding")):
             states, batch = self.states([rows[number] for number in numbers])
             found = self.by_token(states, batch) if by_token else self.by_row(states, batch)
             for number, vector in zip(numbers.tolist(), found, strict=True):
@@ -212,11 +211,11 @@ class Model:
 
     @torch.inference_mode()
     def by_row(self, states: States, batch: Batch) -> Tensor:
-        """(B, width) one vector per row."""
+        """(B, width): one vector per row."""
         return self.pooling(states.hidden, batch.source.visible)
 
     def by_token(self, states: States, batch: Batch) -> list[Tensor]:
-        """For each row the vectors of its tokens; of none, that of its first special one."""
+        """The token vectors of each row; of an empty row, that of its first special token."""
         framing = [number for part in self.tokenizer.vocabulary.frame(2) for number in part]
         special = torch.tensor(framing, dtype=torch.long, device=self.device)
         words = batch.source.visible & ~torch.isin(batch.source.tokens, special)
@@ -227,15 +226,15 @@ class Model:
 
     @property
     def width(self) -> int:
-        """How many numbers a sentence's vector has."""
+        """Size of a sentence vector."""
         return self.pooling.outputs(self.architecture.width)
 
     def check_pooling(self) -> None:
         if self.pooling.unknown:
             raise PlmError(
                 tr(
-                    "{folder} makes its vectors with {unknown}, which cannot be computed here.\n"
-                    "Embed with sentence-transformers, or take vectors of tokens: --level token.",
+                    "{folder} pools its vectors with {unknown}, which plmkit does not support.\n"
+                    "Embed with sentence-transformers, or compute token vectors: --level token.",
                     folder=self.folder,
                     unknown=", ".join(self.pooling.unknown),
                 )
@@ -248,16 +247,16 @@ class Model:
 
         Args:
             texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`), or a list
-                of these and of pairs of texts; or a DataFrame that has such columns.
-            task: Name of the task, where the model was fine-tuned on several.
-            batch_size: Texts to compute at once; by default as many as have 4,096 tokens together.
-            progress: Show a bar on stderr.
+                of these and of pairs of texts; or a DataFrame with such columns.
+            task: Name of the task, if the model was fine-tuned on several.
+            batch_size: Texts per batch. Default: batches of up to 4,096 tokens.
+            progress: Show a progress bar on stderr.
 
         Returns:
-            A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; of a blank text, one whose
-            label is None.
+            A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; a blank text has the label
+            None.
         """
-        chosen = self.task_named(task, "predict")
+        chosen = self.task_named(task, tr("predict"))
         asked = given_rows(texts, chosen, self.folder)
         found, cut = self.predictions(asked.rows, chosen, batch_size, Screen() if progress else None)
         cut.warn()
@@ -266,10 +265,10 @@ class Model:
     def predictions(
         self, rows: Sequence[Row], task: Task, batch_size: int | None = None, screen: Screen | None = None
     ) -> tuple[list[Prediction], Cut]:
-        """What the task predicts for each row; nothing for one without text."""
+        """The prediction of the task for each row; rows without text get the label None."""
         filled = [number for number, row in enumerate(rows) if not row.blank]
         examples = task.frame([rows[number] for number in filled], self.tokenizer, task.length)
-        groups = self.batches(examples, batch_size, screen, "predicting")
+        groups = self.batches(examples, batch_size, screen, tr("predicting"))
         found = predictions_of(self.network, task, examples, self.tokenizer.vocabulary, self.device, groups)
         predictions = [Prediction(label=None)] * len(rows)
         for number, prediction in zip(filled, found, strict=True):
@@ -282,7 +281,7 @@ class Model:
         if not self.tasks:
             raise PlmError(
                 tr(
-                    "{folder} has no head that labels texts, so it cannot {verb}.\n"
+                    "{folder} was not fine-tuned on a task, so it cannot {verb}.\n"
                     "Fine-tune it first: plm finetune {folder} --task classify --train FILE --out DIR",
                     folder=self.folder,
                     verb=verb,
@@ -292,60 +291,60 @@ class Model:
             return next(iter(self.tasks.values()))
         if name is None or name not in self.tasks:
             found = (
-                tr("There is no task '{name}' in {folder}", name=name, folder=self.folder)
+                tr("{folder} has no task '{name}'.", name=name, folder=self.folder)
                 if name
-                else tr("{folder} has several tasks", folder=self.folder)
+                else tr("{folder} has several tasks.", folder=self.folder)
             )
-            raise SettingError(tr("{found}. Name one of them: {tasks}.", found=found, tasks=", ".join(self.tasks)))
+            raise SettingError(tr("{found} Choose one of {tasks}.", found=found, tasks=", ".join(self.tasks)))
         return self.tasks[name]
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What `predict` chooses from, where there is one task and it has classes."""
+        """The classes of `predict`, if there is one task and it has classes."""
         return next(iter(self.tasks.values())).classes if len(self.tasks) == 1 else ()
 
     def generate(self, prompts: Any, **asked: Any) -> Any:
         """Continue texts.
 
         Args:
-            prompts: How the text begins, or a list of beginnings.
-            tokens: New tokens at most, 100 by default.
-            temperature: 0 for the likeliest token every time, above 1 for wilder text; 0.8 by default.
-            top_k: Sample from this many of the likeliest tokens.
-            top_p: Sample from the likeliest tokens that have this probability together; 0.95 by default.
-            beams: Search for the likeliest text, this many at a time.
-            length_penalty: Of beams: 0 favours short texts, 1 long ones; 0.6 by default.
-            stop: A string, or several, before which the text ends.
-            n: Texts for each prompt, 1 by default.
-            seed: The same seed gives the same texts, 0 by default.
+            prompts: A prompt, or a list of prompts.
+            tokens: Maximum number of new tokens. Default: 100.
+            temperature: 0 for greedy decoding, above 1 for more random text. Default: 0.8.
+            top_k: Sample from this many of the most likely tokens.
+            top_p: Nucleus sampling: the most likely tokens with this total probability. Default: 0.95.
+            beams: Beam search with this many beams.
+            length_penalty: For beam search: 0 favours short texts, 1 long ones. Default: 0.6.
+            stop: One or several strings; the text ends before the first of them.
+            n: Texts per prompt. Default: 1.
+            seed: Random seed; the same seed gives the same texts. Default: 0.
 
         Returns:
-            A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. Of a list of
-            prompts, a list with n for each, in order.
+            A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. For a list
+            of prompts, a list with n texts for each, in order.
         """
         options, texts = options_from(asked), given_texts(prompts)
         found: list[GeneratedText] = self.engine.generate(texts.rows, options)
         return found if options.n > 1 else texts.answer(found)
 
     def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
-        """Continue one text, in pieces as they are written.
+        """Continue one text, in pieces as they are generated.
 
         Args:
-            prompt: How the text begins.
-            **asked: What `generate` takes, except n.
+            prompt: The prompt.
+            **asked: Options of `generate`, except n.
 
         Returns:
             An iterator over the pieces.
         """
         options = options_from(asked)
         if options.n != 1:
-            raise SettingError(tr("A stream is one text; found n={n}. Use model.generate.", n=options.n))
+            raise SettingError(tr("model.stream generates one text; found n={n}. Use model.generate.", n=options.n))
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
 
     @cached_property
     def engine(self) -> Engine:
-        """What generates text; a model that cannot is refused, naming what it can do."""
+        """Generates text; a model that cannot is refused with a message that says what it can do."""
         if self.architecture.generates == "no":
             raise PlmError(
                 tr(
@@ -359,7 +358,7 @@ class Model:
         if head is None:
             raise PlmError(
                 tr(
-                    "{folder} has no language-model head, so it cannot generate. Take a pretrained model.",
+                    "{folder} has no LM head, so it cannot generate text. Use a pretrained model.",
                     folder=self.folder,
                 )
             )
@@ -370,21 +369,21 @@ class Model:
         )  # fmt: skip
 
     def score(self, text: Any, *, progress: bool = False) -> Any:
-        """Tell how likely the model finds a text.
+        """Score a text by its log-probability.
 
         Args:
             text: A text, or a list of texts.
-            progress: Show a bar on stderr.
+            progress: Show a progress bar on stderr.
 
         Returns:
-            Of a left-to-right model a `Likelihood` (`tokens`, `log_probability`, `perplexity`). Of a masked model a
-            `Score` (`tokens`, `pseudo_log_probability`, `pseudo_perplexity`), each token masked in turn. Of a list of
+            For a causal model a `Likelihood` (`tokens`, `log_probability`, `perplexity`). For a masked model a `Score`
+            (`tokens`, `pseudo_log_probability`, `pseudo_perplexity`), with each token masked in turn. For a list of
             texts, a list of these.
         """
         texts = given_texts(text)
         found: list[Any] = []
         cut = 0
-        with Screen(quiet=not progress).counting("scoring", len(texts.rows)) as advance:
+        with Screen(quiet=not progress).counting(tr("scoring"), len(texts.rows)) as advance:
             for one in texts.rows:
                 if self.architecture.generates != "no":
                     found.append(likelihood(self.engine, one))
@@ -398,7 +397,7 @@ class Model:
 
     @torch.inference_mode()
     def pseudo_score(self, text: str) -> tuple[Score, bool]:
-        """Mask and predict each token in turn (Salazar et al., 2020); and whether the text was cut."""
+        """Mask and predict each token in turn (Salazar et al., 2020); and whether the text was truncated."""
         if self.generator is not None:
             return self.generator.pseudo_score(text)
         head = self.needs("masked_lm", tr("score a text"))
@@ -411,8 +410,8 @@ class Model:
             some = places[start : start + 32]
             tokens = np.tile(row.tokens, (len(some), 1))
             tokens[np.arange(len(some)), some] = self.tokenizer.vocabulary.mask
-            hidden = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
-            states, _ = self.states(hidden, needed=self.blanks)
+            masked = [Framed(tokens=line, second=len(line), cut=0) for line in tokens]
+            states, _ = self.states(masked, needed=self.blanks)
             chosen = states.hidden[torch.arange(len(some)), torch.from_numpy(some)]
             logs = head.vocabulary(chosen).float().log_softmax(-1)
             total += float(logs[torch.arange(len(some)), torch.from_numpy(row.tokens[some])].sum())
@@ -428,16 +427,16 @@ class Model:
         return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.longest)[0]
 
     def framed(self, texts: Sequence[Texts], longest: int) -> tuple[list[Framed], Cut]:
-        """Texts as token ids, and how many of them did not fit."""
+        """Texts as token ids, and how many of them were truncated."""
         framed = frame_all(texts, self.tokenizer, longest)
         return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=longest)
 
     def batches(
         self, rows: Sequence[Padded], batch_size: int | None, screen: Screen | None, what: str
     ) -> Iterator[np.ndarray]:
-        """Numbers of rows to compute at once; the screen shows how far this is."""
+        """Indices of the rows of each batch; the screen shows the progress."""
         if batch_size is not None:
-            count(batch_size, "batch_size", tr("how many texts to compute at once"))
+            count(batch_size, "batch_size")
         groups = by_length(rows, batch_size)
         if screen is None:
             for numbers in groups:
@@ -451,14 +450,14 @@ class Model:
                 advance(len(numbers))
 
     def whole_row(self, text: str) -> Framed:
-        """A text that may name special tokens, and must fit."""
+        """A text that may contain special tokens and must not be truncated."""
         tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
         row = frame(tokens, None, self.tokenizer.vocabulary, self.longest)
         if row.cut:
             raise InputError(
                 tr(
-                    "The text has {tokens_count} tokens; this model reads {longest} at most.",
-                    tokens_count=len(tokens),
+                    "The text has {tokens} tokens; this model reads at most {longest}.",
+                    tokens=len(tokens),
                     longest=self.longest - 2,
                 )
             )
@@ -468,7 +467,7 @@ class Model:
     def states(
         self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None
     ) -> tuple[States, Batch]:
-        """What the network makes of rows; with `needed`, of the positions that it names."""
+        """The hidden states of rows; with `needed`, of these positions only."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
         return self.network.model(replace(batch, needed=needed(batch) if needed else None)), batch
@@ -484,14 +483,14 @@ class Model:
             raise PlmError(
                 tr(
                     "{folder} is a causal language model, so it cannot {verb}.\n"
-                    'Continue a text instead: plm generate {folder} "how a text begins"',
+                    'Continue a text instead: plm generate {folder} "the beginning of a text"',
                     folder=self.folder,
                     verb=verb,
                 )
             )
         raise PlmError(
             tr(
-                "{folder} has no masked-language-model head, so it cannot {verb}. Take a pretrained model.",
+                "{folder} has no masked-LM head, so it cannot {verb}. Use a pretrained model.",
                 folder=self.folder,
                 verb=verb,
             )

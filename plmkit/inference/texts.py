@@ -25,17 +25,17 @@ from plmkit.tasks.tables import input_table
 from plmkit.tasks.use import report_cut, search_of, with_text
 from plmkit.terminal.screen import Screen
 
-BETWEEN = "\n---\n"  # several texts
+BETWEEN = "\n---\n"  # between two texts
 
 
 def prompts_of(given: Sequence[str], file: Path | None) -> list[str]:
     """The prompts of the command line and those of a file, one per line, without blank lines."""
     lines = [str(row[0]) for row in read_table(file).rows] if file else []
     if file and file.suffix != ".txt":
-        raise InputError(tr("--file {file}: prompts are read from a .txt file, one per line.", file=file))
+        raise InputError(tr("--file {file}: prompts must be in a .txt file, one per line.", file=file))
     prompts = [*given, *(line for line in lines if line.strip())]
     if not prompts:
-        raise InputError(tr('There is no prompt. Give some text to continue, as in: plm generate MODEL "The river"'))
+        raise InputError(tr('The prompt is missing. Give a text to continue, as in: plm generate MODEL "The river"'))
     return prompts
 
 
@@ -81,10 +81,10 @@ def report_ends(texts: Sequence[GeneratedText], options: GenerationOptions, mode
     if cut:
         screen.say(
             tr(
-                "! The context of this model is {max_length:,} tokens, the prompt included: {of_texts} after "
+                "! The context of this model is {max_length:,} tokens, including the prompt: {texts} after "
                 "{lowest:,} of {tokens:,} tokens.",
                 max_length=model.engine.max_length,
-                of_texts=of_texts(cut, texts),
+                texts=ended(cut, texts),
                 lowest=min(text.tokens for text in cut),
                 tokens=options.tokens,
             )
@@ -94,20 +94,20 @@ def report_ends(texts: Sequence[GeneratedText], options: GenerationOptions, mode
         advice = tr("Shorten the prompt") if len(cut) == len(endless) else tr("Allow more with --tokens")
         raise SettingError(
             tr(
-                "No stop string was generated: {of_texts} after {highest:,} tokens.\n"
+                "No stop string was generated: {texts} after {highest:,} tokens.\n"
                 "{advice}, or use another --stop; the generated text is printed.",
-                of_texts=of_texts(endless, texts),
+                texts=ended(endless, texts),
                 highest=max(text.tokens for text in endless),
                 advice=advice,
             )
         )
 
 
-def of_texts(some: Sequence[GeneratedText], texts: Sequence[GeneratedText]) -> str:
+def ended(some: Sequence[GeneratedText], texts: Sequence[GeneratedText]) -> str:
     return (
         tr("the text ends")
         if len(texts) == 1
-        else tr("{some_count} of {texts_count} texts end", some_count=len(some), texts_count=len(texts))
+        else tr("{count} of {total} texts end", count=len(some), total=len(texts))
     )
 
 
@@ -125,7 +125,7 @@ def score_file(
     found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)
     tokens, total = sum(count for count, _ in found), math.fsum(log for _, log in found)
     if not tokens:
-        raise InputError(tr("{path} has no text to score.", path=table.path))
+        raise InputError(tr("{file} has no text to score.", file=table.path))
     prefix = "" if causal else "pseudo_"
     names = ["tokens", f"{prefix}log_probability", f"{prefix}perplexity"]
     cells: list[list[Any]] = [
@@ -141,21 +141,21 @@ def score_file(
         print(json.dumps({"rows": scored, "all": whole}, ensure_ascii=False))
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
-    kind = "perplexity" if causal else tr("pseudo-perplexity (each token masked in turn)")
+    measure = tr("perplexity") if causal else tr("pseudo-perplexity (each token masked in turn)")
     report_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
     screen.say(
         tr(
-            "{texts_count:,} texts, {tokens:,} tokens, {kind} {exp:,.2f}.",
-            texts_count=len(texts),
+            "{texts:,} texts, {tokens:,} tokens, {measure} {value:,.2f}.",
+            texts=len(texts),
             tokens=tokens,
-            kind=kind,
-            exp=math.exp(-total / tokens),
+            measure=measure,
+            value=math.exp(-total / tokens),
         )
     )
 
 
 def texts_of(rows: Sequence[Row]) -> list[str]:
-    """One text per row, both texts of a pair; empty where a text is missing."""
+    """One text per row, the two texts of a pair joined; empty if a text is missing."""
     return ["" if row.blank else " ".join(filter(None, (row.text, row.other))) for row in rows]
 
 
@@ -164,7 +164,7 @@ def log_probabilities(model: Model, texts: Sequence[str]) -> list[tuple[int, flo
 
 
 def pseudo_log_likelihoods(model: Model, texts: Sequence[str]) -> tuple[list[tuple[int, float]], int]:
-    """For each text its number of tokens and its score; and how many texts were cut."""
+    """The number of tokens and the score of each text; and how many texts were truncated."""
     found: list[tuple[int, float]] = []
     cut = 0
     for text in texts:

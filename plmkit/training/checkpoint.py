@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors and JSON, all or nothing, with a checksum; nothing in them can run."""
+"""Checkpoints: safetensors and JSON, written atomically, with checksums; they cannot contain code."""
 
 import hashlib
 import json
@@ -18,19 +18,19 @@ from plmkit.data.batch import Memory
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.samples import Place, Position
 from plmkit.errors import CheckpointError, InputError
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.storage.files import new_folder, read_json, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.training.loop import State
 from plmkit.training.step import is_finite
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
-MEMORY = "memory.safetensors"  # of a model that reads on from batch to batch
+MEMORY = "memory.safetensors"  # recurrent memory of a model that continues from batch to batch
 NAME = re.compile(r"step-(\d+)")
 KEPT = 2
 CHECKPOINTS = "checkpoints"  # their place in a run folder
 
-Content = tuple[State, dict[str, Tensor], dict[str, Tensor]]  # weights, and the optimizer's memory
+Content = tuple[State, dict[str, Tensor], dict[str, Tensor]]  # with the weights, and the optimizer's state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
 
 
 def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, state: State) -> Path:
-    """Write one, flush it, give it its name, and only then let old ones go."""
+    """Write a checkpoint, flush it, rename it, and only then remove old ones."""
     path = place(folder, state.step)
     with new_folder(path) as partial:
         save_tensors(partial / WEIGHTS, weights_of(network))
@@ -68,14 +68,14 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
         write_json(partial / STATE, {**content, "checksum": digest(content)})
     for old in checkpoints(folder)[KEPT:]:
         shutil.rmtree(old.folder, ignore_errors=True)
-    sweep(folder)  # a run that was killed while it saved leaves the unfinished one
+    sweep(folder)  # a run that was killed while saving leaves an unfinished one
     return path
 
 
 def load_checkpoint(
     folder: Path, network: nn.Module, optimizer: Optimizer, say: Callable[[str], None], *, checked: int | None = None
 ) -> State | None:
-    """Fill both from the newest checkpoint that is whole. None where there are none."""
+    """Load the newest intact checkpoint into network and optimizer. None if there are no checkpoints."""
     if (content := newest_whole(folder, say, checked=checked)) is None:
         return None
     state, *tensors = content
@@ -87,9 +87,9 @@ def load_checkpoint(
 
 
 def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | None = None) -> Content | None:
-    """The newest checkpoint that is whole; a damaged one is passed over, saying so. None where there are none.
+    """The newest intact checkpoint; damaged ones are reported and skipped. None if there are no checkpoints.
 
-    That of the step `checked` was found whole a moment ago, so that its files are not hashed again.
+    The checkpoint of step `checked` has just been verified, so its files are not hashed again.
     """
     found, damaged = checkpoints(folder), []
     for checkpoint in found:
@@ -98,15 +98,14 @@ def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | Non
         except CheckpointError as error:
             damaged.append(str(error))
             continue
-        for what in damaged:
-            say(tr("{what} Going back to the one before.", what=what))
+        for problem in damaged:
+            say(tr("{problem} Using the previous one.", problem=problem))
         return content
     if found:
         raise CheckpointError(
             tr(
-                "None of the {found_count} checkpoints in {folder} can be read; each is damaged.\n"
-                "Remove the folder and start the run again.",
-                found_count=len(found),
+                "Found {checkpoints} in {folder}, none intact.\nRemove the folder and start the run again.",
+                checkpoints=several(len(found), "checkpoint"),
                 folder=folder,
             )
         )
@@ -114,7 +113,7 @@ def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | Non
 
 
 def read_checkpoint(folder: Path, *, hashed: bool = True) -> Content:
-    """Everything in it, checked against its checksums first."""
+    """The content of a checkpoint, after checking its checksums."""
     try:
         content = read_json(folder / STATE)
         claimed = content.pop("checksum")
@@ -134,13 +133,13 @@ def read_checkpoint(folder: Path, *, hashed: bool = True) -> Content:
 
 
 def read_memory(file: Path) -> Memory:
-    """In the order in which it was kept; checkpoints before format 2 have one tensor under one name."""
+    """The tensors in their original order; checkpoints before format 2 have a single one."""
     tensors = load_tensors(file)
     return (tensors["memory"],) if "memory" in tensors else tuple(tensors[f"memory.{n}"] for n in range(len(tensors)))
 
 
 def read_position(data: dict[str, Any]) -> Position:
-    """Checkpoints before format 2 have one place, of the only stream there was."""
+    """The position in each stream; checkpoints before format 2 have one stream."""
     if "places" not in data:
         return Position(stage=data["stage"], places={ONLY: Place(epoch=data["epoch"], index=data["index"])})
     return Position(stage=data["stage"], places={name: Place(**place) for name, place in data["places"].items()})
@@ -151,37 +150,37 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
-    """Every weight must be there, of the right shape, a finite number, and none too many."""
+    """Load weights; none may be missing, unknown, of the wrong shape or not finite."""
     own = network.state_dict()
     if missing := sorted(own.keys() - weights.keys()):
         raise CheckpointError(
             tr(
-                "{source} has no weight '{missing}' ({missing_count} are missing).",
+                "{source} has no weight '{missing}' ({count} missing).",
                 source=source,
                 missing=missing[0],
-                missing_count=len(missing),
+                count=len(missing),
             )
         )
     if extra := sorted(weights.keys() - own.keys()):
         raise CheckpointError(
-            tr("{source} has a weight '{extra}' that this network has not.", source=source, extra=extra[0])
+            tr("{source} has a weight '{extra}' that this network does not have.", source=source, extra=extra[0])
         )
     for name, tensor in own.items():
         if tensor.shape != weights[name].shape:
             raise CheckpointError(
                 tr(
-                    "{source}: '{name}' has shape {shape}, but this network needs {shape_2}.",
+                    "{source}: '{name}' has shape {shape}, but this network needs {needed}.",
                     source=source,
                     name=name,
                     shape=tuple(weights[name].shape),
-                    shape_2=tuple(tensor.shape),
+                    needed=tuple(tensor.shape),
                 )
             )
         if not weights[name].is_floating_point():
             kind = str(weights[name].dtype).removeprefix("torch.")
             raise CheckpointError(
                 tr(
-                    "{source}: '{name}' is of the type {kind}, but a weight is a floating-point number.",
+                    "{source}: '{name}' has the type {kind}; weights must be floating-point numbers.",
                     source=source,
                     name=name,
                     kind=kind,
@@ -190,9 +189,8 @@ def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) ->
         if not is_finite(weights[name]):
             raise CheckpointError(
                 tr(
-                    "{source}: '{name}' holds numbers that are not finite (NaN or infinity), so the model is of "
-                    "no use.\n"
-                    "Copy the file again from where it came, or train the model again.",
+                    "{source}: '{name}' has values that are not finite (NaN or infinity), so the model is unusable.\n"
+                    "Copy the file again from its source, or train the model again.",
                     source=source,
                     name=name,
                 )
@@ -201,7 +199,7 @@ def put_weights(network: nn.Module, weights: dict[str, Tensor], source: Path) ->
 
 
 def optimizer_tensors(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The optimizer's memory under the names of the weights: `embed.tokens.weight|exp_avg`."""
+    """The optimizer's state under the names of the weights: `embed.tokens.weight|exp_avg`."""
     return {
         f"{name}|{key}": torch.as_tensor(value).detach().contiguous()
         for name, parameter in network.named_parameters()
@@ -217,7 +215,7 @@ def put_optimizer(network: nn.Module, optimizer: Optimizer, tensors: dict[str, T
         name, _, key = full.rpartition("|")
         if name not in parameters:
             raise CheckpointError(
-                tr("The optimizer of this checkpoint knows a weight '{name}'; this network does not.", name=name)
+                tr("The optimizer state has a weight '{name}' that this network does not have.", name=name)
             )
         parameter = parameters[name]
         # Adam counts its steps in a tensor that stays on the CPU unless the optimizer is fused

@@ -1,4 +1,4 @@
-"""Where and in which precision to compute."""
+"""Device, precision and threads."""
 
 import ctypes
 import functools
@@ -13,37 +13,39 @@ from typing import Any
 import torch
 
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import several, tr
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WORTH = 1.3  # speed-up of a product in bfloat16 from which a whole training step gains
 SMALL, LARGE = 128, 512  # widths of the products that are measured
-ROWS, PRODUCTS = 512, 12  # of a measurement: of so many rows and a few more each time
+ROWS, PRODUCTS = 512, 12  # of a measurement: at least ROWS rows, a few more each time
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """CUDA, then Apple's MPS, then the CPU, unless one is named."""
+    """The device given; by default CUDA, then Apple's MPS, then the CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device).tolist()  # "meta" makes tensors, but with nothing in them
+        torch.empty(1, device=device).tolist()  # fails on "meta", whose tensors have no data
     except (RuntimeError, AssertionError, TypeError) as error:
-        raise SettingError(tr("run.device={name} is not on this machine; take auto, or cpu.", name=name)) from error
+        raise SettingError(
+            tr("run.device={name} is not available on this machine. Use auto or cpu.", name=name)
+        ) from error
     return device
 
 
 def choose_dtype(device: torch.device, name: str = "auto", width: int = LARGE) -> torch.dtype:
-    """bfloat16 where a network of this width is really faster in it, float32 elsewhere; or the one that is named."""
+    """The type given; by default bfloat16 if a network of this width is faster in it, otherwise float32."""
     if name not in ("auto", *DTYPES):
         raise SettingError(tr("run.dtype takes auto, float32 or bfloat16; found '{name}'.", name=name))
     if name == "bfloat16" and not has_bfloat16(device):
         raise SettingError(
             tr(
-                "run.dtype=bfloat16: this {type} only emulates it, more slowly than float32. Take auto or float32.",
-                type=device.type,
+                "run.dtype=bfloat16: this {device} only emulates it, more slowly than float32. Use auto or float32.",
+                device=device.type,
             )
         )
     if name == "auto":
@@ -54,21 +56,21 @@ def choose_dtype(device: torch.device, name: str = "auto", width: int = LARGE) -
 def keep_dtype(
     device: torch.device, name: str, kept: str | None, say: Callable[[str], None], width: int = LARGE
 ) -> torch.dtype:
-    """What a run computes in: as it began, where it continues; a change is told."""
+    """The type of a run; one that continues keeps its type, and a change is reported."""
     if name == "auto" and kept == "float32":
         return torch.float32
     dtype = choose_dtype(device, name, width)
     if kept and dtype is not DTYPES.get(kept):
         why = (
-            tr("run.dtype={name} asks for it", name=name)
+            tr("run.dtype={name} is set", name=name)
             if name != "auto"
-            else tr("this {type} has no fast {kept}", type=device.type, kept=kept)
+            else tr("this {device} has no fast {kept}", device=device.type, kept=kept)
         )
         say(
             tr(
-                "This run began in {kept} and continues in {name_of}, because {why}.",
+                "This run started in {kept} and continues in {dtype}, because {why}.",
                 kept=kept,
-                name_of=name_of(dtype),
+                dtype=name_of(dtype),
                 why=why,
             )
         )
@@ -81,31 +83,23 @@ def name_of(dtype: torch.dtype) -> str:
 
 def computing(device: torch.device, dtype: torch.dtype, width: int = LARGE, processes: int = 1) -> str:
     """`Computing on cpu with 2 threads in float32.`"""
-    threads = torch.get_num_threads()
-    crew = (
-        tr(" with {threads} thread{word}", threads=threads, word="" if threads == 1 else "s")
-        if device.type == "cpu"
-        else ""
-    )
+    threads = several(torch.get_num_threads(), "thread")
+    crew = tr(" with {threads}", threads=threads) if device.type == "cpu" else ""
     measured = device.type == "cpu" and dtype is torch.bfloat16
-    gain = (
-        tr(", measured {bfloat16_gain:.1f} times as fast as float32", bfloat16_gain=bfloat16_gain(width))
-        if measured
-        else ""
-    )
-    joint = tr(", {processes} processes together", processes=processes) if processes > 1 else ""
+    gain = tr(", measured {gain:.1f} times as fast as float32", gain=bfloat16_gain(width)) if measured else ""
+    joint = tr(", in {count} processes", count=processes) if processes > 1 else ""
     return tr(
-        "Computing on {type}{crew} in {name_of}{gain}{joint}.",
-        type=device.type,
+        "Computing on {device}{crew} in {dtype}{gain}{joint}.",
+        device=device.type,
         crew=crew,
-        name_of=name_of(dtype),
+        dtype=name_of(dtype),
         gain=gain,
         joint=joint,
     )
 
 
 def has_bfloat16(device: torch.device, width: int = LARGE) -> bool:
-    """Does the hardware compute it, faster than float32? torch runs it anywhere, by emulation if necessary."""
+    """Whether the hardware computes it faster than float32; elsewhere torch emulates it."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and bfloat16_gain(width) >= WORTH
@@ -115,7 +109,7 @@ def has_bfloat16(device: torch.device, width: int = LARGE) -> bool:
 def bfloat16_gain(width: int = LARGE) -> float:
     """Measured speed-up of bfloat16 over float32 for matrix products of this width on this processor.
 
-    A processor that emulates it takes up to a hundred times as long, so a small product comes first. One thread,
+    Emulation takes up to a hundred times as long, so a small product comes first. One thread,
     timed by its own clock, gives the same result on a busy machine.
     """
     threads = torch.get_num_threads()
@@ -133,7 +127,7 @@ def bfloat16_gain(width: int = LARGE) -> float:
 def product_seconds(width: int, dtype: torch.dtype) -> float:
     """Seconds of this thread for a product of rows with a square matrix, the mean over several numbers of rows.
 
-    Every number of rows is prepared for anew in bfloat16, and in training hardly two batches have the same number.
+    In bfloat16 every new number of rows takes preparation, and in training hardly two batches have the same number.
     """
     weight = torch.ones(width, width, dtype=dtype)
     torch.mm(weight, weight)
@@ -147,21 +141,21 @@ def product_seconds(width: int, dtype: torch.dtype) -> float:
 
 
 def precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[Any]:
-    """The context in which a step computes: weights stay float32."""
+    """The autocast context of a step; weights stay float32."""
     return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
 
 
 def set_threads(count: int | None) -> int:
-    """Make torch use so many cores: those this process may run on, unless a number is given."""
+    """Set torch's number of threads (default: the cores that this process may run on)."""
     keep_memory()
     torch.set_num_threads(count or available_cores())
     return torch.get_num_threads()
 
 
 def keep_memory() -> None:
-    """Let glibc keep what a step frees for the next step, instead of handing it back and faulting it in again.
+    """Let glibc keep freed memory for the next step, instead of returning it and faulting it in again.
 
-    On a CPU that is a quarter of the time of a step. Elsewhere, and with other allocators, nothing happens.
+    On a CPU this saves a quarter of the time of a step. Elsewhere, and with other allocators, it does nothing.
     """
     trim, top_pad, map_from = -1, -2, -3  # names of the settings in malloc.h
     with suppress(OSError, AttributeError):
@@ -172,13 +166,13 @@ def keep_memory() -> None:
 
 
 def available_cores() -> int:
-    """The cores that this process may run on, of which a container may have a share only."""
+    """The number of cores that this process may use, within the limit of a container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, container_share())))
 
 
 def container_share(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
-    """How many cores a container gives, as in `150000 100000` for one and a half; without a limit, infinitely many."""
+    """The CPU limit of a container, as in `150000 100000` for 1.5 cores; infinite without a limit."""
     try:
         limit, period = file.read_text(encoding="ascii").split()
         return float(limit) / float(period)

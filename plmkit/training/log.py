@@ -1,4 +1,4 @@
-"""What a run tells: a line of JSON and a TensorBoard point now and then."""
+"""The metrics of a run: lines of JSON and TensorBoard events."""
 
 import json
 from pathlib import Path
@@ -11,20 +11,20 @@ METRICS = "metrics.jsonl"
 
 
 class Log:
-    """metrics.jsonl and TensorBoard events in a run folder; lines after `step` are of a lost future and dropped."""
+    """metrics.jsonl and TensorBoard events in a run folder; lines after `step`, where it resumes, are dropped."""
 
     def __init__(self, folder: Path, step: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter  # seconds to import; not needed by most commands
 
         path = folder / METRICS
         self.folder = folder
-        self.told = keep_until(path, step) if path.is_file() else set()
+        self.written = keep_until(path, step) if path.is_file() else set()
         with explained(folder):
             self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
             self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
 
     def write(self, step: int, values: dict[str, Any]) -> None:
-        if (step, *values) in self.told:  # before a crash
+        if (step, *values) in self.written:  # before a crash
             return
         with explained(self.folder):
             self.file.write(json.dumps({"step": step, **values}) + "\n")
@@ -50,18 +50,18 @@ class Log:
 
 
 def keep_until(path: Path, step: int) -> set[tuple[Any, ...]]:
-    """Drop the lines of later steps, and a last line that a crash cut short; returns what the others are about."""
-    kept, told = [], set()
+    """Drop the lines of later steps, and an incomplete last line; returns the steps and metrics of the others."""
+    kept, written = [], set()
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             values = json.loads(line)
             if values["step"] <= step:
                 kept.append(line + "\n")
-                told.add((values.pop("step"), *values))
+                written.add((values.pop("step"), *values))
         except (ValueError, KeyError, TypeError):
             continue
     write_text(path, "".join(kept))
-    return told
+    return written
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The loop: written once, knows no model."""
+"""The training loop: written once, independent of the model."""
 
 import math
 import time
@@ -27,14 +27,14 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long to train: until the first of those that are given is spent."""
+    """How long to train: until the first of the given limits is reached."""
 
     steps: int | None = None
     tokens: int | None = None
     seconds: float | None = None
 
     def progress(self, state: "State", seconds: float) -> float:
-        """The share that is spent, from 0 to 1."""
+        """The share of the budget that is spent, from 0 to 1."""
         shares = []
         if self.steps is not None:
             shares.append(state.step / self.steps)
@@ -48,40 +48,40 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """How far a run is; with weights and optimizer, all that it takes to go on."""
+    """The progress of a run; with weights and optimizer, everything needed to resume it."""
 
     step: int = 0
-    tokens: int = 0  # read, without padding
-    seconds: float = 0.0  # of training, pauses not counted
-    before: float = 0.0  # of these, before the first step: the schedule is of the rest
+    tokens: int = 0  # trained on, without padding
+    seconds: float = 0.0  # of training, without pauses
+    before: float = 0.0  # of these, before the first step; the schedule covers the rest
     position: Position = Position()
-    memory: Memory | None = None  # of the batch before, where the next one goes on from it
+    memory: Memory | None = None  # recurrent memory of the previous batch, if the next one continues it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a step says of itself."""
+    """The result of a step."""
 
     state: State
     progress: float  # after the step
-    loss: float  # what the step makes smaller: the sum of all losses, each times its weight
-    losses: dict[str, float]  # without their weights, as on held-out text
-    rate: float
+    loss: float  # the weighted sum of all losses, which the step minimises
+    losses: dict[str, float]  # without loss weights, as on held-out text
+    rate: float  # learning rate
     norm: float  # of the gradient, before clipping
-    check: Callable[[], None]  # raises Diverged where the step left weights that nobody can use: ask before saving
+    check: Callable[[], None]  # raises Diverged if the weights are not finite after the step: call before saving
 
 
-Watch = Callable[[Report], bool]  # True goes on, False stops the run here
+Watch = Callable[[Report], bool]  # True continues, False stops the run
 
 
 class Diverged(PlmError):
-    """The loss or the weights are no longer numbers."""
+    """The loss or the weights are no longer finite."""
 
     def __init__(self, found: str, lower: str) -> None:
         super().__init__(
             tr(
                 "{found}; the run stops here.\n"
-                "Lower the rate (--set {lower}=...) and run the same command in a new folder.",
+                "Lower the learning rate (--set {lower}=...) and run the same command with a new folder.",
                 found=found,
                 lower=lower,
             )
@@ -99,7 +99,7 @@ def train(
     state: State = State(),
     lower: str = "schedule.rate",
 ) -> State:
-    """Steps until the budget is spent or `watch` says stop; `lower` is the setting to lower where they diverge."""
+    """Train until the budget is spent or `watch` returns False; `lower` is the setting to lower after divergence."""
     network, world = step.network, step.world
     network.train()
     begun = time.perf_counter() - state.seconds
@@ -107,15 +107,13 @@ def train(
     while (progress := budget.progress(state, world.agreed(time.perf_counter() - begun))) < 1:
         batch, position = source.next(state.position, step=state.step, progress=progress, rows=schedule.batch)
         part = world.part(batch, seed_of(seed, state.step))
-        # dropout is a function of (seed, step), so a run that continues needs no generator state
+        # dropout is a function of (seed, step), so resuming needs no generator state
         torch.manual_seed(seed_of(seed, state.step, *(() if world.alone else (world.rank,))))
         network.advance(progress)
         made = step.gradients(part.with_memory(state.memory))
         norm = step.clipped()
         if not (math.isfinite(norm) and math.isfinite(made.loss)):
-            raise Diverged(
-                tr("The loss or its gradient is not a finite number at step {step}", step=state.step + 1), lower
-            )
+            raise Diverged(tr("The loss or its gradient is not finite at step {step}", step=state.step + 1), lower)
         rate = step.update(schedule.factor(rate_progress(budget, state, progress)))
         state = replace(
             state,
@@ -146,12 +144,12 @@ def seed_of(seed: int, *key: int) -> int:
 
 
 def checking(step: Step, batch: Batch, number: int, lower: str) -> Callable[[], None]:
-    """Refuse, when called, weights that an update spoilt: they are no numbers, or so large that the loss is none."""
+    """A function that raises Diverged if the weights, or the loss they give, are not finite after an update."""
 
     def check() -> None:
         if not step.is_sound(batch):
             raise Diverged(
-                tr("The update of step {number} gave weights, or a loss, that are not finite numbers", number=number),
+                tr("The weights or the loss are not finite after step {step}", step=number),
                 lower,
             )
 
@@ -159,5 +157,5 @@ def checking(step: Step, batch: Batch, number: int, lower: str) -> Callable[[], 
 
 
 def rate_progress(budget: Budget, state: State, progress: float) -> float:
-    """Of N steps, the first is at 1 / (N + 1) and the last at N / (N + 1): neither has a rate of 0."""
+    """Of N steps, the first is at 1 / (N + 1) and the last at N / (N + 1): neither has a learning rate of 0."""
     return (state.step + 1) / (budget.steps + 1) if budget.steps is not None else progress

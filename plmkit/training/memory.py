@@ -1,4 +1,4 @@
-"""Whether a run fits into memory: found out before it begins, and told where it does not after all."""
+"""Whether a run fits into memory: estimated before it starts, and explained if it runs out later."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.recipe import Recipe
 
-ANY = 1 << 50  # bytes that no machine has, where this one does not say what it has
-LARGE = 1_000_000  # no setting of a network that fits anywhere is as large
+ANY = 1 << 50  # bytes that no machine has, if this one does not report its memory
+LARGE = 1_000_000  # larger than any setting of a network that fits into memory
 LAYER = 50_000  # bytes for the objects of a layer, however narrow it is
-ENTRY = 100  # bytes for each token of a vocabulary while it is learnt
-TOKEN = 100  # bytes for each token of a batch while it is made: what is read, asked, drawn
+ENTRY = 100  # bytes per token of a vocabulary while it is trained
+TOKEN = 100  # bytes per token of a batch while it is made: input, targets, random numbers
 MEMINFO = Path("/proc/meminfo")
 GROUPS = (  # the limit that a container sets, and what is used of it
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -27,11 +27,11 @@ GROUPS = (  # the limit that a container sets, and what is used of it
 
 
 class NoRoom(PlmError):
-    """A run that needs more memory than there is."""
+    """A run that needs more memory than is free."""
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that a run may still take; None where this machine does not say."""
+    """Free memory in bytes; None if this machine does not report it."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type != "cpu":
@@ -45,7 +45,7 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def _group(files: tuple[Path, Path]) -> tuple[int | None, int]:
-    """A limit and what is used of it, pages of files not counted: they make room when asked."""
+    """The memory limit of a control group and its usage, without file pages, which can be reclaimed."""
     try:
         limit, used = (int(file.read_text(encoding="ascii")) for file in files)
         stat = files[0].with_name("memory.stat").read_text(encoding="ascii").split()
@@ -56,68 +56,67 @@ def _group(files: tuple[Path, Path]) -> tuple[int | None, int]:
 
 
 def check_shape(recipe: Recipe, device: torch.device) -> None:
-    """Refuse a network that no vocabulary makes fit, by multiplication alone, before any text is read."""
+    """Refuse a network that is too large with any vocabulary, before any text is read."""
     least = least_weights(recipe.architecture)
-    refuse_weights(recipe, tr("at least {least:,}", least=least), training_bytes(least), device)
+    refuse_weights(recipe, tr("at least {count:,}", count=least), training_bytes(least), device)
 
 
 def check_weights(recipe: Recipe, vocabulary: int, device: torch.device) -> None:
-    """Refuse a network whose weights, gradients and optimizer alone are too much; none of them is made for that."""
+    """Refuse a network whose weights, gradients and optimizer alone are too large; nothing is allocated."""
     count = parameters(recipe, vocabulary)
     refuse_weights(recipe, f"{count:,}", training_bytes(count), device)
 
 
-def refuse_weights(recipe: Recipe, told: str, weights: int, device: torch.device) -> None:
+def refuse_weights(recipe: Recipe, count: str, weights: int, device: torch.device) -> None:
     free = free_memory(device)
     needed = weights + LAYER * recipe.architecture.layers
     if needed > (ANY if free is None else free):
-        large = [f"architecture.{name}" for name, size in sizes_of(recipe.architecture).items() if size >= LARGE]
-        there = (
-            tr("no machine has that")
+        large = [f"architecture.{name}" for name, value in sizes_of(recipe.architecture).items() if value >= LARGE]
+        available = (
+            tr("no machine has that much")
             if free is None
-            else tr("{spelt} are free on this {name_of}", spelt=spelt(free), name_of=name_of(device))
+            else tr("{free} are free on this {device}", free=size(free), device=name_of(device))
         )
         raise NoRoom(
             tr(
-                "{name} with these settings has {told} weights: they, their gradients and the optimizer need "
-                "{spelt}, and {there}.\n"
-                "Lower {large}, or take a smaller recipe: `plm recipes` lists them.",
+                "{name} with these settings has {count} weights: they, their gradients and the optimizer need "
+                "{needed}, and {available}.\n"
+                "Lower {settings}, or use a smaller recipe: `plm recipes` lists them.",
                 name=recipe.name,
-                told=told,
-                spelt=spelt(needed),
-                there=there,
-                large=" and ".join(large) or tr("architecture.layers or architecture.width"),
+                count=count,
+                needed=size(needed),
+                available=available,
+                settings=tr(" and ").join(large) or tr("architecture.layers or architecture.width"),
             )
         )
 
 
-def check_vocabulary(size: int) -> None:
-    """Refuse to learn more tokens than can be kept while they are counted."""
-    needed, free = size * ENTRY, free_memory(torch.device("cpu"))
+def check_vocabulary(tokens: int) -> None:
+    """Refuse a vocabulary that is too large to train."""
+    needed, free = tokens * ENTRY, free_memory(torch.device("cpu"))
     if needed > (ANY if free is None else free):
         raise NoRoom(
             tr(
-                "tokenizer.size={size:,}: to learn so many tokens takes {spelt}{and_spelt}.\n"
+                "tokenizer.size={tokens:,}: training a vocabulary of this size needs {needed}{available}.\n"
                 "Lower tokenizer.size: 8,000 to 50,000 are usual.",
-                size=size,
-                spelt=spelt(needed),
-                and_spelt="" if free is None else tr(", and {spelt} are free on this machine", spelt=spelt(free)),
+                tokens=tokens,
+                needed=size(needed),
+                available="" if free is None else tr(", and {free} are free on this machine", free=size(free)),
             )
         )
 
 
 def check_batch(rows: int, length: int, lower: str) -> None:
-    """Refuse a batch that cannot even be made."""
+    """Refuse a batch that does not fit into memory."""
     needed, free = rows * length * TOKEN, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
         raise NoRoom(
             tr(
-                "A batch of {rows:,} rows of {length} tokens takes {spelt} to make, and {spelt_2} are free.\n"
-                "Lower {lower}.",
+                "A batch of {rows:,} rows of {length} tokens needs {needed}, and {free} are free.\nLower {lower}.",
                 rows=rows,
                 length=length,
-                spelt=spelt(needed),
-                spelt_2=spelt(free),
+                needed=size(needed),
+                free=size(free),
                 lower=lower,
             )
         )
@@ -126,42 +125,42 @@ def check_batch(rows: int, length: int, lower: str) -> None:
 def check_step(
     network: Network, sample: Batch, rows: int, device: torch.device, lower: str, longer: float = 1.0
 ) -> None:
-    """Refuse a step that needs too much: what a few rows keep for the way back, times all rows and their length."""
+    """Refuse a step that needs too much memory: activations of a few rows, scaled to all rows and their length."""
     free = free_memory(device)
     if free is None:
         return
-    count = training_bytes(network.parameter_count) * (NUMBERS - 1) // NUMBERS  # the weights are there already
+    count = training_bytes(network.parameter_count) * (NUMBERS - 1) // NUMBERS  # the weights are allocated already
     row = int(kept_bytes(network, sample.to(device)) / len(sample.source.tokens) * longer)
     if count + rows * row <= free:
         return
     fitting = (free - count) // max(1, row)
     advice = (
         tr(
-            "Set run.micro_batch={fitting}: each batch is then worked on in parts and the result is the same. Or lower",
+            "Set run.micro_batch={fitting} (gradient accumulation, with the same result), or lower {lower}.",
             fitting=fitting,
+            lower=lower,
         )
         if fitting > 0
-        else "Lower"
+        else tr("Lower {lower}.", lower=lower)
     )
     raise NoRoom(
         tr(
-            "A step needs {spelt} more: {spelt_2} for gradients and the optimizer, {spelt_3} for {rows:,} rows at "
-            "once; {spelt_4} are free on this {name_of}.\n"
-            "{advice} {lower}.",
-            spelt=spelt(count + rows * row),
-            spelt_2=spelt(count),
-            spelt_3=spelt(rows * row),
+            "A step needs {needed} more: {optimizer} for gradients and the optimizer, {activations} for the "
+            "activations of {rows:,} rows; {free} are free on this {device}.\n"
+            "{advice}",
+            needed=size(count + rows * row),
+            optimizer=size(count),
+            activations=size(rows * row),
             rows=rows,
-            spelt_4=spelt(free),
-            name_of=name_of(device),
+            free=size(free),
+            device=name_of(device),
             advice=advice,
-            lower=lower,
         )
     )
 
 
 def kept_bytes(network: Network, batch: Batch) -> int:
-    """What the way forward keeps for the way back, weights not counted."""
+    """Bytes that the forward pass saves for the backward pass, without weights."""
     own = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
     kept: dict[int, int] = {}
 
@@ -173,14 +172,14 @@ def kept_bytes(network: Network, batch: Batch) -> int:
 
     network.train()
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        outcome = network(batch)  # as long as it lives, no two kept tensors share an address
+        outcome = network(batch)  # while it exists, no two saved tensors share an address
     del outcome
     return sum(kept.values())
 
 
 @contextmanager
 def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
-    """An allocation that fails in the middle of a run becomes a sentence."""
+    """Turn an allocation that fails during a run into a message."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -188,7 +187,7 @@ def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
             raise
         raise NoRoom(
             tr(
-                "The memory of this machine is used up. {kept}\nSet run.micro_batch to fewer rows, or lower {lower}.",
+                "Out of memory. {kept}\nSet run.micro_batch to fewer rows, or lower {lower}.",
                 kept=kept(),
                 lower=lower,
             )
@@ -196,8 +195,8 @@ def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
 
 
 def name_of(device: torch.device) -> str:
-    return "machine" if device.type == "cpu" else device.type
+    return tr("machine") if device.type == "cpu" else device.type
 
 
-def spelt(count: int) -> str:
+def size(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"

@@ -42,23 +42,27 @@ from plmkit.training.threads import Threads
 from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
 from plmkit.training.world import World, open_world
 
-TRIED = 4  # rows whose need of memory is measured before training
-LOWER = tr("schedule.batch, the lengths of stages or architecture.layers")  # what makes a step smaller
+TRIED = 4  # rows whose memory is measured before training
+
+
+def settings_to_lower() -> str:
+    """The settings that make a step smaller."""
+    return tr("schedule.batch, the lengths of stages or architecture.layers")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What `plm pretrain` was asked for."""
+    """A request for a pretraining run."""
 
     settings: Settings
-    corpora: tuple[str, ...]  # none: the documentation on this machine
+    corpora: tuple[str, ...]  # empty: the documentation on this machine
     out: Path
     budget: Budget
     seed: int = 0
     start: Path | None = None  # weights to start from
     tokenizer: Path | None = None
     valid: str | None = None
-    extend: bool = False  # go on with a finished run
+    extend: bool = False  # continue a finished run
 
     @property
     def folder(self) -> RunFolder:
@@ -67,7 +71,7 @@ class Order:
 
     @property
     def record(self) -> PretrainRecord:
-        """The run as it is asked for, before anything is read."""
+        """The record of the requested run, before anything is read."""
         return PretrainRecord(
             recipe=self.settings.recipe,
             run=self.settings.run,
@@ -83,12 +87,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """An order that has been looked at: all that training needs but the network."""
+    """A request that has been checked: everything that training needs except the network."""
 
     order: Order
     folder: RunFolder
     earlier: PretrainRecord | None  # the run that is continued
-    checked: int | None  # step of its checkpoint that is known to be whole
+    checked: int | None  # step of its checkpoint that is known to be intact
     budget: Budget
     start: Parts | None
     material: Material
@@ -100,8 +104,8 @@ class Job:
 
     @property
     def record(self) -> PretrainRecord:
-        """What run.json says while the run is under way."""
-        # a finished run is continued: its model stays usable until the new one is there
+        """The content of run.json during the run."""
+        # a finished run is continued: its model stays usable until the new one is saved
         kept = self.earlier.checksum if self.earlier and self.folder.has_weights else None
         return replace(
             self.order.record,
@@ -113,7 +117,7 @@ class Job:
 
 
 def pretrain(order: Order, screen: Screen) -> PretrainRecord:
-    """Train, or continue where an earlier call was stopped; returns the record in run.json."""
+    """Train, or resume an unfinished run; returns the record in run.json."""
     with open_world(order.settings.run.device) as world, world.explained():
         screen = screen if world.first else Screen.silent()
         with world.first_alone():
@@ -121,23 +125,23 @@ def pretrain(order: Order, screen: Screen) -> PretrainRecord:
             if earlier and earlier.is_finished and not order.extend:
                 screen.say(
                     tr(
-                        "{out} holds a finished run: {summary_line}. Add --extend with a budget to go on with it, "
-                        "or name another --out.",
+                        "{out} holds a finished run: {summary}. Add --extend with a budget to continue it, or use "
+                        "another --out.",
                         out=order.out,
-                        summary_line=summary_line(earlier),
+                        summary=summary_line(earlier),
                     )
                 )
                 return earlier
             job = setup(order, earlier, world, screen)
         job = replace(job, dtype=agreed_dtype(job))
         network = build(job)
-        world.wait()  # all have looked at the folder: from here on it changes
+        world.wait()  # all have read the folder: from here on it changes
         with job.folder.lock() if world.first else nullcontext():
             return carry_out(job, network)
 
 
 def found_run(order: Order, screen: Screen) -> PretrainRecord | None:
-    """The run that --out holds, with its weights in their place."""
+    """The run in --out, with its weights restored if they are missing."""
     folder = order.folder
     folder.check()
     found = earlier_run(order)
@@ -148,7 +152,7 @@ def found_run(order: Order, screen: Screen) -> PretrainRecord | None:
 
 
 def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Screen) -> Job:
-    """Look at everything that can be wrong with the order, and read the text."""
+    """Check the request and read the corpus."""
     folder = order.folder
     if earlier is None:
         folder.claim()
@@ -164,13 +168,13 @@ def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Sc
     if earlier and earlier.tokens_key != material.key:
         raise FolderError(
             tr(
-                "{out} holds a run on other text: the corpus has changed since it began.\n"
-                "Give the same corpus to go on, or name another --out.",
+                "{out} holds a run on other text: the corpus has changed since it started.\n"
+                "Give the same corpus to continue it, or use another --out.",
                 out=order.out,
             )
         )
     found = diagnose(material, order.settings.recipe)
-    tell(found, screen)
+    report(found, screen)
     return Job(
         order=order, folder=folder, earlier=earlier, checked=checked, budget=whole_budget(order, earlier), start=start,
         material=material, examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
@@ -178,13 +182,13 @@ def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Sc
 
 
 def agreed_dtype(job: Job) -> torch.dtype:
-    """That of the first process: each has measured for itself what is faster."""
+    """The type that the first process chose: each measures for itself which is faster."""
     dtypes = list(DTYPES.values())
     return dtypes[int(job.world.agreed(dtypes.index(job.dtype)))]
 
 
 def build(job: Job) -> Network:
-    """The network on its device, if there is memory for it."""
+    """The network on its device, if it fits into memory."""
     check_weights(job.order.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
     network = initial_network(job.order, job.material, job.start, job.screen).to(job.world.device)
     check_fits(job, network)
@@ -195,7 +199,7 @@ def initial_network(order: Order, material: Material, start: Parts | None, scree
     torch.manual_seed(order.seed & WORD)
     network = order.settings.recipe.build(material.tokenizer.vocabulary)
     if start:
-        # what is counted matters to a head that `start` lacks; embeddings it has, and its vocabulary is kept whole
+        # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
         initialisation = replace(order.settings.recipe.initialisation, cooccurrence_embeddings=False)
         initialisation.apply(network, Counting(material=material, seed=order.seed, screen=screen))
         if fresh := start_from(network, start):
@@ -212,11 +216,11 @@ def initial_network(order: Order, material: Material, start: Parts | None, scree
 
 
 def carry_out(job: Job, network: Network) -> PretrainRecord:
-    """Fit and save, now that nobody else can write to the folder."""
+    """Fit and save, while the folder is locked."""
     order, record = job.order, job.record
     if job.world.first:
         check_unchanged(order, job.earlier)
-    optimizer, state = resume(job, network)  # before anything is written: it may be refused
+    optimizer, state = resume(job, network)  # before anything is written, as it may fail
     job.world.wait()
     if job.world.first:
         job.folder.write(record)  # first: a folder with run.json is ours to continue
@@ -226,14 +230,14 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
     if not (state.step or order.start):
         statistics = Counting(material=job.material, seed=order.seed, screen=job.screen)
         state = begin(network, order.settings.recipe.initialisation, statistics)
-        spent = job.world.agreed(state.seconds)  # all have the same schedule
+        spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
     return record if result is None else save(job, record, network, result)
 
 
 def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, Any]) -> PretrainRecord:
-    """The weights, and a run.json that says that the run is finished."""
+    """Save the weights, and mark the run as finished in run.json."""
     finished = replace(record, state=FINISHED, result=result)
     if job.world.first:
         finished = replace(finished, checksum=job.folder.save_weights(weights_of(network)))
@@ -244,12 +248,12 @@ def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, A
 
 
 def check_unchanged(order: Order, earlier: PretrainRecord | None) -> None:
-    """Look again once nobody else can write: another process may have trained here while the text was read."""
+    """Check again once the folder is locked: another process may have trained here while the text was read."""
     if earlier_run(order) != earlier:
         raise FolderError(
             tr(
-                "Another process has trained into {out} since this one began.\n"
-                "Run the same command again: it continues from what is there now.",
+                "Another process has written to {out} since this one started.\n"
+                "Run the same command again to continue from there.",
                 out=order.out,
             )
         )
@@ -258,7 +262,7 @@ def check_unchanged(order: Order, earlier: PretrainRecord | None) -> None:
 
 
 def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:
-    """A finished run whose weights are gone: they are in its last checkpoint; an earlier one is gone on from."""
+    """Restore the missing weights of a finished run from its last checkpoint, or resume from an earlier one."""
     out = folder.path
     try:
         content = folder.newest_checkpoint()
@@ -267,8 +271,8 @@ def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:
     if content is None:
         raise FolderError(
             tr(
-                "{out} holds a finished run, but {weights} is missing, and no whole checkpoint has its weights.\n"
-                "Copy the folder again from where it came, or remove it and train the model again.",
+                "{out} holds a finished run, but {weights} is missing, and no intact checkpoint has its weights.\n"
+                "Copy the folder again from its source, or remove it and train the model again.",
                 out=out,
                 weights=WEIGHTS,
             )
@@ -284,23 +288,23 @@ def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:
     if whole:
         screen.say(
             tr(
-                "{out} was missing, and is restored from the checkpoint at step {step:,}.",
-                out=out / WEIGHTS,
+                "{file} was missing and has been restored from the checkpoint at step {step:,}.",
+                file=out / WEIGHTS,
                 step=state.step,
             )
         )
     else:
         screen.say(
             tr(
-                "{out} is missing, and is trained again from the checkpoint at step {step:,}.",
-                out=out / WEIGHTS,
+                "{file} is missing; training resumes from the checkpoint at step {step:,}.",
+                file=out / WEIGHTS,
                 step=state.step,
             )
         )
 
 
 def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
-    """Check that there is a checkpoint to continue from, before any text is read; the step that it is of."""
+    """The step of the checkpoint to resume from, checked before any text is read."""
     out = folder.path
     try:
         whole = folder.newest_checkpoint()
@@ -308,11 +312,11 @@ def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
         if not record.has_model:
             raise
         whole = None
-    if whole is None and record.has_model:  # it would begin from random weights, in silence
+    if whole is None and record.has_model:  # it would silently start from random weights
         raise FolderError(
             tr(
-                "{out} holds a finished model, but no whole checkpoint to continue from.\n"
-                "Train it further in another folder: --from {out} --out DIR.",
+                "{out} holds a finished model, but no intact checkpoint to continue from.\n"
+                "Continue training in another folder: --from {out} --out DIR.",
                 out=out,
             )
         )
@@ -320,18 +324,18 @@ def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
 
 
 def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
-    """The optimizer, and where training stands: as the newest whole checkpoint has them, or at the beginning."""
+    """The optimizer and the training state, from the newest intact checkpoint or new."""
     schedule = job.order.settings.recipe.schedule
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
     state = load_checkpoint(job.folder.checkpoints, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
-        job.screen.say(tr("Going on from step {step:,}.", step=state.step))
+        job.screen.say(tr("Resuming from step {step:,}.", step=state.step))
     return optimizer, replace(state, memory=job.world.split(state.memory))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counting:
-    """The statistics of a corpus that initial weights may ask for; says what takes time."""
+    """The corpus statistics that initialise weights; reports what takes time."""
 
     material: Material
     seed: int
@@ -349,25 +353,24 @@ class Counting:
         except MemoryError as error:
             raise NoRoom(
                 tr(
-                    "Counting co-occurrences of tokens ran out of memory.\n"
-                    "Leave it out (--set initialisation.cooccurrence_embeddings=false), or use a smaller "
-                    "vocabulary."
+                    "Out of memory while counting co-occurrences of tokens.\n"
+                    "Turn it off (--set initialisation.cooccurrence_embeddings=false), or use a smaller vocabulary."
                 )
             ) from error
         known = int(made.any(1).sum())
         self.screen.say(
             tr(
-                "Counted in {perf_counter:.1f} s: {known:,} of {made_count:,} tokens have neighbours.",
-                perf_counter=time.perf_counter() - begun,
+                "Counted in {seconds:.1f} s: {known:,} of {total:,} tokens have neighbours.",
+                seconds=time.perf_counter() - begun,
                 known=known,
-                made_count=len(made),
+                total=len(made),
             )
         )
         return made
 
 
 def begin(network: Network, initialisation: Initialisation, statistics: Statistics) -> State:
-    """The first step is due: initial weights that are counted in the corpus take time of the budget."""
+    """Initialise the weights from corpus statistics, which counts towards the budget."""
     begun = time.perf_counter()
     initialisation.apply(network, statistics)
     spent = time.perf_counter() - begun
@@ -375,28 +378,28 @@ def begin(network: Network, initialisation: Initialisation, statistics: Statisti
 
 
 def check_fits(job: Job, network: Network) -> None:
-    """See that a batch and a step have room, before anything is written."""
+    """Check that a batch and a step fit into memory, before anything is written."""
     recipe, machine = job.order.settings.recipe, job.order.settings.run
     rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
-    check_batch(rows, recipe.max_length, LOWER)
+    check_batch(rows, recipe.max_length, settings_to_lower())
     source = job.material.source(recipe, 0)
     sample = source.next(Position(), step=0, progress=0.0, rows=recipe.schedule.batch)[0].part(0, TRIED)
     own = -(-rows // job.world.size)
     at_once = min(own, machine.micro_batch or own)
-    check_step(network, sample, at_once, job.world.device, LOWER, longer=recipe.max_length / length)
+    check_step(network, sample, at_once, job.world.device, settings_to_lower(), longer=recipe.max_length / length)
 
 
-def tell(found: Diagnosis, screen: Screen) -> None:
-    """What `plm doctor` would say, in short."""
+def report(found: Diagnosis, screen: Screen) -> None:
+    """What `plm doctor` reports, in short."""
     screen.say(
         tr(
-            "{documents}, {sentences}, {tokens}; {training_examples} an epoch; {documents_2} ({tokens_2}) held out.",
+            "{documents}, {sentences}, {tokens}; {examples} per epoch; {held_out} ({held_out_tokens}) held out.",
             documents=several(found.documents, "document"),
             sentences=several(found.sentences, "sentence"),
             tokens=several(found.tokens, "token"),
-            training_examples=several(found.examples, "training example"),
-            documents_2=several(found.held_out, "document"),
-            tokens_2=several(found.held_out_tokens, "token"),
+            examples=several(found.examples, "training example"),
+            held_out=several(found.held_out, "document"),
+            held_out_tokens=several(found.held_out_tokens, "token"),
         )
     )
     for warning in found.warnings:
@@ -404,18 +407,18 @@ def tell(found: Diagnosis, screen: Screen) -> None:
 
 
 def earlier_run(order: Order) -> PretrainRecord | None:
-    """The run that --out holds, which must be the one that is asked for again."""
+    """The run in --out, which must have the same settings as this request."""
     folder = order.folder
     record = folder.record
     if record is None:
         return None
     if not isinstance(record, PretrainRecord):
-        raise FolderError(tr("--out {out} holds a fine-tuned model. Name another folder.", out=order.out))
+        raise FolderError(tr("--out {out} holds a fine-tuned model. Use another folder.", out=order.out))
     if changed := folder.differences(order.record):
         raise FolderError(
             tr(
                 "--out {out} holds a run with other settings: {changed}.\n"
-                "Run the same command to continue it, or name another --out.",
+                "Run the same command to continue it, or use another --out.",
                 out=order.out,
                 changed="; ".join(map(str, changed[:3])),
             )
@@ -424,14 +427,14 @@ def earlier_run(order: Order) -> PretrainRecord | None:
 
 
 def whole_budget(order: Order, earlier: PretrainRecord | None) -> Budget:
-    """What was asked for; for a run that is extended, on top of what is spent."""
+    """The budget of the whole run; extending a run adds to what is spent."""
     if earlier is None:
         return order.budget
     return extended(order.budget, earlier.result) if earlier.is_finished else earlier.budget
 
 
 def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
-    """The new budget on top of what is spent."""
+    """The new budget plus what is spent."""
     return Budget(
         steps=None if budget.steps is None else budget.steps + spent["steps"],
         tokens=None if budget.tokens is None else budget.tokens + spent["tokens"],
@@ -440,11 +443,11 @@ def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
 
 
 def parts_to_start_from(order: Order, say: Say) -> Parts | None:
-    """The model that --from names, seen to fit before any text is read."""
+    """The model given by --from, checked to fit before any text is read."""
     if order.start is None:
         return None
     if order.tokenizer:
-        raise SettingError(tr("--from brings its own tokenizer; leave --tokenizer out."))
+        raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
     parts = read_parts(order.start, say)
     check_same_network(parts.architecture, order.settings.recipe, order.start)
     return parts
@@ -458,19 +461,22 @@ def tokenizer_folder(order: Order, earlier: PretrainRecord | None, start: Parts 
 
 
 def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
-    """Weights mean something else in a network that computes something else."""
+    """Refuse weights of a network that differs from the recipe's."""
     changed = unlike(theirs, recipe.architecture)
     if not changed:
         return
     if type(theirs) is type(recipe.architecture):
-        unlike_here = (tr("{{}} is {{}}, there {{}}").format(one.name, *one.values) for one in changed[:4])
+        found = (
+            tr("{name} is {theirs}, not {ours}", name=one.name, ours=one.values[0], theirs=one.values[1])
+            for one in changed[:4]
+        )
         raise SettingError(
             tr(
-                "--from {where} is another network than the recipe's: {unlike_here}.\n"
-                "Choose the recipe that it was trained by, or add {as_settings}.",
+                "The network of --from {where} differs from the recipe's: {found}.\n"
+                "Use the recipe that it was trained with, or add {settings}.",
                 where=where,
-                unlike_here="; ".join(unlike_here),
-                as_settings=as_settings(changed),
+                found="; ".join(found),
+                settings=as_settings(changed),
             )
         )
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
@@ -480,15 +486,15 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
         settings += f" --set 'stages=[[1.0, {theirs.longest}]]'"
     raise SettingError(
         tr(
-            "--from {where} has the architecture {type}, but {name} trains {type_2}.\n"
-            "To continue from it, take the recipe {name_2}",
+            "--from {where} has the architecture {theirs}, but {recipe} trains {ours}.\n"
+            "To continue from it, use the recipe {other}{settings}.",
             where=where,
-            type=type(theirs).__name__,
-            name=recipe.name,
-            type_2=type(recipe.architecture).__name__,
-            name_2=other.name,
+            theirs=type(theirs).__name__,
+            recipe=recipe.name,
+            ours=type(recipe.architecture).__name__,
+            other=other.name,
+            settings=tr(" with {settings}", settings=settings) if settings else "",
         )
-        + (tr(" with {settings}.", settings=settings) if settings else ".")
     )
 
 
@@ -502,7 +508,7 @@ def as_settings(changed: list[Difference]) -> str:
 
 
 def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: State) -> dict[str, Any] | None:
-    """Train to the end of the budget; None where the user stopped it before."""
+    """Train to the end of the budget; None if the user stopped it before."""
     order, world = job.order, job.world
     recipe, machine = order.settings.recipe, order.settings.run
     if machine.compile:
@@ -513,7 +519,9 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     checkpoints = Checkpoints(job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step)
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
-        with memory_explained(LOWER, lambda: tr("The run is saved up to step {saved:,}.", saved=checkpoints.saved)):
+        with memory_explained(
+            settings_to_lower(), lambda: tr("The run is saved up to step {saved:,}.", saved=checkpoints.saved)
+        ):
             state = train(
                 step,
                 job.material.source(recipe, order.seed),
@@ -525,14 +533,12 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
             )
         checkpoints.save(state)
         if world.any(interrupted()):
-            job.screen.say(
-                tr("Stopped at step {step:,} and saved. The same command goes on from here.", step=state.step)
-            )
+            job.screen.say(tr("Stopped and saved at step {step:,}. Run the same command to continue.", step=state.step))
             return None
         scores = validation.measure(state) if validation else {}
         if not all(map(math.isfinite, scores.values())):
             raise Diverged(
-                tr("The loss on held-out text is not a finite number after step {step}", step=state.step),
+                tr("The validation loss is not finite after step {step}", step=state.step),
                 "schedule.rate",
             )
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
@@ -540,7 +546,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
 
 @contextmanager
 def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], Validation | None]]:
-    """What the first process writes to the log and shows on the screen; the others do nothing."""
+    """Log and progress bar of the first process; the others have none."""
     if not job.world.first:
         yield [], None
         return

@@ -27,7 +27,7 @@ class RunFolder:
 
     @cached_property
     def record(self) -> RunRecord | None:
-        """What run.json says, read once; None where there is none."""
+        """The content of run.json, read once; None if it does not exist."""
         path = self.path / RUN_FILE
         if not path.is_file():
             return None
@@ -37,7 +37,9 @@ class RunFolder:
             raise FolderError(str(error)) from error
         kind = RECORDS.get(str(data.get("kind")))
         if data.get("format") not in range(1, FORMAT + 1) or kind is None or "state" not in data:
-            raise FolderError(tr("{path} was not written by this version of plmkit, or is not a run's.", path=path))
+            raise FolderError(
+                tr("{path} was written by another version of plmkit, or does not describe a run.", path=path)
+            )
         return kind.from_json(data, path)
 
     @property
@@ -46,7 +48,7 @@ class RunFolder:
 
     @property
     def has_weights(self) -> bool:
-        """Whether the file of the final weights is there."""
+        """Whether the file of the final weights exists."""
         return (self.path / WEIGHTS).is_file()
 
     @property
@@ -58,11 +60,11 @@ class RunFolder:
         check(self.path, optional=(WEIGHTS,))
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes out of the folder, which is made where need be."""
+        """Keep other processes out of the folder, which is created if necessary."""
         return lock(self.path)
 
     def differences(self, new: RunRecord) -> list[Difference]:
-        """Settings of the run in the folder that another run has differently."""
+        """The settings in which the run in the folder and another run differ."""
         return [] if self.record is None else self.record.differences(new)
 
     def write(self, record: RunRecord) -> None:
@@ -71,11 +73,11 @@ class RunFolder:
         self.record = record
 
     def seal(self) -> None:
-        """Write the manifest of the run's files; its logs are in it once they no longer grow."""
+        """Write the manifest of the run's files; with its logs, once they are complete."""
         seal(self.path, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
 
     def save_weights(self, weights: dict[str, Tensor]) -> str:
-        """Write the final weights, all or nothing; their checksum."""
+        """Write the final weights atomically; returns their checksum."""
         unseal(self.path)
         with explained(self.path), new_file(self.path / WEIGHTS) as partial:
             save_tensors(partial, weights)
@@ -88,7 +90,7 @@ class RunFolder:
             raise FolderError(
                 tr(
                     "The run in {folder} is finished, but its weights ({weights}) are missing.\n"
-                    "Copy them from where they came, or run its command again: it makes them again.",
+                    "Copy them again from their source, or run the same command again to restore them.",
                     folder=self.path,
                     weights=WEIGHTS,
                 )
@@ -96,23 +98,23 @@ class RunFolder:
         if self.record is None or self.record.checksum != checksum(file):
             raise CheckpointError(
                 tr(
-                    "{folder} is damaged: its checksum is not the one in run.json.\n"
-                    "Copy the folder again from where it came, or train the model again.",
-                    folder=file,
+                    "{file} is damaged: its checksum differs from the one in run.json.\n"
+                    "Copy the folder again from its source, or train the model again.",
+                    file=file,
                 )
             )
         return load_tensors(file)
 
     def newest_checkpoint(self, say: Callable[[str], None] = lambda _: None) -> Content | None:
-        """The newest checkpoint that is whole; `say` gets what is unusual about the others."""
+        """The newest intact checkpoint; damaged ones are reported to `say`."""
         return newest_whole(self.checkpoints, say)
 
     def claim(self) -> None:
-        """Check that the folder is empty or can be made, and can be written; it is made with its first file."""
+        """Check that the folder is new or empty, and can be written; it is created with its first file."""
         folder = self.path
         check_name(folder)
         if folder.exists() and not folder.is_dir():
-            raise FolderError(tr("--out {folder} is a file. Name a folder for the run.", folder=folder))
+            raise FolderError(tr("--out {folder} is a file. Give a folder for the run.", folder=folder))
         try:
             found = sorted(set(folder.iterdir()) - set(leftovers(folder))) if folder.is_dir() else []
             if not found:
@@ -120,17 +122,17 @@ class RunFolder:
         except OSError as error:
             raise FolderError(
                 tr(
-                    "--out {folder} cannot be written: {strerror}. Name a folder that you may write to.",
+                    "--out {folder} cannot be written: {reason}. Use a folder that you may write to.",
                     folder=folder,
-                    strerror=error.strerror,
+                    reason=error.strerror,
                 )
             ) from error
         if found:
             names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
             raise FolderError(
                 tr(
-                    "--out {folder} holds something else ({names}) and is left as it is.\n"
-                    "Name a new or empty folder, or the folder of an earlier run to go on with it.",
+                    "--out {folder} is not empty and does not hold a run ({names}); nothing was changed.\n"
+                    "Use a new or empty folder, or the folder of an earlier run to continue it.",
                     folder=folder,
                     names=names,
                 )

@@ -21,17 +21,17 @@ from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.schedules.tuning import Tuning
 from plmkit.training.loop import Budget
 
-FORMAT = 2  # of 1, a fine-tuning had one task without a name: plmkit.config.upgrading reads it
+FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.upgrading reads it
 FINISHED, UNFINISHED = "finished", "unfinished"
-PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: a newer version may have other words
-# settings of the machine that change what is trained on
+PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: may differ between versions
+# settings of `run` that change the training data
 DECIDING = ("layout", "column", "header", "weights", "valid_share")
 Some = TypeVar("Some")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting that two runs have differently; as text, `schedule.rate was 0.001, is 0.0005`."""
+    """A setting that differs between two runs; as text, `schedule.rate was 0.001, is 0.0005`."""
 
     path: str  # in their JSON
     old: Any
@@ -39,12 +39,12 @@ class Difference:
 
     @property
     def name(self) -> str:
-        """The name by which `--set` reaches it."""
+        """Its name in `--set`."""
         return set_name(self.path)
 
     @property
     def values(self) -> tuple[Any, Any]:
-        """As messages show them."""
+        """Both values as messages show them."""
         return shown(self.old), shown(self.new)
 
     def __str__(self) -> str:
@@ -94,14 +94,14 @@ class Fields:
             raise self.damaged(f"'{name}': {error}") from error
 
     def upgraded(self) -> dict[str, Any]:
-        """The fields as this version has them."""
+        """The fields in the current format."""
         try:
             return upgraded_run(self.data)
         except (KeyError, TypeError) as error:
             raise self.damaged(str(error)) from error
 
     def optional(self, name: str, make: Callable[[Any], Some]) -> Some | None:
-        """None where it is missing or null."""
+        """None if it is missing or null."""
         return None if self.data.get(name) is None else self.read(name, make)
 
     def damaged(self, error: str) -> FolderError:
@@ -145,14 +145,14 @@ def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What run.json holds of any run."""
+    """The content of run.json that all kinds of runs share."""
 
     kind: ClassVar[str]
 
     run: Machine
     seed: int
     state: str = UNFINISHED
-    dtype: str | None = None  # that is computed in; None: not decided yet
+    dtype: str | None = None  # precision; None: not decided yet
     checksum: str | None = None  # of the weights; a finished run that is being extended keeps its model's
     result: dict[str, Any] = field(default_factory=dict)  # empty until the run is finished
 
@@ -184,7 +184,7 @@ class RunRecord:
 
     @classmethod
     def own_fields(cls, fields: Fields) -> dict[str, Any]:
-        """What this kind of run has beside the common fields."""
+        """The additional fields of this kind of run."""
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRecord(RunRecord):
-    """What run.json holds of a pretraining."""
+    """The content of run.json of a pretraining run."""
 
     kind = "pretrain"
 
@@ -269,7 +269,7 @@ def budget_json(budget: Budget) -> dict[str, Any]:
 
 
 def plain_paths(value: Any) -> Any:
-    """Paths without their detours: ./a.txt is a.txt."""
+    """Normalised paths: ./a.txt is a.txt."""
     if isinstance(value, dict):
         return {name: plain_paths(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -279,12 +279,12 @@ def plain_paths(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRecord(RunRecord):
-    """What run.json holds of a fine-tuning."""
+    """The content of run.json of a fine-tuning run."""
 
     kind = "finetune"
 
     model: str
-    step: int | None = None  # of the model's checkpoint, where its run was not finished
+    step: int | None = None  # of the model's checkpoint, if its run was not finished
     tasks: tuple[dict[str, Any], ...]  # as `stored` of plmkit.tasks.contract makes them
     task: dict[str, Any]  # settings of the fine-tuning
     tuning: Tuning | None = None

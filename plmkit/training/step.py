@@ -17,15 +17,15 @@ from plmkit.training.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class Gradients:
-    """What a batch gave, besides the gradients themselves."""
+    """The results of a batch besides the gradients themselves."""
 
-    loss: float  # what the step makes smaller: the sum of all losses, each times its weight
-    losses: dict[str, float]  # without their weights, as on held-out text
-    memory: Memory | None  # what the model keeps of the rows of this process
+    loss: float  # the weighted sum of all losses, which the step minimises
+    losses: dict[str, float]  # without loss weights, as on held-out text
+    memory: Memory | None  # recurrent memory of the rows of this process
 
 
 class Step:
-    """A network with its optimizer: what turns a batch into better weights, on all processes alike."""
+    """A network with its optimizer: one update of the weights per batch, the same on all processes."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Step:
         self.total = world.parallel(WeightedLoss(network, always=not world.alone))
 
     def gradients(self, batch: Batch) -> Gradients:
-        """Gradients of the whole batch, in micro-batches; every prediction counts the same wherever it was made."""
+        """Gradients of the whole batch, accumulated over micro-batches; every prediction has the same weight."""
         world, device = self.world, self.world.device
         parts = self.micro_batches(batch)
         counts = [self.network.scored(part) for part in parts]
@@ -56,13 +56,13 @@ class Step:
         found: dict[str, Tensor] = {}
         memories: list[Memory] = []
         for number, (part, count) in enumerate(zip(parts, counts, strict=True), start=1):
-            # the mean over no prediction may not be a number, so an objective without any here is left out
+            # a mean over no predictions may be NaN, so an objective without any here is left out
             shares = {name: count[name] / totals[name] for name in count if count[name]}
             exchange = nullcontext() if number == len(parts) else world.without_exchange(self.total)
-            with exchange, precision(device, self.dtype):  # kernels multiply on the way back too
+            with exchange, precision(device, self.dtype):  # kernels multiply in the backward pass too
                 loss, losses, memory = self.total(part.to(device), shares)
                 if loss is not None:
-                    (loss if world.alone else loss * world.size).backward()  # the exchange takes the mean, not the sum
+                    (loss if world.alone else loss * world.size).backward()  # DDP takes the mean, not the sum
                     whole += loss.detach()
             for name, share in shares.items():
                 found[name] = found.get(name, torch.zeros((), device=device)) + losses[name] * share
@@ -76,14 +76,14 @@ class Step:
         return pieces(batch, fitting(batch, self.rows_at_once, self.tokens_at_once))
 
     def clipped(self) -> float:
-        """The norm of the whole gradient, which is scaled down where it is above `clip`; 0 leaves it alone."""
+        """Clip the gradient to the norm `clip` (0: off); returns its norm before clipping."""
         norm = norm_of([p.grad for p in self.parameters if p.grad is not None])
-        if self.clip and norm > self.clip:  # one more pass over all gradients, and most often for nothing
+        if self.clip and norm > self.clip:  # saves a pass over all gradients, which is rarely needed
             nn.utils.clip_grads_with_norm_(self.parameters, self.clip, norm)
         return float(norm)
 
     def update(self, factor: float) -> float:
-        """Move the weights, each group at its own peak rate times the factor; the highest rate is returned."""
+        """Update the weights, each group at its peak learning rate times the factor; returns the highest rate."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
         self.optimizer.step()
@@ -91,16 +91,16 @@ class Step:
         return float(max(group["lr"] for group in self.optimizer.param_groups))
 
     def is_sound(self, batch: Batch) -> bool:
-        """Whether the weights, and the losses they give, are finite numbers after an update."""
+        """Whether the weights, and the losses they give, are finite after an update."""
         some = self.micro_batches(batch)[:1] if len(batch.source.tokens) else []
         losses = validate(self.network, some, self.world.device, self.dtype)
         return all(map(math.isfinite, losses.values())) and all(map(is_finite, self.network.parameters()))
 
 
 class WeightedLoss(nn.Module):
-    """The one number that a step minimises: what processes that train together call.
+    """The scalar that a step minimises: the module that DDP wraps.
 
-    Where there is nothing to predict it is None, or `always` a zero: each process must take part in the exchange.
+    Without predictions it is None, or with `always` a zero: each process must take part in the exchange.
     """
 
     def __init__(self, network: Network, *, always: bool) -> None:
@@ -110,7 +110,7 @@ class WeightedLoss(nn.Module):
     def forward(
         self, batch: Batch, shares: Mapping[str, float]
     ) -> tuple[Tensor | None, dict[str, Tensor], Memory | None]:
-        """The losses without their weights, and their sum with them, each by its share of all predictions."""
+        """The weighted sum of the losses, each times its share of all predictions, and the unweighted losses."""
         if not len(batch.source.tokens):  # fewer rows than processes
             return self.nothing(), {}, None
         made = self.network(batch)
@@ -125,7 +125,7 @@ class WeightedLoss(nn.Module):
 
 
 def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
-    """How many examples of the batch fit into a micro-batch, so that neither limit is passed."""
+    """The number of examples in a micro-batch, within both limits."""
     if tokens is None:
         return rows
     fit = max(1, tokens // (batch.source.tokens.shape[1] * batch.most_alternatives))
@@ -133,14 +133,14 @@ def fitting(batch: Batch, rows: int | None, tokens: int | None) -> int | None:
 
 
 def pieces(batch: Batch, rows_at_once: int | None) -> list[Batch]:
-    """The batch cut into micro-batches; the rows of one example stay together."""
+    """The batch split into micro-batches; the rows of one example stay together."""
     if rows_at_once is None or rows_at_once >= batch.examples:
         return [batch]
     return [batch.part(start, start + rows_at_once) for start in range(0, batch.examples, rows_at_once)]
 
 
 def norm_of(gradients: list[Tensor]) -> Tensor:
-    """The norm of all of them together; on a CPU by products, which take half the time of torch's norms."""
+    """The global norm; on a CPU by dot products, which take half the time of torch's norms."""
     if not gradients or gradients[0].device.type != "cpu":
         return nn.utils.get_total_norm(gradients)
     flat = [gradient.flatten() for gradient in gradients]
@@ -154,7 +154,7 @@ def is_finite(tensor: Tensor) -> bool:
 def validate_streams(
     network: Network, streams: Mapping[str, list[Batch]], device: torch.device, dtype: torch.dtype
 ) -> dict[str, float]:
-    """Mean loss of each objective over held-out batches; of several streams, under the name of each."""
+    """Mean loss of each objective over held-out batches; with several streams, prefixed with their names."""
     losses = {stream: validate(network, batches, device, dtype) for stream, batches in streams.items()}
     if len(losses) == 1:
         return next(iter(losses.values()))
@@ -163,7 +163,7 @@ def validate_streams(
 
 @torch.no_grad()
 def validate(network: Network, batches: list[Batch], device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Mean loss of each objective over held-out batches, every prediction counting the same."""
+    """Mean loss of each objective over held-out batches; every prediction has the same weight."""
     network.eval()
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}

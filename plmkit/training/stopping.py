@@ -11,10 +11,10 @@ HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 
 @contextmanager
 def interruptible(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C, a polite kill and a closed terminal, so that the step under way can end.
+    """Record Ctrl-C, SIGTERM and a closed terminal, so that the current step can finish.
 
-    A second Ctrl-C stops at once, unless `patient`: torchrun passes on the first one, which the terminal has already
-    sent. Under `nohup`, a closed terminal stops nothing.
+    A second Ctrl-C stops immediately, unless `patient`: torchrun forwards the first one, which the terminal has
+    already sent. Under `nohup`, a closed terminal is ignored.
     """
     noted: list[int] = []
     terminals = [number for number in (1, 2) if os.isatty(number)]
@@ -31,7 +31,7 @@ def interruptible(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
         stops.append(HANGUP)
     try:
         old = {number: signal.signal(number, note) for number in stops}
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not the main thread, which alone receives signals
         old = {}
     try:
         yield lambda: bool(noted)
@@ -41,7 +41,7 @@ def interruptible(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 def leave(terminals: list[int]) -> None:
-    """Write nowhere from now on: whatever is written to a terminal that is gone fails."""
+    """Discard all further output: writing to a closed terminal fails."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in terminals:

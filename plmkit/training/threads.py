@@ -1,32 +1,32 @@
-"""How many threads compute: as many as there are cores that other programs leave free."""
+"""The number of threads: one per core that other programs leave free."""
 
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.training import device
 from plmkit.training.usage import BEGUN, others, usage
 
-SHORTEST = 0.25  # seconds that a look takes in at least; the system counts in hundredths
-EVERY = 0.5  # seconds between two looks while a run is under way
-FEWER, MORE = 0.5, 5.0  # seconds for which looks must agree before there are fewer threads, or more
-LONGEST = 15.0  # what was longer ago than this says nothing of now
+SHORTEST = 0.25  # seconds that a measurement covers at least; the system counts in hundredths
+EVERY = 0.5  # seconds between two measurements during a run
+FEWER, MORE = 0.5, 5.0  # seconds for which measurements must agree before threads are removed, or added
+LONGEST = 15.0  # seconds after which a measurement is out of date
 
 
 def wanted(cores: int, busy: float) -> int:
-    """One thread for each core that is free on average, at least one: threads that wait for a core hold up the rest."""
+    """One thread per core that is free on average, at least one: threads that wait for a core delay the others."""
     return max(1, min(cores, round(cores - busy)))
 
 
 class Threads:
-    """The threads of a run: settled when it starts, looked at again while it is under way; or as many as are asked for.
+    """The number of threads of a run: chosen at its start and adapted during it, or fixed if a number is given.
 
-    A number that is asked for stays, and with it the last bits of every result. Two runs that start together both find
-    free cores, and take each other's threads away until one of them looks again: fewer threads come soon, more later.
+    A given number never changes, and so neither do the last bits of any result. Two runs that start together both find
+    free cores and slow each other down until one measures again: threads are removed quickly and added slowly.
     """
 
-    latest: ClassVar["Threads | None"] = None  # threads belong to the process, and so does the one that counts them
+    latest: ClassVar["Threads | None"] = None  # threads belong to the process, so there is one per process
 
     def __init__(self, asked: int | None, say: Callable[[str], None], processes: int = 1) -> None:
         self.say = say
@@ -34,13 +34,13 @@ class Threads:
         self.last = BEGUN if BEGUN and time.monotonic() - BEGUN.clock < LONGEST else usage()
         self.fixed = asked is not None or processes > 1 or self.cores == 1 or self.last is None
         self.leaning = self.count = device.set_threads(asked or self.cores)
-        self.since = time.monotonic()  # when the looks began to agree
+        self.since = time.monotonic()  # since when measurements agree
         Threads.latest = self
         if not self.fixed:
             self.start()
 
     def start(self) -> None:
-        """Importing torch has taken longer than a look needs, so most often nothing is waited for."""
+        """Importing torch usually takes longer than a measurement, so there is no waiting."""
         assert self.last is not None
         time.sleep(max(0.0, self.last.clock + SHORTEST - time.monotonic()))
         busy = self.busy()
@@ -51,7 +51,7 @@ class Threads:
         self.look()
 
     def look(self) -> None:
-        """After every step: now and then, see what others use; looks that agree for a while change the number."""
+        """Called after every step: measure occasionally; measurements that agree for a while change the number."""
         now = time.monotonic()
         if self.fixed or self.last is None or now - self.last.clock < EVERY:
             return
@@ -70,7 +70,7 @@ class Threads:
         if count == self.count:
             return
         self.count = device.set_threads(count)
-        threads = "1 thread" if count == 1 else tr("{count} threads", count=count)
+        threads = several(count, "thread")
         if count < self.cores:
             self.say(
                 tr(
@@ -85,6 +85,6 @@ class Threads:
 
 
 def look() -> None:
-    """A step of inference is done: where a command counts the threads, it may look again."""
+    """Called after a step of inference: adapt the number of threads if a command manages it."""
     if Threads.latest is not None:
         Threads.latest.look()

@@ -1,4 +1,4 @@
-"""What the system has counted of its cores' time. Without torch, so that a command can look at its very start."""
+"""CPU time as counted by the system. Without torch, so that a command can measure from its very start."""
 
 import os
 import time
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What the system has counted up to a moment, in seconds."""
+    """CPU time up to a moment, in seconds."""
 
     clock: float
-    busy: float  # of all cores that this process may run on, whoever used them
-    own: float  # of this process and the children it has waited for
+    busy: float  # of all programs, on the cores that this process may use
+    own: float  # of this process and its finished children
 
 
 def usage() -> Usage | None:
-    """What /proc/stat says; nothing where there is no such file."""
+    """The content of /proc/stat; None if there is no such file."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
             lines = [line.split() for line in file if line.startswith("cpu")]
@@ -29,7 +29,7 @@ def usage() -> Usage | None:
 
 
 def others(before: Usage, after: Usage) -> float:
-    """The cores that other programs kept busy between two moments."""
+    """The number of cores that other programs kept busy between two moments."""
     seconds = after.clock - before.clock
     return max(0.0, (after.busy - before.busy) - (after.own - before.own)) / seconds if seconds > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""What happens after a step of pretraining: a line in the log, a score on held-out text, a checkpoint."""
+"""What happens after a step of pretraining: a line in the log, a validation loss, a checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ class Watch:
 
 
 class Validation:
-    """Losses on held-out text, a number of times per run."""
+    """Validation losses, measured `times` times per run."""
 
     def __init__(
         self, step: Step, batches: Mapping[str, list[Batch]], log: Log, *, times: int, progress: float = 0.0
@@ -57,10 +57,10 @@ class Journal:
         self, log: Log, bar: Bar, validation: Validation, labels: Mapping[str, str], *, every: int, since: State
     ) -> None:
         self.log, self.bar, self.validation, self.every = log, bar, validation, every
-        self.labels = labels  # what the screen calls each loss
+        self.labels = labels  # names of the losses on the screen
         self.since = since
         self.sums: dict[str, float] = {}
-        self.counts: dict[str, int] = {}  # steps that had each loss: a stream may not be for every objective
+        self.counts: dict[str, int] = {}  # steps with each loss: a stream may not train every objective
 
     def __call__(self, report: Report) -> None:
         for name, loss in report.losses.items():
@@ -90,11 +90,11 @@ class Journal:
 
 
 class Checkpoints:
-    """The run so far, every so many steps: all processes give their part, the first one writes."""
+    """Saves the run every `every` steps: all processes contribute their part, the first one writes."""
 
     def __init__(self, folder: Path, step: Step, *, every: int, saved: int) -> None:
         self.folder, self.step, self.every = folder, step, every
-        self.saved = saved  # the step that the newest one is of
+        self.saved = saved  # step of the newest checkpoint
 
     def __call__(self, report: Report) -> None:
         if report.state.step % self.every == 0:
@@ -102,7 +102,7 @@ class Checkpoints:
             self.save(report.state)
 
     def save(self, state: State) -> None:
-        """Where this step is saved already, there is nothing to do."""
+        """Save a checkpoint, unless this step is saved already."""
         if state.step == self.saved:
             return
         whole = replace(state, memory=self.step.world.joined(state.memory))

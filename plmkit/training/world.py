@@ -1,4 +1,4 @@
-"""The processes of one run: who they are, and where they must agree. A single process agrees with itself."""
+"""The processes of one run, and what they exchange; a single process exchanges nothing."""
 
 import inspect
 import os
@@ -13,10 +13,10 @@ from torch import nn
 
 from plmkit.data.batch import Batch, Memory
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.training.device import choose_device
 
-PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that died
+PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that has died
 
 
 class LostProcess(PlmError):
@@ -51,19 +51,19 @@ class World:
         return cast(list[float], joint.tolist())
 
     def agreed(self, number: float) -> float:
-        """The number that the first process has."""
+        """The number of the first process."""
         return self.sum([number if self.first else 0.0])[0]
 
     def any(self, fact: bool) -> bool:
         return self.sum([float(fact)])[0] > 0
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes are here."""
         self.sum([0.0])
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """The first process runs the block, then the others do: what it has put into the cache, they find there."""
+        """The first process runs the block before the others, which then find its results in the cache."""
         if not self.first:
             self.wait()
         yield
@@ -71,12 +71,12 @@ class World:
             self.wait()
 
     def rows(self, count: int) -> tuple[int, int]:
-        """Which of `count` rows are this process's: always the same ones, so that streams of text stay together."""
+        """The rows of this process, of `count`: always the same ones, so that streams of text stay together."""
         start, stop = (-(-count * rank // self.size) for rank in (self.rank, self.rank + 1))
         return start, stop
 
     def part(self, batch: Batch, seed: int) -> Batch:
-        """The rows of this process, with the random numbers that a model samples by in all of the batch."""
+        """The rows of this process, with its part of the random numbers that a model samples with."""
         if self.alone:
             return batch
         if batch.continues is not None and batch.examples < self.size:
@@ -113,25 +113,25 @@ class World:
         return tuple(all_rows.to(part.dtype) for all_rows, part in zip(whole, memory, strict=True))
 
     def parallel(self, module: nn.Module) -> nn.Module:
-        """The module, whose gradients are from now on the mean of those of all processes."""
+        """The module wrapped so that its gradients are averaged over all processes."""
         if self.alone:
             return module
         from torch.nn.parallel import DistributedDataParallel
 
-        # buffers are the same everywhere; torch 2.13 has renamed the setting that says so
+        # buffers are the same everywhere; torch 2.13 has renamed this setting
         known = inspect.signature(DistributedDataParallel).parameters
         named = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         buffers: dict[str, Any] = {named: False}
-        # a loss that this process has nothing to score for leaves weights without a gradient
+        # an objective without predictions in this process leaves weights without a gradient
         return DistributedDataParallel(module, find_unused_parameters=True, **buffers)
 
     def without_exchange(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Gradients are only added up in the block: the exchange comes with the last micro-batch."""
+        """Accumulate gradients without an exchange, which follows with the last micro-batch."""
         return nullcontext() if self.alone else module.no_sync()  # type: ignore[operator]
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """A process that waits for one that has ended says so."""
+        """Turn the error of a process that waits for one that has ended into a message."""
         try:
             yield
         except RuntimeError as error:
@@ -139,11 +139,11 @@ class World:
                 raise
             raise LostProcess(
                 tr(
-                    "Process {rank} of {size} cannot reach another one, which has ended ({first_line}).\n"
-                    "Start the same command again: it continues from the last checkpoint.",
+                    "Process {rank} of {size} lost the connection to another one, which has ended ({reason}).\n"
+                    "Run the same command again to continue from the last checkpoint.",
                     rank=self.rank,
                     size=self.size,
-                    first_line=first_line(error),
+                    reason=first_line(error),
                 )
             ) from error
 
@@ -163,7 +163,7 @@ def open_world(device: str = "auto") -> Iterator[World]:
 
     chosen = own_device(device, int(os.environ.get("LOCAL_RANK", rank)))
     backend = "cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo"
-    known = distributed.is_initialized()  # by whoever calls us from Python
+    known = distributed.is_initialized()  # by a caller from Python
     if not known:
         distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
     yield World(rank=rank, size=size, device=chosen)
@@ -179,11 +179,10 @@ def own_device(name: str, local_rank: int) -> torch.device:
     if device.index is not None or local_rank >= torch.cuda.device_count():
         raise SettingError(
             tr(
-                "Process {local_rank} of this machine needs a GPU of its own; found {device_count}, and "
-                "run.device={name}.\n"
-                "Start as many processes as there are GPUs, with run.device=auto, cuda or cpu.",
-                local_rank=local_rank,
-                device_count=torch.cuda.device_count(),
+                "Process {rank} of this machine needs its own GPU; found {gpus}, and run.device={name}.\n"
+                "Start one process per GPU, with run.device=auto, cuda or cpu.",
+                rank=local_rank,
+                gpus=several(torch.cuda.device_count(), "GPU"),
                 name=name,
             )
         )
@@ -193,7 +192,7 @@ def own_device(name: str, local_rank: int) -> torch.device:
 
 
 def processes() -> int:
-    """How many torchrun has started."""
+    """The number of processes that torchrun has started."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -203,12 +202,12 @@ def is_first() -> bool:
 
 
 def check_alone(verb: str) -> None:
-    """Refuse to run in several processes what would do all of its work in each."""
+    """Refuse to run a command in several processes that would each do all of its work."""
     if processes() > 1:
         raise SettingError(
             tr(
-                "{verb} runs in one process; found {processes}. Start it without torchrun.",
+                "{verb} runs in one process; found {count}. Start it without torchrun.",
                 verb=verb,
-                processes=processes(),
+                count=processes(),
             )
         )

@@ -123,19 +123,19 @@ def test_the_network_gets_the_segments_that_rows_need_and_a_setting_of_ones_own_
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        ("sentence_task=sob", "There is no sentence_task 'sob'. Did you mean 'sop'? There are nsp, sop, none."),
+        ("sentence_task=sob", "There is no sentence_task 'sob'. Did you mean 'sop'? Known: nsp, sop, none."),
         ("sentence_tsk=sop", "There is no setting 'sentence_tsk'. Did you mean 'sentence_task'?"),
         (
             "corruption=[OrdredPairs,TokenMasking]",
-            "There is no 'OrdredPairs' to choose as corruption. Did you mean 'OrderedPairs'?",
+            "'OrdredPairs' is not a choice of corruption. Did you mean 'OrderedPairs'?",
         ),
-        ("objectives=[MaskedLm]", "There is no 'MaskedLm' to choose as objectives. Did you mean 'MaskedLM'?"),
+        ("objectives=[MaskedLm]", "'MaskedLm' is not a choice of objectives. Did you mean 'MaskedLM'?"),
         (
             "corruption.token_masking=TokenMaskin",
-            "There is no 'TokenMaskin' to choose as corruption. Did you mean 'TokenMasking'?",
+            "'TokenMaskin' is not a choice of corruption. Did you mean 'TokenMasking'?",
         ),
         ("corruption.word_masking=TokenMasking", "There is no setting 'corruption.word_masking'."),
-        ("architecture=Recoder", "There is no 'Recoder' to choose as architecture."),
+        ("architecture=Recoder", "'Recoder' is not a choice of architecture."),
         ("architecture=[Encoder,Encoder]", "'architecture' takes one choice; found [Encoder,Encoder]."),
         ("corruption=[1]", "'corruption' is a group of settings, not a value"),
         ("corruption.sentence_pairs.short=0.1", None),
@@ -183,13 +183,13 @@ def refused(plm, corpus, tmp_path):
         (["objectives=[MaskedLM,RealDialogue]"], "RealDialogue reads mixed_dialogue, but none of "),
         (["corruption=[SentencePairs]"], "MaskedLM reads targets, but none of SentencePairs, Encoder writes it."),
         (["architecture.pooler=false"], "NextSentence reads pooled, but none of "),
-        (["corruption=[SentencePairs,OrderedPairs,TokenMasking]"], "begins with one arrangement of documents into"),
-        (["corruption=[TokenMasking]"], "maskings follow; found TokenMasking.\nArrangements: SentencePairs, "),
-        (["corruption=[TokenMasking,SentencePairs]"], "corruption begins with one arrangement of documents into rows"),
+        (["corruption=[SentencePairs,OrderedPairs,TokenMasking]"], "of maskings; found SentencePairs, OrderedPairs, "),
+        (["corruption=[TokenMasking]"], "any number of maskings; found TokenMasking.\nArrangements: SentencePairs, "),
+        (["corruption=[TokenMasking,SentencePairs]"], "a corruption is one arrangement followed by any number of"),
         (["corruption=[SentencePairs,TokenMasking,TokenMasking]"], "TokenMasking and TokenMasking both write targets."),
-        (["objectives=[MaskedLM,MaskedLM]"], "MaskedLM is there twice. Name each objective once."),
-        (["sentence_task=sop", "architecture.segments=1"], "OrderedPairs tells 2 segments apart, but architecture."),
-        (["sentence_task=maybe"], "There is no sentence_task 'maybe'. There are nsp, sop, none."),
+        (["objectives=[MaskedLM,MaskedLM]"], "MaskedLM occurs twice. List each objective once."),
+        (["sentence_task=sop", "architecture.segments=1"], "OrderedPairs uses 2 segments, but architecture."),
+        (["sentence_task=maybe"], "There is no sentence_task 'maybe'. Known: nsp, sop, none."),
         (["corruption=[SentencePair,TokenMasking]"], "Did you mean 'SentencePairs'?"),
     ],
 )  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_combination_that_cannot_be_is_refused_with_the_reason(refused, settin
 
 
 def test_a_recipe_without_an_objective_cannot_be_built():
-    with pytest.raises(RecipeError, match="bert-mini: there is no objective, so nothing to learn"):
+    with pytest.raises(RecipeError, match="bert-mini has no objective, so there is nothing to train"):
         replace(MINI, objectives=())
 
 
@@ -321,7 +321,7 @@ def test_dialogues_and_plain_text_are_read_in_turns(plm, corpus, tmp_path):
 
 def test_a_detector_has_no_vector_for_the_row_and_so_no_sentence_task():
     with pytest.raises(
-        SettingError, match="electra-tiny: a GeneratorDiscriminator makes no vector of a row as a whole"
+        SettingError, match="electra-tiny: GeneratorDiscriminator has no pooler, which a sentence_task needs"
     ):
         settle(find("electra-tiny"), ["sentence_task=sop"])
     assert sentence_task(find("electra-tiny")) is None

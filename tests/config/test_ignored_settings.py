@@ -33,11 +33,11 @@ def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_p
     if name in READ:
         settle_task([setting], None)
     else:
-        with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which reads run\."):
+        with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which uses run\."):
             settle_task([setting], None)
     ran = plm("doctor", tmp_path / "nothing.txt", "--set", setting)
     assert ran.code == 2
-    assert (f"run.{name} has no effect on plm doctor, which reads run." in ran.err) == (name not in PREPARING)
+    assert (f"run.{name} has no effect on plm doctor, which uses run." in ran.err) == (name not in PREPARING)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_nothing_else_changes_and_later_settings_win():
 def test_settings_that_fit_only_together_may_come_in_any_order():
     both = ["stages=[[1.0, 1024]]", "architecture.longest=1024"]
     assert settled(*both) == settled(*reversed(both))
-    with pytest.raises(RecipeError, match=r"ask for rows of 1024 tokens, but architecture\.longest is 512"):
+    with pytest.raises(RecipeError, match=r"use rows of 1024 tokens, but architecture\.longest is 512"):
         settled(both[0])
 
 
@@ -90,9 +90,9 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
         ("schedule.rat=1", "There is no setting 'schedule.rat'. Did you mean 'schedule.rate'?"),
         (
             "frequency_bias=1",
-            "There is no setting 'frequency_bias'. Did you mean 'initialisation.frequency_bias'? Names begin with",
+            "There is no setting 'frequency_bias'. Did you mean 'initialisation.frequency_bias'? Names start with",
         ),
-        ("rate=1", "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.rate'? Names begin with"),
+        ("rate=1", "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.rate'? Names start with"),
         ("run.thread=1", "There is no setting 'run.thread'. Did you mean 'run.threads'?"),
         ("corruption.rates=1", "There is no setting 'corruption.rates'. Did you mean 'corruption.rate'?"),
         (
@@ -103,16 +103,16 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
             "schedule.optimiser.beta1=1",
             "There is no setting 'schedule.optimiser.beta1'. Did you mean 'schedule.optimizer'?",
         ),
-        ("tokenizer.xyz=1", "There is no setting 'tokenizer.xyz'. There are tokenizer."),
+        ("tokenizer.xyz=1", "There is no setting 'tokenizer.xyz'. Known: tokenizer."),
         (
             "corruption.token_masking.xyz=1",
-            "There is no setting 'corruption.token_masking.xyz'. There are corruption.token_masking.mask_share, ",
+            "There is no setting 'corruption.token_masking.xyz'. Known: corruption.token_masking.mask_share, ",
         ),
-        ("tokenizer.xyz.abc=1", "There is no setting 'tokenizer.xyz.abc'. There are tokenizer."),
-        ("shedule.rate=1", "There is no setting 'shedule.rate'. Did you mean 'schedule'? Names begin with tokenizer, "),
-        ("name=1", "There is no setting 'name'. Names begin with "),
-        (".rate=1", "There is no setting '.rate'. Names begin with "),
-        ("schedule.=1", "There is no setting 'schedule.'. There are schedule.batch, "),
+        ("tokenizer.xyz.abc=1", "There is no setting 'tokenizer.xyz.abc'. Known: tokenizer."),
+        ("shedule.rate=1", "There is no setting 'shedule.rate'. Did you mean 'schedule'? Names start with tokenizer, "),
+        ("name=1", "There is no setting 'name'. Names start with "),
+        (".rate=1", "There is no setting '.rate'. Names start with "),
+        ("schedule.=1", "There is no setting 'schedule.'. Known: schedule.batch, "),
     ],
 )
 def test_an_unknown_setting_is_refused_with_the_nearest_name(assignment, says):
@@ -161,8 +161,8 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
     [
         ("schedule.rate", "--set takes name=value, as in schedule.rate=1e-3; found 'schedule.rate'."),
         ("=3", "--set takes name=value, as in schedule.rate=1e-3; found '=3'."),
-        ("schedule.rate.x=1", "'schedule.rate.x': rate is a value, it has no 'x'."),
-        ("corruption.rate.x=1", "'corruption.rate.x': rate is a value, it has no 'x'."),
+        ("schedule.rate.x=1", "'schedule.rate.x': rate is a value and has no 'x'."),
+        ("corruption.rate.x=1", "'corruption.rate.x': rate is a value and has no 'x'."),
         ("schedule.optimizer=1", "'schedule.optimizer' is a group of settings, not a value; it has beta1, beta2, "),
         ("schedule=1", "'schedule' is a group of settings, not a value; it has batch, clip, "),
         ("corruption=1", "'corruption' is a group of settings, not a value; it has mask_share, max_masked, "),
@@ -173,15 +173,15 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
         ("run=1", "'run' is a group of settings, not a value; it has checkpoint_steps, "),
         (
             "objectives.weight=2",
-            "'objectives.weight' could be one of objectives.masked_lm.weight, objectives.next_sentence.weight: say",
+            "'objectives.weight' is ambiguous. Choose one of objectives.masked_lm.weight, objectives.next_sentence",
         ),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
         ("run.log_steps=-1", "run.log_steps must be 1 or more; found -1."),
         ("run.threads=0", "run.threads must be 1 or more, or none; found 0."),
-        ("run.threads=1e9", "run.threads is at most 1,024; found 1,000,000,000."),
-        ("run.reader_workers=1e9", "run.reader_workers is at most 1,024; found 1,000,000,000."),
+        ("run.threads=1e9", "run.threads must be at most 1,024; found 1,000,000,000."),
+        ("run.reader_workers=1e9", "run.reader_workers must be at most 1,024; found 1,000,000,000."),
         ("run.micro_batch=0", "run.micro_batch must be 1 or more, or none; found 0."),
-        ("run.valid_share=0.6", "run.valid_share lies between 0 and 0.5; found 0.6."),
+        ("run.valid_share=0.6", "run.valid_share must be between 0 and 0.5; found 0.6."),
         ("run.weights=[1, 0]", "run.weights must all be above 0; found [1.0, 0.0]."),
     ],
 )
@@ -207,9 +207,9 @@ def test_settings_on_disk_make_only_what_they_may():
 
     assert to_json(Point(x=3)) == {"kind": "Point", "x": 3}
     assert from_json({"kind": "Point", "x": 3}, {"Point": Point}) == Point(x=3)
-    with pytest.raises(SettingError, match="name the kind 'Popen', which this version does not know"):
+    with pytest.raises(SettingError, match="have the kind 'Popen', which this version does not know"):
         from_json({"kind": "Popen", "args": ["ls"]}, {"Point": Point})
-    with pytest.raises(SettingError, match=r"Point has no setting 'y'; was it written by a newer version\?"):
+    with pytest.raises(SettingError, match=r"Point has no setting 'y'\. Was it written by a newer version\?"):
         from_json({"kind": "Point", "y": 3}, {"Point": Point})
 
 
@@ -250,7 +250,7 @@ def test_one_tokenizer_can_be_put_in_place_of_another():
     assert settle(find("bert-mini"), ["tokenizer=Unigram"]).recipe.tokenizer == Unigram(size=8000)  # as it was
     assert recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
     known = ", ".join(kind.__name__ for kind in TOKENIZERS)
-    assert refusal("tokenizer=BPE").endswith(f"Did you mean 'ByteBPE'? There are {known}.")
+    assert refusal("tokenizer=BPE").endswith(f"Did you mean 'ByteBPE'? Known: {known}.")
     assert "There is no setting 'tokenizer.lowercase'" in refusal("tokenizer=ByteBPE", "tokenizer.lowercase=true")
 
 

@@ -120,7 +120,7 @@ def test_a_folder_with_other_content_is_left_unchanged(small, plm):
     (small / "out" / "notes.txt").write_text("mine")
     ran = plm("demo", "--out", small / "out", "--minutes", "0.005")
     assert ran.code == 2
-    assert "holds something else (notes.txt)" in ran.err
+    assert "is not empty and does not hold a run (notes.txt)" in ran.err
     assert [path.name for path in (small / "out").iterdir()] == ["notes.txt"]
 
 

@@ -178,23 +178,23 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
     (tmp_path / "text.txt").write_text("abc\n")
     (tmp_path / "empty.txt").write_text("\n\n")
     windowed, remembering = character_model(), model_of(XL, AdaptiveLM())
-    with pytest.raises(SettingError, match="--stride must be from 1 to 5, the context of this model; found 6"):
+    with pytest.raises(SettingError, match="--stride must be from 1 to 5, the context length of this model; found 6"):
         evaluate_text(windowed, tmp_path / "text.txt", stride=6)
-    with pytest.raises(SettingError, match="has no recurrent memory that --memory could set"):
+    with pytest.raises(SettingError, match="has no recurrent memory, so --memory has no effect"):
         evaluate_text(windowed, tmp_path / "text.txt", memory=6)
-    with pytest.raises(SettingError, match="no --stride to set"):
+    with pytest.raises(SettingError, match=r"--stride has no effect\. Leave it out"):
         evaluate_text(remembering, tmp_path / "text.txt", stride=1)
     for memory in (0, 10**21):
         with pytest.raises(
             SettingError,
-            match=rf"--memory is the length of the recurrent memory .*, from 1 to 1,000,000 tokens; found {memory} for",
+            match=rf"--memory must be from 1 to 1,000,000 tokens; found {memory}\.",
         ):
             evaluate_text(remembering, tmp_path / "text.txt", memory=memory)
     with pytest.raises(
-        SettingError, match=r"^model has no relative distances that --clamp could limit\. Leave it out\.$"
+        SettingError, match=r"^model has no relative positions, so --clamp has no effect\. Leave it out\.$"
     ):
         evaluate_text(windowed, tmp_path / "text.txt", clamp=6)
-    with pytest.raises(SettingError, match=r"^--clamp is the largest relative distance, 1 or more; found 0"):
+    with pytest.raises(SettingError, match=r"^--clamp must be 1 or more; found 0"):
         evaluate_text(remembering, tmp_path / "text.txt", clamp=0)
     with pytest.raises(InputError):
         evaluate_text(windowed, tmp_path / "empty.txt")
@@ -242,7 +242,7 @@ def test_the_command_line_tells_it(plm, mixed_corpus, tmp_path):
     assert (found["tokens"], found["characters"]) == (22, 22)
     shown = plm("evaluate", tmp_path / "run", tmp_path / "text.txt").out
     assert "bits_per_character" in shown
-    assert "Context: state of all tokens before." in shown
+    assert "Context: recurrent state over all previous tokens." in shown
     (tmp_path / "other.txt").write_text("the cat sees a ☃.\n", encoding="utf-8")
     lossy = plm("evaluate", tmp_path / "run", tmp_path / "other.txt", "--json")
     assert lossy.json["comparable"] is False

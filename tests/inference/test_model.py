@@ -143,7 +143,7 @@ def test_a_text_without_a_single_token_has_a_vector_still(model):
 
 def test_texts_that_are_too_long_are_cut_and_counted(model):
     long = "the cat sees a house. " * 30
-    told = rf"{{}} texts are longer than {model.longest} tokens and lost their tail"
+    told = rf"{{}} texts are longer than {model.longest} tokens and were truncated"
     with pytest.warns(TruncationWarning, match=told.format("2 of 3")) as caught:
         model.embed([long, "short", long])
     assert (len(caught), caught[0].filename) == (1, __file__)
@@ -163,12 +163,12 @@ def test_a_prediction_of_a_text_that_is_cut_is_warned_about_once(classifier):
 
 
 def test_a_blank_in_a_text_that_is_too_long_is_an_error_since_it_may_be_cut_off(model):
-    with pytest.raises(InputError, match=f"reads {model.longest - 2} at most"):
+    with pytest.raises(InputError, match=f"reads at most {model.longest - 2}"):
         model.fill("the cat sees a house. " * 30 + "[MASK]")
 
 
 def test_a_text_without_a_blank_is_refused(model):
-    with pytest.raises(InputError, match=r"no \[MASK\] in the text"):
+    with pytest.raises(InputError, match=r"The text has no \[MASK\]"):
         model.fill("the cat sees a house.")
 
 
@@ -242,7 +242,7 @@ def test_texts_are_computed_so_many_at_once(classifier):
     classifier.predict(["a cat"] * 5, batch_size=2)
     handle.remove()
     assert sizes == [2, 2, 1]
-    with pytest.raises(SettingError, match="batch_size is how many texts to compute at once, 1 or more; found 0"):
+    with pytest.raises(SettingError, match="batch_size must be a whole number, 1 or more; found 0"):
         classifier.predict(["a cat"], batch_size=0)
 
 
@@ -262,11 +262,11 @@ def test_a_model_shows_what_it_is(pretrained, finetuned):
     vocabulary = (pretrained / "vocab.txt").read_text(encoding="utf-8").count("\n")
     shape = "Encoder, 2 layers of width 32"
     assert repr(plmkit.load(pretrained)) == (
-        f"<Model {pretrained}: {shape}, {size:,} parameters, {vocabulary} tokens in the vocabulary, pretrained>"
+        f"<Model {pretrained}: {shape}, {size:,} parameters, vocabulary of {vocabulary} tokens, pretrained>"
     )
     shown = repr(plmkit.load(finetuned))
     assert shown.startswith(f"<Model {finetuned}: {shape}, ")
-    assert shown.endswith(f" parameters, {vocabulary} tokens in the vocabulary, classify: bad, good>")
+    assert shown.endswith(f" parameters, vocabulary of {vocabulary} tokens, classify: bad, good>")
 
 
 @pytest.mark.parametrize("verb", ["fill", "embed", "predict", "score", "generate", "stream"])
@@ -292,7 +292,7 @@ def test_what_plmkit_offers_can_be_listed_without_loading_torch():
 
 
 def test_bad_input_is_a_value_error_for_callers_from_python(model):
-    with pytest.raises(ValueError, match=r"no \[MASK\] in the text"):
+    with pytest.raises(ValueError, match=r"The text has no \[MASK\]"):
         model.fill("the cat")
 
 
@@ -313,7 +313,7 @@ def test_a_pretrained_model_cannot_predict_and_says_what_to_do(model):
 
 
 def test_a_fine_tuned_model_cannot_fill_blanks(classifier):
-    with pytest.raises(PlmError, match="Take a pretrained model"):
+    with pytest.raises(PlmError, match="Use a pretrained model"):
         classifier.fill("a [MASK]")
 
 
@@ -402,7 +402,7 @@ def test_rows_may_come_from_anything_that_can_be_walked_through(model):
 
 def test_a_number_of_candidates_that_is_no_whole_number_is_refused(model):
     for top, found in ((2.5, "2.5"), ("3", "a str"), (True, "a bool (True)")):
-        with pytest.raises(SettingError, match="top is how many ways to fill a blank, 1 or more; found") as caught:
+        with pytest.raises(SettingError, match="top must be a whole number, 1 or more; found") as caught:
             model.fill("a [MASK].", top=top)
         assert str(caught.value).endswith(f"found {found}.")
 
@@ -410,5 +410,5 @@ def test_a_number_of_candidates_that_is_no_whole_number_is_refused(model):
 def test_a_model_is_loaded_from_a_folder_and_nothing_else(pretrained):
     with pytest.raises(InputError, match=r'plmkit.load\("runs/mine"\); found an int \(3\)'):
         plmkit.load(3)
-    with pytest.raises(SettingError, match="is not on this machine; take auto, or cpu"):
+    with pytest.raises(SettingError, match=r"is not available on this machine\. Use auto or cpu"):
         plmkit.load(pretrained, device=7.5)

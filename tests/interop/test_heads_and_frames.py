@@ -77,12 +77,12 @@ def test_a_head_that_nothing_uses_is_named_and_the_network_below_it_embeds(kind,
     theirs = save(kind, tmp_path / "hub", pretrained)
     ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
     assert ran.code == 0, ran.err
-    says = f"! {tmp_path / 'hub'}: its head ({kind}) is not used here, only the network below it.\n"
+    says = f"! {tmp_path / 'hub'}: its head ({kind}) is not used, only the network below it.\n"
     assert ran.err.count(says) == 1
     ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
     assert ran.code == 2
-    assert "has no head that labels texts, so it cannot predict.\nFine-tune it first: plm finetune" in ran.err
-    with pytest.warns(LoadWarning, match="is not used here"):
+    assert "was not fine-tuned on a task, so it cannot predict.\nFine-tune it first: plm finetune" in ran.err
+    with pytest.warns(LoadWarning, match="is not used"):
         model = plmkit.load(tmp_path / "hub", device="cpu")
     states, batch = model.states(model.rows(TEXTS))
     body = getattr(theirs, theirs.base_model_prefix)
@@ -97,14 +97,14 @@ def test_without_a_class_a_head_is_recognised_by_its_weights(pretrained, plm, tm
     spoil(tmp_path / "hub", architectures=None)
     ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
     assert ran.code == 0
-    assert f"! {tmp_path / 'hub'}: its head (qa_outputs) is not used here, only the network below it.\n" in ran.err
+    assert f"! {tmp_path / 'hub'}: its head (qa_outputs) is not used, only the network below it.\n" in ran.err
 
 
 def test_a_classifier_of_several_labels_embeds_and_does_not_predict(pretrained, plm, tmp_path):
     save("BertForSequenceClassification", tmp_path / "hub", pretrained, problem_type="multi_label_classification")
     ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
     assert ran.code == 0
-    assert "its head (several labels per text) is not used here" in ran.err
+    assert "its head (several labels per text) is not used" in ran.err
     ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
     assert (ran.code, "it cannot predict" in ran.err) == (2, True)
 
@@ -151,5 +151,5 @@ def test_the_network_below_an_unused_head_is_fine_tuned(pretrained, rows_file, p
     options = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "tuned", "--epochs", 0.1)
     ran = plm("finetune", tmp_path / "hub", *options)
     assert ran.code == 0, ran.err
-    assert "its head (BertForTokenClassification) is not used here" in ran.err
+    assert "its head (BertForTokenClassification) is not used" in ran.err
     assert sorted(plmkit.load(tmp_path / "tuned", device="cpu").classes) == ["bad", "good"]

@@ -161,8 +161,8 @@ def test_what_cannot_be_computed_is_named_and_nothing_is_written(what, saved, pl
     ran = plm("embed", folder, tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"plm: {folder} makes its vectors with {what}, which cannot be computed here.\n"
-        "Embed with sentence-transformers, or take vectors of tokens: --level token.\n"
+        f"plm: {folder} pools its vectors with {what}, which plmkit does not support.\n"
+        "Embed with sentence-transformers, or compute token vectors: --level token.\n"
     )
     assert not (tmp_path / "v.npy").exists()
     model = plmkit.load(folder, device="cpu")
@@ -176,7 +176,7 @@ def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
     folder = saved("mean")
     change(folder, "1_Pooling/config.json", include_prompt=False)
     change(folder, "config_sentence_transformers.json", prompts={"a": "b: "}, default_prompt_name="a")
-    with pytest.raises(PlmError, match="makes its vectors with include_prompt"):
+    with pytest.raises(PlmError, match="pools its vectors with include_prompt"):
         plmkit.load(folder).embed("the cat")
 
 

@@ -25,7 +25,7 @@ def test_an_electra_discriminator_differs_from_the_pair_and_the_advice_works(
     assert (ran.code, out.exists(), list(own_cache.iterdir())) == (2, False, [])
     assert f"--from {folder} has the architecture Encoder, but electra-tiny trains GeneratorDiscriminator." in ran.err
     assert "architecture.kind" not in ran.err
-    recipe = re.search(r"take the recipe (\S+) with", ran.err)[1]
+    recipe = re.search(r"use the recipe (\S+) with", ran.err)[1]
     settings = re.findall(r"--set '?(\S+?=(?:\[.*\]|[^\s']+?))'?\.?(?=\s|$)", ran.err)
     assert len(settings) >= 5
     options = [part for setting in settings for part in ("--set", setting)]

@@ -161,7 +161,7 @@ def test_with_memory_a_text_of_any_length_is_evaluated_as_a_whole(tokenizer, tmp
     assert longer.reading == "recurrent memory of 2000 tokens before the last 512"
     assert longer.loss != pytest.approx(found.loss, abs=1e-5)
     assert evaluate_text(model, tmp_path / "text.txt") == found  # the model is unchanged
-    with pytest.raises(SettingError, match="no --stride to set"):
+    with pytest.raises(SettingError, match=r"--stride has no effect\. Leave it out"):
         evaluate_text(model, tmp_path / "text.txt", stride=4)
 
 

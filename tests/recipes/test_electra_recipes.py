@@ -146,7 +146,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
     unseal(order.out)
     said = StringIO()
     pretrain(order, Screen(Console(file=said)))
-    assert "Going on from step 4" in said.getvalue()
+    assert "Resuming from step 4" in said.getvalue()
     again = load_file(order.out / "model.safetensors")
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 

@@ -137,7 +137,7 @@ def test_spans_and_their_boundaries_are_five_lines_on_any_paired_recipe():
     [
         ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5"),
         ("corruption.levels=[\"sentence\"]", "unknown level 'sentence'"),
-        ("stages=[[1.0, 64]]", "'stages' has 1 stage, but the recipe has 3, each with its streams: character, phrase"),
+        ("stages=[[1.0, 64]]", "'stages' has 1 stage, but the recipe has 3, with the streams character, phrase"),
     ],
 )  # fmt: skip
 def test_bad_settings_on_the_command_line_end_with_code_2_and_their_name(plm, corpus, tmp_path, setting, said):

@@ -75,7 +75,7 @@ def test_absolute_positions_are_chosen_trained_read_on_and_know_no_distances(plm
     assert ran.json["reading"] == "recurrent memory of 20 tokens"
     ran = plm("evaluate", tmp_path / "run", tmp_path / "text.txt", "--clamp", 5)
     assert ran.code == 2
-    assert ran.err == f"plm: {tmp_path / 'run'} has no relative distances that --clamp could limit. Leave it out.\n"
+    assert ran.err == f"plm: {tmp_path / 'run'} has no relative positions, so --clamp has no effect. Leave it out.\n"
 
 
 @pytest.mark.parametrize("name", SMALL)

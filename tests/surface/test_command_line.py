@@ -414,7 +414,7 @@ def test_texts_that_are_cut_are_said_and_still_predicted(plm, finetuned, tmp_pat
     file.write_text("the cat sees a house. " * 40 + "\nshort\n", encoding="utf-8")
     ran = plm("predict", finetuned, file)
     assert ran.code == 0
-    assert "1 of 2 texts are longer than 64 tokens and lost their tail" in ran.err
+    assert "1 of 2 texts are longer than 64 tokens and were truncated" in ran.err
     assert len(ran.out.splitlines()) == 3
 
 
@@ -498,7 +498,7 @@ def test_a_quiet_command_says_nothing_but_warnings(plm, finetuned, corpus, tmp_p
     ran = plm("predict", finetuned, tmp_path / "rows.txt", "--out", tmp_path / "out.tsv", "-q")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == (
-        "! 1 of 2 texts are longer than 64 tokens and lost their tail (of a pair, the longer text first).\n"
+        "! 1 of 2 texts are longer than 64 tokens and were truncated (of a pair, the longer text first).\n"
     )
 
 

@@ -76,7 +76,7 @@ def test_a_stream_from_python_is_the_text(model):
     pieces = list(model.stream("the cat", tokens=12, temperature=0))
     assert "".join(pieces) == model.generate("the cat", tokens=12, temperature=0).text
     assert len(pieces) > 1
-    with pytest.raises(PlmError, match="A stream is one text; found n=2"):
+    with pytest.raises(PlmError, match=r"model\.stream generates one text; found n=2"):
         model.stream("the cat", n=2)
 
 
@@ -142,7 +142,7 @@ def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
 
 def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decoder, model):
     texts = {seed: model.generate("the cat", tokens=500, seed=seed) for seed in range(30)}
-    told = "! The context of this model is 48 tokens, the prompt included: the text ends after {} of 500 tokens.\n"
+    told = "! The context of this model is 48 tokens, including the prompt: the text ends after {} of 500 tokens.\n"
     for ended, said in (("context", told), ("end", "")):
         seed = next(seed for seed, text in texts.items() if text.ended == ended)
         ran = plm("generate", decoder, "the cat", "--tokens", 500, "--seed", seed)
@@ -153,8 +153,8 @@ def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decod
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([""], "The prompt is empty. Give some text to continue, or <|endoftext|> to begin a new text."),
-        ([], "There is no prompt."),
+        ([""], "The prompt is empty. Give a text to continue, or <|endoftext|> to begin a new text."),
+        ([], "The prompt is missing."),
         (["cat " * 200], "tokens, but the context of this model is 48 tokens"),
         (["the cat", "--top-p", 0], "above 0 and at most 1; found 0"),
         (["the cat", "--top-p", 1.5], "above 0 and at most 1; found 1.5"),
@@ -241,14 +241,14 @@ def test_texts_that_a_masked_model_cannot_read_to_their_end_are_told(plm, pretra
     file.write_text("the cat sees a house.\n" + "the cat sees a house. " * 100 + "\n", encoding="utf-8")
     ran = plm("score", pretrained, file)
     assert ran.code == 0
-    assert "1 of 2 texts are longer than 64 tokens and lost their tail" in ran.err
+    assert "1 of 2 texts are longer than 64 tokens and were truncated" in ran.err
 
 
 def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
     file = tmp_path / "texts.tsv"
     file.write_text("text\nthe cat\n", encoding="utf-8")
     ran = plm("score", decoder, file, "--out", file)
-    assert ran.code == 2 and "Name another" in ran.err
+    assert ran.code == 2 and "is the input file and would be overwritten" in ran.err
     assert file.read_text(encoding="utf-8") == "text\nthe cat\n"
 
 
@@ -267,7 +267,7 @@ def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
     ("asked", "said"),
     [
         (["--tokens", 0], "tokens must be a whole number, 1 or more"),
-        (["--beams", 2], "beams would have no effect"),
+        (["--beams", 2], "Leave out beams, which would have no effect"),
         (["--labels", "7=x"], "--labels has a word for 7"),
     ],
 )

@@ -137,13 +137,13 @@ def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned
     about["tasks"] += [stored(other)]
     two = written(finetuned, tmp_path / "two", about, load_file(finetuned / "model.safetensors") | head)
     model = plmkit.load(two, device="cpu")
-    with pytest.raises(SettingError, match=r"has several tasks. Name one of them: classify, other\."):
+    with pytest.raises(SettingError, match=r"has several tasks. Choose one of classify, other\."):
         model.predict("the cat")
-    with pytest.raises(SettingError, match="There is no task 'third'"):
+    with pytest.raises(SettingError, match="has no task 'third'"):
         model.predict("the cat", task="third")
     assert model.predict("the cat", task="other").label in ("x", "y", "z")
     assert model.predict("the cat", task="classify") == one.predict("the cat")
     assert model.classes == ()
-    assert "has several tasks. Name one of them: classify, other." in plm("predict", two, "the cat").err
+    assert "has several tasks. Choose one of classify, other." in plm("predict", two, "the cat").err
     told = plm("predict", two, "the cat", "--task", "other", "--json").json
     assert told["predictions"][0]["probabilities"].keys() == {"x", "y", "z"}

@@ -178,7 +178,7 @@ def test_settings_of_the_machine_that_fine_tuning_would_ignore_are_refused(
               "--set", f"run.{setting}")  # fmt: skip
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which reads run.device, run.dtype, "
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm finetune, which uses run.device, run.dtype, "
         "run.threads, run.micro_batch, run.log_steps. Leave it out.\n",
     )  # fmt: skip
     assert not (tmp_path / "task").exists()
@@ -190,7 +190,7 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     ran = plm("doctor", mixed_corpus, "--set", f"run.{setting}")
     assert (ran.code, ran.out, ran.err) == (
         2, "",
-        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which reads run.reader_workers, "
+        f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which uses run.reader_workers, "
         "run.valid_share, run.layout, run.column, run.header, run.weights. Leave it out.\n",
     )  # fmt: skip
 
@@ -284,7 +284,9 @@ def test_a_run_that_diverges_names_the_setting_of_fine_tuning(pretrained, plm, r
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
               "--set", "task.rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
     assert ran.code == 2
-    assert ran.err.endswith("Lower the rate (--set task.rate=...) and run the same command in a new folder.\n")
+    assert ran.err.endswith(
+        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
+    )
     assert "schedule.rate" not in ran.err
 
 
@@ -329,7 +331,7 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
     with pytest.raises(SettingError) as refused:
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
-        "There is no setting 'task.class_weights'. There are task.batch, task.clip, task.decay, task.dropout, "
+        "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dropout, "
         "task.epochs, task.frozen, task.layer_decay, task.length, task.lm_weight, task.optimizer, task.pooling, "
         "task.rate, task.scratch, task.shape, task.warmup."
     )

@@ -140,7 +140,10 @@ def test_an_old_run_without_a_manifest_is_used_and_its_weights_are_checked(finet
     assert plm("predict", folder, rows_file).code == 0
     weights, whole = folder / "model.safetensors", (folder / "model.safetensors").read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert f"{weights} is damaged: its checksum is not the one in run.json.\n" in plm("predict", folder, rows_file).err
+    assert (
+        f"{weights} is damaged: its checksum differs from the one in run.json.\n"
+        in plm("predict", folder, rows_file).err
+    )
     weights.write_bytes(whole)
     about = json.loads((folder / "run.json").read_text())
     del about["checksum"]
@@ -158,7 +161,7 @@ def test_a_finished_run_whose_weights_are_missing_says_so(kind, request, tmp_pat
     assert ran.code == 2
     assert ran.err == (
         f"plm: The run in {folder} is finished, but its weights (model.safetensors) are missing.\n"
-        "Copy them from where they came, or run its command again: it makes them again.\n"
+        "Copy them again from their source, or run the same command again to restore them.\n"
     )
 
 
@@ -244,7 +247,7 @@ def test_a_fine_tuning_that_diverges_names_its_own_setting(pretrained, rows_file
     )  # fmt: skip
     assert ran.code == 2
     assert ran.err.endswith(
-        "plm: The update of step 1 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
-        "Lower the rate (--set task.rate=...) and run the same command in a new folder.\n"
+        "plm: The weights or the loss are not finite after step 1; the run stops here.\n"
+        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
     )
     assert not list((tmp_path / "out").rglob("*.safetensors"))

@@ -17,7 +17,7 @@ def test_a_cpu_computes_in_bfloat16_where_that_is_measured_to_be_faster(gain, dt
 
 def test_bfloat16_that_is_only_emulated_is_refused(monkeypatch):
     monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 0.02)
-    with pytest.raises(SettingError, match=r"run\.dtype=bfloat16: this cpu only emulates it.* Take auto or float32\."):
+    with pytest.raises(SettingError, match=r"run\.dtype=bfloat16: this cpu only emulates it.* Use auto or float32\."):
         choose_dtype(CPU, "bfloat16")
     monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 1.9)
     assert choose_dtype(CPU, "bfloat16") is torch.bfloat16
@@ -60,14 +60,14 @@ def test_only_the_own_width_of_a_narrow_network_is_tried(monkeypatch):
         ("auto", "float32", True, torch.float32, None),  # as it began, though bfloat16 would be faster
         ("auto", "bfloat16", True, torch.bfloat16, None),
         ("auto", "bfloat16", False, torch.float32, "this cpu has no fast bfloat16"),
-        ("float32", "bfloat16", True, torch.float32, "run.dtype=float32 asks for it"),
+        ("float32", "bfloat16", True, torch.float32, "run.dtype=float32 is set"),
     ],
 )
 def test_a_run_continues_as_it_began_or_says_why_not(asked, kept, fast, dtype, said, monkeypatch):
     monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 1.9 if fast else 0.02)
     told: list[str] = []
     assert device.keep_dtype(CPU, asked, kept, told.append) is dtype
-    expected = [f"This run began in {kept} and continues in {device.name_of(dtype)}, because {said}."] if said else []
+    expected = [f"This run started in {kept} and continues in {device.name_of(dtype)}, because {said}."] if said else []
     assert told == expected
 
 
@@ -100,7 +100,7 @@ def test_the_best_device_is_taken(monkeypatch):
 
 @pytest.mark.parametrize("name", ["tpu", "", "meta", "cuda:99", "my computer"])
 def test_a_device_that_is_not_there_is_refused(name):
-    with pytest.raises(SettingError, match=f"run.device={name} is not on this machine; take auto, or cpu"):
+    with pytest.raises(SettingError, match=f"run.device={name} is not available on this machine. Use auto or cpu"):
         choose_device(name)
 
 

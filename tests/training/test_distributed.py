@@ -128,8 +128,8 @@ def test_a_killed_process_ends_the_job_with_its_number(text, tmp_path):
         job.kill()
     assert job.returncode not in (0, None)
     assert "rank      : 1 " in said
-    assert "plm: Process 0 of 2 cannot reach another one, which has ended" in said
-    assert "Start the same command again" in said
+    assert "plm: Process 0 of 2 lost the connection to another one, which has ended" in said
+    assert "Run the same command again" in said
 
 
 def wait_for(happens, seconds: float) -> None:

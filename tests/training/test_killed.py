@@ -230,12 +230,12 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(ser
     os.kill(number, kind)
     code, said = server.end()
     assert code == 130, said
-    assert "Stopped at step 13 and saved. The same command goes on from here.\n" in said  # the step under way is done
+    assert "Stopped and saved at step 13. Run the same command to continue.\n" in said  # the step under way is done
     assert "Traceback" not in said
     assert (out / "checkpoints" / "step-00000013" / "state.json").is_file()
     code, said = server.run(arguments(corpus, out))
     assert code == 0, said
-    assert "Going on from step 13." in said
+    assert "Resuming from step 13." in said
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert without_time(out) == without_time(whole)
 

@@ -182,7 +182,7 @@ def test_a_gradient_that_is_allowed_is_left_alone(clip):
 @pytest.mark.parametrize("slope", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_no_number_stops_the_run_before_the_weights_are_touched(slope):
     network = Slope((1.0, slope))
-    with pytest.raises(Diverged, match=r"not a finite number at step 1; the run stops here\.\nLower the rate"):
+    with pytest.raises(Diverged, match=r"not finite at step 1; the run stops here\.\nLower the learning rate"):
         descend(network, Budget(steps=3))
     assert network.weight.tolist() == [0.0, 0.0]
 
@@ -220,8 +220,8 @@ def test_a_model_that_the_last_update_spoilt_is_refused_with_the_setting_of_the_
     with pytest.raises(Diverged) as refusal:
         descend(network, Budget(steps=3), watch=network.spoil)
     assert str(refusal.value) == (
-        "The update of step 3 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
-        "Lower the rate (--set schedule.rate=...) and run the same command in a new folder."
+        "The weights or the loss are not finite after step 3; the run stops here.\n"
+        "Lower the learning rate (--set schedule.rate=...) and run the same command with a new folder."
     )
 
 

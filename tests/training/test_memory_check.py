@@ -78,7 +78,7 @@ def test_a_shape_beyond_all_memory_is_refused_before_any_text_is_read(
     assert ran.err == (
         f"plm: bert-mini with these settings has at least {least} weights: they, their gradients and the optimizer "
         f"need {needed}, and 8.0 GB are free on this machine.\n"
-        f"Lower {setting.partition('=')[0]}, or take a smaller recipe: `plm recipes` lists them.\n"
+        f"Lower {setting.partition('=')[0]}, or use a smaller recipe: `plm recipes` lists them.\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -87,7 +87,7 @@ def test_layers_that_are_shared_or_narrow_take_memory_too(monkeypatch):
     have(monkeypatch, 8_000_000_000)
     for name in ("albert-mini", "lstm-tiny"):
         recipe = settle(find(name), ["architecture.layers=1e7", "architecture.width=64"]).recipe
-        with pytest.raises(NoRoom, match=r"Lower architecture\.layers, or take a smaller recipe"):
+        with pytest.raises(NoRoom, match=r"Lower architecture\.layers, or use a smaller recipe"):
             check_shape(recipe, CPU)
 
 
@@ -105,8 +105,8 @@ def test_a_vocabulary_beyond_all_memory_is_refused_before_it_is_learnt(verb, plm
     ran = plm(*command, "--set", "tokenizer.size=1e12")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith(
-        "plm: tokenizer.size=1,000,000,000,000: to learn so many tokens takes 100,000.0 GB, and 8.0 GB are free on "
-        "this machine.\nLower tokenizer.size: 8,000 to 50,000 are usual.\n"
+        "plm: tokenizer.size=1,000,000,000,000: training a vocabulary of this size needs 100,000.0 GB, and 8.0 GB are "
+        "free on this machine.\nLower tokenizer.size: 8,000 to 50,000 are usual.\n"
     )
     assert list(tmp_path.iterdir()) == [corpus]
 
@@ -119,7 +119,7 @@ def test_weights_that_are_too_many_are_refused_without_being_made(monkeypatch):
     assert str(caught.value) == (
         "bert-mini with these settings has 181,675,012,098 weights: they, their gradients and the optimizer need "
         "2,906.8 GB, and 8.0 GB are free on this machine.\n"
-        "Lower architecture.layers or architecture.width, or take a smaller recipe: `plm recipes` lists them."
+        "Lower architecture.layers or architecture.width, or use a smaller recipe: `plm recipes` lists them."
     )
     check_weights(find("bert-mini"), 8000, CPU)
 
@@ -140,10 +140,9 @@ def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
     with pytest.raises(NoRoom) as caught:
         check_step(made, batch(4), 1000, CPU, "schedule.batch")
     told = str(caught.value)
-    assert "for 1,000 rows at once" in told
+    assert "for the activations of 1,000 rows" in told
     assert told.endswith(
-        "Set run.micro_batch=10: each batch is then worked on in parts and the result is the same. "
-        "Or lower schedule.batch."
+        "\nSet run.micro_batch=10 (gradient accumulation, with the same result), or lower schedule.batch."
     )
     have(monkeypatch, fixed)
     with pytest.raises(NoRoom, match=r"\nLower schedule.batch\.$"):
@@ -156,7 +155,7 @@ def test_a_batch_that_cannot_be_made_is_refused(monkeypatch):
     with pytest.raises(NoRoom) as caught:
         check_batch(1_000_000, 128, "schedule.batch")
     assert str(caught.value) == (
-        "A batch of 1,000,000 rows of 128 tokens takes 12.8 GB to make, and 1.0 GB are free.\nLower schedule.batch."
+        "A batch of 1,000,000 rows of 128 tokens needs 12.8 GB, and 1.0 GB are free.\nLower schedule.batch."
     )
 
 
@@ -221,7 +220,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         with pytest.raises(NoRoom) as caught:
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
-        "The memory of this machine is used up. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
+        "Out of memory. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
         "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
     told = pretrain(order(corpus, tmp_path / "run"), Screen())

@@ -38,7 +38,7 @@ def test_a_pretraining_run_keeps_its_precision_and_says_when_it_cannot(
     other = plm(*command, "--steps", 1, "--extend")
     assert other.code == 0, other.err
     assert (
-        "This run began in bfloat16 and continues in float32, because this cpu has no fast bfloat16.\n"
+        "This run started in bfloat16 and continues in float32, because this cpu has no fast bfloat16.\n"
         "Computing on cpu with 1 thread in float32." in other.err
     )
     assert dtype_of(tmp_path / "run") == "float32"

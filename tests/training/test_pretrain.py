@@ -122,7 +122,7 @@ def test_a_finished_run_says_so_and_nothing_is_touched(plm, text, finished):
     ran = plm(*command(text, finished))
     assert ran.code == 0
     assert f"{finished} holds a finished run: 5 steps, " in ran.err
-    assert "Add --extend with a budget to go on with it, or name another --out." in ran.err
+    assert "Add --extend with a budget to continue it, or use another --out." in ran.err
     assert picture(finished) == before
 
 
@@ -130,7 +130,10 @@ def test_a_finished_run_that_lost_its_weights_has_them_back_from_its_last_checkp
     (finished / "model.safetensors").unlink()
     ran = plm(*command(text, finished))
     assert ran.code == 0, ran.err
-    assert f"{finished / 'model.safetensors'} was missing, and is restored from the checkpoint at step 5.\n" in ran.err
+    assert (
+        f"{finished / 'model.safetensors'} was missing and has been restored from the checkpoint at step 5.\n"
+        in ran.err
+    )
     assert same_weights(finished, original)
     assert about(finished) == about(original)
     assert plm("fill", finished, "the [MASK]").code == 0
@@ -141,7 +144,7 @@ def test_a_finished_run_that_lost_its_weights_and_last_checkpoint_is_trained_to_
     shutil.rmtree(finished / "checkpoints/step-00000005")
     ran = plm(*command(text, finished))
     assert ran.code == 0, ran.err
-    assert "model.safetensors is missing, and is trained again from the checkpoint at step 3.\n" in ran.err
+    assert "model.safetensors is missing; training resumes from the checkpoint at step 3.\n" in ran.err
     assert same_weights(finished, original)
     assert about(finished)["result"]["steps"] == 5
 
@@ -156,8 +159,8 @@ def test_a_finished_run_that_lost_its_weights_for_good_says_so(plm, text, finish
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         f"plm: {finished} holds a finished run, but model.safetensors is missing, "
-        "and no whole checkpoint has its weights.\n"
-        "Copy the folder again from where it came, or remove it and train the model again.\n"
+        "and no intact checkpoint has its weights.\n"
+        "Copy the folder again from its source, or remove it and train the model again.\n"
     )
     assert picture(finished) == before
 
@@ -165,7 +168,7 @@ def test_a_finished_run_that_lost_its_weights_for_good_says_so(plm, text, finish
 def test_a_finished_run_can_be_extended(plm, text, finished, original):
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 0, ran.err
-    assert "Going on from step 5." in ran.err
+    assert "Resuming from step 5." in ran.err
     assert about(finished)["result"]["steps"] == 9
     assert steps_told(finished) == list(range(1, 10))
     assert not same_weights(finished, original)
@@ -196,13 +199,13 @@ def stop(*_args):
 def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, original):
     ran = plm(*command(text, unfinished))
     assert ran.code == 0, ran.err
-    assert "Going on from step 3." in ran.err
+    assert "Resuming from step 3." in ran.err
     assert same_weights(unfinished, original)
     assert without_time(read_metrics(unfinished)) == without_time(read_metrics(original))
 
 
 def test_an_unfinished_run_can_be_tried_and_goes_on_as_if_nobody_had(plm, text, unfinished, original, tmp_path):
-    said = f"{unfinished} is not finished: its checkpoint at step 3 is used.\n"
+    said = f"{unfinished} is not finished; using its checkpoint at step 3.\n"
     before = picture(unfinished)
     filled = plm("fill", unfinished, "the [MASK]", "--json")
     assert (filled.code, filled.err) == (0, said)
@@ -220,8 +223,8 @@ def test_a_trial_of_an_unfinished_run_passes_over_a_damaged_checkpoint(plm, unfi
     damaged = shutil.copytree(unfinished / "checkpoints/step-00000003", unfinished / "checkpoints/step-00000004")
     (damaged / "optimizer.safetensors").write_bytes(b"short")
     said = plm("fill", unfinished, "the [MASK]").err
-    assert "step-00000004 is damaged: its checksum does not match. Going back to the one before." in said
-    assert "its checkpoint at step 3 is used." in said
+    assert "step-00000004 is damaged: its checksum does not match. Using the previous one." in said
+    assert "using its checkpoint at step 3." in said
 
 
 def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished):
@@ -229,8 +232,8 @@ def test_an_unfinished_run_without_a_checkpoint_says_what_to_do(plm, unfinished)
     ran = plm("fill", unfinished, "the [MASK]")
     assert ran.code == 2
     assert ran.err == (
-        f"plm: The run in {unfinished} is not finished, and has no checkpoint that could be used instead.\n"
-        "Run its command again to continue it.\n"
+        f"plm: The run in {unfinished} is not finished and has no usable checkpoint.\n"
+        "Run the same command to continue it.\n"
     )
 
 
@@ -240,7 +243,7 @@ def test_a_fine_tuning_of_an_unfinished_run_is_another_once_the_run_has_gone_on(
     tune = ("finetune", unfinished, "--task", "classify", "--train", rows, "--out", tmp_path / "tuned", "--epochs", 1)
     ran = plm(*tune, "--set", "run.threads=1")
     assert ran.code == 0, ran.err
-    assert "its checkpoint at step 3 is used." in ran.err
+    assert "using its checkpoint at step 3." in ran.err
     assert plm(*command(text, unfinished)).code == 0
     ran = plm(*tune)
     assert ran.code == 2
@@ -256,7 +259,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(plm, text, unfi
     (damaged / "model.safetensors").write_bytes(b"short")
     ran = plm(*command(text, unfinished))
     assert ran.code == 0, ran.err
-    assert "step-00000004 is damaged: its checksum does not match. Going back to the one before." in ran.err
+    assert "step-00000004 is damaged: its checksum does not match. Using the previous one." in ran.err
     assert same_weights(unfinished, original)
 
 
@@ -276,7 +279,7 @@ def test_a_run_of_which_every_checkpoint_is_damaged_is_refused_in_two_lines_and_
         ran = plm(*asked)
         assert ran.code == 2
         assert ran.err == (
-            f"plm: None of the 2 checkpoints in {unfinished / 'checkpoints'} can be read; each is damaged.\n"
+            f"plm: Found 2 checkpoints in {unfinished / 'checkpoints'}, none intact.\n"
             "Remove the folder and start the run again.\n"
         )
         assert picture(unfinished) == before
@@ -293,8 +296,8 @@ def test_a_finished_run_without_a_whole_checkpoint_is_extended_in_another_folder
     ran = plm(*command(text, finished, "--steps", 4, "--extend"))
     assert ran.code == 2
     assert ran.err == (
-        f"plm: {finished} holds a finished model, but no whole checkpoint to continue from.\n"
-        f"Train it further in another folder: --from {finished} --out DIR.\n"
+        f"plm: {finished} holds a finished model, but no intact checkpoint to continue from.\n"
+        f"Continue training in another folder: --from {finished} --out DIR.\n"
     )
     assert picture(finished) == before
 
@@ -310,7 +313,7 @@ def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(p
     before = picture(unfinished)
     ran = plm(*command(text, unfinished, sets=("run.log_steps=2",)))
     assert ran.code == 2
-    assert "has a weight 'more' that this network has not." in ran.err
+    assert "has a weight 'more' that this network does not have." in ran.err
     assert picture(unfinished) == before
 
 
@@ -335,7 +338,7 @@ def test_a_run_with_other_settings_is_refused_and_the_setting_named(plm, text, u
     assert ran.code == 2
     assert ran.err == (
         f"plm: --out {unfinished} holds a run with other settings: {says}.\n"
-        "Run the same command to continue it, or name another --out.\n"
+        "Run the same command to continue it, or use another --out.\n"
     )
     assert picture(unfinished) == before
 
@@ -363,7 +366,7 @@ def test_a_run_on_text_that_has_changed_is_refused(plm, text, unfinished, extend
     before = picture(unfinished)
     ran = plm(*command(moved, unfinished, "--steps", 5, *extend))
     assert ran.code == 2
-    assert f"plm: {unfinished} holds a run on other text: the corpus has changed since it began.\n" in ran.err
+    assert f"plm: {unfinished} holds a run on other text: the corpus has changed since it started.\n" in ran.err
     assert picture(unfinished) == before
 
 
@@ -375,7 +378,9 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(plm, te
     before = picture(out)
     ran = plm(*command(text, out))
     assert ran.code == 2
-    assert ran.err.startswith(f"plm: --out {out} holds something else ({name}) and is left as it is.\nName a new")
+    assert ran.err.startswith(
+        f"plm: --out {out} is not empty and does not hold a run ({name}); nothing was changed.\nUse a new"
+    )
     assert picture(out) == before
 
 
@@ -395,7 +400,7 @@ def test_a_fine_tuned_model_is_not_pretrained_over(plm, text, finetuned, tmp_pat
     out = Path(shutil.copytree(finetuned, tmp_path / "run"))
     ran = plm(*command(text, out))
     assert ran.code == 2
-    assert ran.err == f"plm: --out {out} holds a fine-tuned model. Name another folder.\n"
+    assert ran.err == f"plm: --out {out} holds a fine-tuned model. Use another folder.\n"
 
 
 def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name_is_read(plm, text, tmp_path):
@@ -416,11 +421,11 @@ def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name
 def test_a_file_is_no_folder(plm, text, tmp_path):
     file = tmp_path / "file"
     file.write_text("content")
-    assert plm(*command(text, file)).err == f"plm: --out {file} is a file. Name a folder for the run.\n"
+    assert plm(*command(text, file)).err == f"plm: --out {file} is a file. Give a folder for the run.\n"
     ran = plm(*command(text, file / "below"))
     assert ran.code == 2
     assert ran.err == (
-        f"plm: --out {file / 'below'} cannot be written: Not a directory. Name a folder that you may write to.\n"
+        f"plm: --out {file / 'below'} cannot be written: Not a directory. Use a folder that you may write to.\n"
     )
     assert file.read_text() == "content"
 
@@ -434,7 +439,7 @@ def test_an_unwritable_folder_is_refused_before_anything_is_read(plm, text, tmp_
     assert ran.code == 2
     assert ran.err == (
         f"plm: --out {tmp_path / 'new' / 'run'} cannot be written: Permission denied. "
-        "Name a folder that you may write to.\n"
+        "Use a folder that you may write to.\n"
     )
 
 
@@ -513,7 +518,7 @@ def test_held_out_text_can_be_a_file_of_its_own(plm, text, tmp_path):
 def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path / "run", sets=("schedule.rate=1e30", "schedule.warmup=0")))
     assert ran.code == 2
-    assert "plm: The loss or its gradient is not a finite number at step 2; the run stops here.\n" in ran.err
+    assert "plm: The loss or its gradient is not finite at step 2; the run stops here.\n" in ran.err
     assert about(tmp_path / "run")["state"] == "unfinished"
 
 
@@ -531,10 +536,10 @@ def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_
     ran = plm(*command(text, out, "--steps", 5, "--seed", seed))
     assert ran.code == 2
     told = {
-        0: f"plm: Another process has trained into {out} since this one began.\n"
-        "Run the same command again: it continues from what is there now.\n",
+        0: f"plm: Another process has written to {out} since this one started.\n"
+        "Run the same command again to continue from there.\n",
         3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
-        "Run the same command to continue it, or name another --out.\n",
+        "Run the same command to continue it, or use another --out.\n",
     }
     assert ran.err.endswith(told[seed])
     assert {name: content for name, (content, _) in picture(out).items()} == {
@@ -546,8 +551,8 @@ def test_a_model_that_its_last_update_spoilt_is_not_saved(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.rate=1e38", "schedule.warmup=0")))
     assert ran.code == 2
     assert ran.err.endswith(
-        "plm: The update of step 1 gave weights, or a loss, that are not finite numbers; the run stops here.\n"
-        "Lower the rate (--set schedule.rate=...) and run the same command in a new folder.\n"
+        "plm: The weights or the loss are not finite after step 1; the run stops here.\n"
+        "Lower the learning rate (--set schedule.rate=...) and run the same command with a new folder.\n"
     )
     assert about(tmp_path / "run")["state"] == "unfinished"
     assert not list(tmp_path.rglob("*.safetensors"))
@@ -564,7 +569,7 @@ def test_the_last_good_checkpoint_stands_after_an_update_that_spoils_the_weights
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
     ran = plm(*command(text, tmp_path / "run", "--steps", 8))
     assert ran.code == 2
-    assert "The update of step 6 gave weights, or a loss, that are not finite numbers" in ran.err
+    assert "The weights or the loss are not finite after step 6" in ran.err
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
 
 
@@ -749,5 +754,5 @@ def test_a_run_whose_held_out_loss_is_no_number_is_not_finished(plm, text, tmp_p
     monkeypatch.setattr(watch, "validate_streams", lambda *given: {"masked_lm": float("nan")})
     ran = plm(*command(text, tmp_path / "run"))
     assert ran.code == 2
-    assert "plm: The loss on held-out text is not a finite number after step 5; the run stops here.\n" in ran.err
+    assert "plm: The validation loss is not finite after step 5; the run stops here.\n" in ran.err
     assert about(tmp_path / "run")["state"] == "unfinished"

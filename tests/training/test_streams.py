@@ -152,14 +152,14 @@ def test_settings_reach_one_stream_or_all_of_them():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"streams": (SENTENCES, replace(PAIRS, name="sentences"))}, "streams need names that differ"),
+        ({"streams": (SENTENCES, replace(PAIRS, name="sentences"))}, "streams need unique names"),
         ({"streams": (SENTENCES, replace(PAIRS, weight=0))}, "streams.pairs.weight must be above 0; found 0"),
-        ({"streams": (SENTENCES, replace(PAIRS, heads=("order",)))}, "the stream 'pairs' is for order; the objectives"),
-        ({"streams": (SENTENCES, replace(SENTENCES, name="more"))}, "no stream is for next_sentence"),
+        ({"streams": (SENTENCES, replace(PAIRS, heads=("order",)))}, "'pairs' trains order, which is not an objective"),
+        ({"streams": (SENTENCES, replace(SENTENCES, name="more"))}, "no stream trains next_sentence"),
         ({"streams": (replace(SENTENCES, heads=None), PAIRS)}, "NextSentence reads random_next"),
         ({"streams": (SENTENCES, replace(PAIRS, place="sentences"))}, "but arrange rows differently"),
-        ({"stages": (Stage(length=32, streams=("sentences",)),)}, "no stage runs the stream 'pairs'"),
-        ({"stages": (Stage(length=32, streams=("words",)),)}, "stages name the stream 'words'"),
+        ({"stages": (Stage(length=32, streams=("sentences",)),)}, "no stage uses the stream 'pairs'"),
+        ({"stages": (Stage(length=32, streams=("words",)),)}, "a stage uses the stream 'words'"),
     ],
 )  # fmt: skip
 def test_streams_that_do_not_fit_are_refused(changes, said):
@@ -172,7 +172,7 @@ def test_streams_that_do_not_fit_are_refused(changes, said):
 def test_a_stream_that_continues_from_batch_to_batch_runs_alone():
     base = settle(find("lstm-tiny"), ["stages=[[1.0, 32]]"]).recipe
     both = tuple(DataStream(name=name, arrangement=ParallelStreams()) for name in ("a", "b"))
-    with pytest.raises(RecipeError, match="must run alone in its stage; found a, b"):
+    with pytest.raises(RecipeError, match="must be alone in its stage; found a, b"):
         replace(base, streams=both)
     apart = (Stage(until=0.5, length=32, streams=("a",)), Stage(length=32, streams=("b",)))
     assert replace(base, streams=both, stages=apart)
