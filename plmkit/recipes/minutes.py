@@ -6,5 +6,5 @@ FOR_MINUTES = "{changed} are set for runs of minutes on a small machine; all els
 def for_minutes(*changed: str) -> str:
     """The note of a recipe that departs from its paper in these points only."""
     *first, last = changed
-    named = f"{', '.join(first)} and {last}"
+    named = " and ".join((", ".join(first), last))
     return FOR_MINUTES.format(changed=named[0].upper() + named[1:])
