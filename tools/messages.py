@@ -165,8 +165,7 @@ def update(path: Path) -> tuple[int, int, int]:
 
 if __name__ == "__main__":
     if unknown := [word for word in sys.argv[1:] if word != "--check"]:
-        sys.exit(f"{__doc__}
---check also lists messages that bypass the catalogue; found {unknown}")
+        sys.exit(f"{__doc__}\n--check also lists messages that bypass the catalogue; found {unknown}.")
     total, empty, dropped = update(LOCALE / "zh.po")
     print(f"{total} messages, {empty} without a translation, {dropped} dropped.")
     for each in untranslated() if "--check" in sys.argv else ():
