@@ -61,6 +61,7 @@ def run(asked: argparse.Namespace, number: int, corpora: list[Path], steps: int,
     options = ["--steps", str(steps), "--seed", str(asked.seed), "--valid", str(asked.valid), "--out", str(folder)]
     if number:
         options += ["--tokenizer", str(asked.out / "0")]  # losses compare only with the same vocabulary
+        settings = [setting for setting in settings if not setting.startswith("tokenizer.")]
     texts = [str(path) for path in corpora]
     return finished(folder) or plm("pretrain", asked.recipe, *texts, *options, *sets(settings))
 

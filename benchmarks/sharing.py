@@ -54,6 +54,7 @@ def run(asked: argparse.Namespace, sharing: str, settings: list[str]) -> dict[st
     ]
     if folder != first:
         options += ["--tokenizer", str(first)]  # losses compare only with the same vocabulary
+        settings = [setting for setting in settings if not setting.startswith("tokenizer.")]
     return finished(folder) or plm("pretrain", asked.recipe, str(asked.corpus), *options, *sets(settings))
 
 

@@ -1,5 +1,6 @@
 """The processes of one run, and what they exchange; a single process exchanges nothing."""
 
+import gc
 import inspect
 import os
 from collections.abc import Iterator, Sequence
@@ -166,9 +167,19 @@ def open_world(device: str = "auto") -> Iterator[World]:
     known = distributed.is_initialized()  # by a caller from Python
     if not known:
         distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
-    yield World(rank=rank, size=size, device=chosen)
-    if not known:
-        distributed.destroy_process_group()  # not after an error: the others may be gone
+    world = World(rank=rank, size=size, device=chosen)
+    yield world
+    if not known:  # not after an error: the others may be gone
+        close(world)
+
+
+def close(world: World) -> None:
+    """Leave together: a group that is closed while its threads work, or while a network still holds it, may abort."""
+    import torch.distributed as distributed
+
+    world.wait()
+    gc.collect()
+    distributed.destroy_process_group()
 
 
 def own_device(name: str, local_rank: int) -> torch.device:

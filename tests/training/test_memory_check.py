@@ -224,7 +224,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
     told = pretrain(order(corpus, tmp_path / "run"), Screen())
-    assert told["result"]["steps"] == 5
+    assert told.result["steps"] == 5
     whole, run = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))
     assert all(torch.equal(whole[name], run[name]) for name in whole)
 

@@ -148,5 +148,5 @@ def test_weights_are_those_of_the_record(pretrained, tmp_path):
     weights = folder.weights()
     assert folder.save_weights(weights) == folder.record.checksum
     folder.write(replace(folder.record, checksum="0"))
-    with pytest.raises(CheckpointError, match=r"its checksum is not the one in run\.json"):
+    with pytest.raises(CheckpointError, match=r"its checksum differs from the one in run\.json"):
         folder.weights()
