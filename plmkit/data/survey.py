@@ -14,7 +14,7 @@ from plmkit.errors import printable
 
 LONG_LINE = 10_000  # characters; a line this long is rarely one paragraph
 REPLACED = "\ufffd"
-SAMPLE = 20_000  # characters of a block whose scripts are counted
+SAMPLE = 20_000  # characters of a block whose scripts are counted, spread evenly over it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +106,14 @@ def survey_of(block: list[Document], tokens: np.ndarray, sentences: int, unknown
         long_lines=int((lengths > LONG_LINE).sum()),
         longest_line=int(lengths.max()),
         longest_line_at=place_of(block, np.array([lengths.argmax()])),
-        scripts=count_scripts("".join(texts)[:SAMPLE]),
+        scripts=count_scripts(sampled("".join(texts))),
         hashes=(np.frombuffer(digests, dtype=np.uint64),),
     )
+
+
+def sampled(text: str) -> str:
+    """Every n-th character: one block may hold documents in several scripts."""
+    return text[:: max(1, len(text) // SAMPLE)]
 
 
 def is_replaced(line: str) -> bool:

@@ -73,7 +73,7 @@ def check_plain(table: Table, named: Columns, *, paired: bool | None, labelled: 
         option = OPTIONS[next(iter(named.named))]
         raise SettingError(
             tr(
-                "{option} names a column, but {path} is plain text and has no columns. Leave it out.",
+                "{path}: plain text has no columns, so {option} would have no effect. Leave it out.",
                 option=option,
                 path=table.path,
             )

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from plmkit.data.survey import count_scripts, sampled
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.preparation.preview import masked_units
 from plmkit.tokenizers.byte_bpe import ByteBPE
@@ -391,3 +392,9 @@ def test_files_whose_names_are_no_utf_8_are_read_and_named(plm, tmp_path, tiny_s
     assert plm(*command).code == 0
     assert json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))["corpora"] == [str(good)]
     assert "holds a finished run" in plm(*command).err
+
+
+def test_scripts_are_counted_all_over_a_block_of_documents():
+    english, chinese = "letters " * 5_000, "汉字" * 2_500
+    found = count_scripts(sampled(english + chinese))
+    assert found[0] / sum(found) == pytest.approx(5_000 / (35_000 + 5_000), abs=0.02)

@@ -189,7 +189,7 @@ def test_rows_to_predict_keep_their_count(desk):
 def test_plain_text_has_no_columns_to_name(desk):
     table = open_table(desk.put("a.txt", "a\n\nb\n"), Search(), desk.say)
     assert [row.blank for row in plain_rows(table, Search(), desk.say)] == [False, True, False]
-    with pytest.raises(SettingError, match=r"--text names a column, but .*a.txt is plain text and has no columns"):
+    with pytest.raises(SettingError, match=r"a\.txt: plain text has no columns, so --text would have no effect"):
         plain_rows(table, Search(named=Columns(text="review")), desk.say)
 
 
