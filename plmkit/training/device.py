@@ -18,6 +18,7 @@ from plmkit.language import several, tr
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WORTH = 1.3  # speed-up of a product in bfloat16 from which a whole training step gains
 SMALL, LARGE = 128, 512  # widths of the products that are measured
+EMULATED = 0.1  # below this speed of the small product bfloat16 is emulated, and the large one is not tried
 ROWS, PRODUCTS = 512, 12  # of a measurement: at least ROWS rows, a few more each time
 
 
@@ -117,7 +118,7 @@ def bfloat16_gain(width: int = LARGE) -> float:
     try:
         gain = 1.0
         for some in sorted({min(SMALL, width), width}):
-            if gain > 0.5 or some <= SMALL:
+            if gain > EMULATED or some <= SMALL:
                 gain = product_seconds(some, torch.float32) / product_seconds(some, torch.bfloat16)
         return gain
     finally:

@@ -119,3 +119,9 @@ def test_threads_are_those_asked_for():
         assert set_threads(None) == device.available_cores() >= 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_small_product_that_is_slow_but_not_emulated_does_not_decide(monkeypatch):
+    seconds = {(128, torch.float32): 1.0, (128, torch.bfloat16): 4.0, (256, torch.float32): 2.0}
+    monkeypatch.setattr(device, "product_seconds", lambda width, dtype: seconds.get((width, dtype), 1.0))
+    assert measured_gain.__wrapped__(256) == 2.0
