@@ -12,9 +12,8 @@ from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import init_normal
 from plmkit.layers.cache import KeyValueCache
-from plmkit.layers.dropout import Dropout
-from plmkit.layers.embedding import TokenEmbedding
 from plmkit.layers.packing import Packing
+from plmkit.layers.transformer import Dropout, TokenEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)

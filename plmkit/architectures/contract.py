@@ -11,10 +11,9 @@ from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
-from plmkit.layers.activations import ACTIVATIONS
-from plmkit.layers.adaptive import AdaptiveEmbedding
 from plmkit.layers.cache import Cache
-from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.layers.transformer import ACTIVATIONS
+from plmkit.layers.vocabulary_head import AdaptiveEmbedding, VocabularyHead
 
 Generates = Literal["no", "causal", "permuted"]
 SomeCache = TypeVar("SomeCache", bound=Cache)

@@ -24,10 +24,9 @@ from plmkit.initialisation.weights import init_normal
 from plmkit.kernels.step import Step
 from plmkit.language import tr
 from plmkit.layers.attention import BandedAttention, CausalAttention
-from plmkit.layers.block import FeedForward, PostNormBlock, PreNormBlock
 from plmkit.layers.cache import KeyValueCache
-from plmkit.layers.embedding import TokenPositionEmbedding
 from plmkit.layers.packing import Packing
+from plmkit.layers.transformer import FeedForward, PostNormBlock, PreNormBlock, TokenPositionEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,9 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import INITIALISERS, init_local_heads
 from plmkit.language import tr
-from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.attention import SelfAttention
-from plmkit.layers.block import FeedForward, PostNormBlock
-from plmkit.layers.dropout import Dropout
-from plmkit.layers.embedding import InputEmbedding
 from plmkit.layers.packing import NeededTokens, Packing
+from plmkit.layers.transformer import ACTIVATIONS, Dropout, FeedForward, InputEmbedding, PostNormBlock
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.layers.cache import Cache
-from plmkit.layers.dropout import Dropout
-from plmkit.layers.embedding import TokenEmbedding
+from plmkit.layers.transformer import Dropout, TokenEmbedding
 
 Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
 

@@ -22,11 +22,8 @@ from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
-from plmkit.layers.adaptive import AdaptiveEmbedding
-from plmkit.layers.block import FeedForward, PostNormBlock
-from plmkit.layers.dropout import Dropout, drop
-from plmkit.layers.key_value_memory import KeyValueMemory
 from plmkit.layers.relative import (
+    KeyValueMemory,
     RelativeAttention,
     causal_mask,
     distances_before,
@@ -34,6 +31,8 @@ from plmkit.layers.relative import (
     relative_shift,
     sinusoids,
 )
+from plmkit.layers.transformer import Dropout, FeedForward, PostNormBlock, drop
+from plmkit.layers.vocabulary_head import AdaptiveEmbedding
 
 SLOW = 4  # only the fastest quarter of the waves
 SHARPNESS = 4.0  # puts most of a head's attention on its own distance

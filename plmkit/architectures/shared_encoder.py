@@ -20,8 +20,8 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_local_heads, init_truncated_normal
 from plmkit.language import tr
-from plmkit.layers.block import Borrowed, PostNormBlock
 from plmkit.layers.packing import Packing
+from plmkit.layers.transformer import Borrowed, PostNormBlock
 
 SHARINGS = ("all", "attention", "feed_forward", "none")
 

@@ -21,11 +21,8 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_normal, init_relative_local_heads
 from plmkit.language import tr
-from plmkit.layers.block import FeedForward
-from plmkit.layers.dropout import Dropout
-from plmkit.layers.embedding import TokenEmbedding
-from plmkit.layers.key_value_memory import KeyValueMemory
-from plmkit.layers.relative import distances_before, sinusoids
+from plmkit.layers.relative import KeyValueMemory, distances_before, sinusoids
+from plmkit.layers.transformer import Dropout, FeedForward, TokenEmbedding
 
 
 @dataclass(frozen=True, kw_only=True)

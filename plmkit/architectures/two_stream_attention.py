@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
-from plmkit.layers.dropout import drop
-from plmkit.layers.key_value_memory import KeyValueMemory
-from plmkit.layers.relative import RelativeAttention, distances_around, relative_shift, sinusoids
+from plmkit.layers.relative import KeyValueMemory, RelativeAttention, distances_around, relative_shift, sinusoids
+from plmkit.layers.transformer import drop
 
 MASKED = -1e30  # added to masked scores; not -inf, which would turn fully masked rows into NaN
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.layers.block import PreNormBlock
 from plmkit.layers.cache import LayerCache
+from plmkit.layers.transformer import PreNormBlock
 
 Operation = Callable[[Tensor], Tensor]
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
 from plmkit.layers.cache import LayerCache
-from plmkit.layers.dropout import drop
 from plmkit.layers.packing import NeededTokens, Packing
+from plmkit.layers.transformer import drop
 
 
 class SelfAttention(nn.Module):

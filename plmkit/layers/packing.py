@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable would import the compiler
 
-from plmkit.kernels.gather import spread, take_once
+from plmkit.kernels.autograd import spread, take_once
 
 
 class Packing:

@@ -1,4 +1,8 @@
-"""LM heads: hidden states → a logit for every token."""
+"""LM heads: hidden states → a logit for every token; plain ones, and adaptive ones with their embeddings."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import torch
@@ -7,9 +11,8 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE
 from plmkit.initialisation.weights import init_truncated_normal
-from plmkit.kernels.chunked import chunked_cross_entropy
-from plmkit.kernels.gather import take_once
-from plmkit.layers.activations import ACTIVATIONS
+from plmkit.kernels.autograd import chunked_cross_entropy, take_once
+from plmkit.layers.transformer import ACTIVATIONS
 
 
 class TiedHead(nn.Module):
@@ -108,3 +111,110 @@ class VocabularyHead(TableHead):
 
     def transformed(self, hidden: Tensor) -> Tensor:
         return self.norm(self.activation(self.transform(hidden)))
+
+
+class AdaptiveEmbedding(nn.Module):
+    """Tokens cut by frequency into clusters, each `shrink` times narrower than the one before (Dai et al., 2019).
+
+    Without shrinking it is a single embedding of full width, and the clusters matter at the output only.
+    """
+
+    def __init__(self, vocabulary: int, width: int, cutoffs: Sequence[int], shrink: int) -> None:
+        super().__init__()
+        self.width = width
+        self.scale = width**0.5
+        self.borders = [0, *(cutoff for cutoff in cutoffs if cutoff < vocabulary), vocabulary]
+        self.tokens = nn.Embedding(vocabulary, width) if shrink == 1 else None
+        self.tables, self.projections = nn.ModuleList(), nn.ParameterList()
+        for number, (first, end) in enumerate(pairwise(self.borders) if shrink > 1 else ()):
+            self.tables.append(nn.Embedding(end - first, width // shrink**number))
+            self.projections.append(nn.Parameter(torch.empty(width, width // shrink**number)))
+        for table in [self.tokens, *self.tables]:
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.02)
+        for projection in self.projections:
+            nn.init.normal_(projection, std=0.01)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(...) → (..., width)."""
+        if self.tokens is not None:
+            return self.tokens(tokens) * self.scale
+        made = self.projections[0].new_zeros(*tokens.shape, self.width)
+        for number, (first, end) in enumerate(pairwise(self.borders)):
+            mine = (tokens >= first) & (tokens < end)
+            part = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
+            made[mine] = part.to(made.dtype)  # in mixed precision the product has fewer bits than the weights
+        return made * self.scale
+
+    def table(self, cluster: int) -> Tensor:
+        """(tokens of the cluster, its width)."""
+        if self.tokens is None:
+            return cast(nn.Embedding, self.tables[cluster]).weight
+        return self.tokens.weight[self.borders[cluster] : self.borders[cluster + 1]]
+
+
+class AdaptiveSoftmax(nn.Module):
+    """Adaptive softmax tied to the input embeddings: a frequent token, or a cluster and then a token in it.
+
+    The first projection is not tied; the others are the input's (kimiyoung/transformer-xl, wt103) or untied too (lm1b).
+    """
+
+    def __init__(self, embedding: AdaptiveEmbedding, shared_projections: bool = True) -> None:
+        super().__init__()
+        self._embedding = (embedding,)  # in a tuple, so that torch does not register it here and it is saved once
+        self.borders = embedding.borders
+        clusters = len(self.borders) - 2
+        self.bias = nn.Parameter(torch.zeros(self.borders[-1]))
+        self.clusters = nn.Parameter(torch.zeros(clusters, embedding.width)) if clusters else None
+        self.cluster_bias = nn.Parameter(torch.zeros(clusters)) if clusters else None
+        self.projection = nn.Parameter(torch.empty(embedding.width, embedding.width)) if embedding.tables else None
+        rare = [] if shared_projections else list(embedding.projections)[1:]
+        self.projections = nn.ParameterList(torch.empty_like(part) for part in rare)
+        for projection in [self.projection, *self.projections]:
+            if projection is not None:
+                nn.init.normal_(projection, std=0.01)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) → (..., vocabulary) log-probabilities."""
+        head = self.head(hidden)
+        frequent = self.borders[1]
+        parts = [head[..., :frequent]]
+        for cluster in range(1, len(self.borders) - 1):
+            parts.append(head[..., frequent + cluster - 1, None] + self.tail(hidden, cluster))
+        return torch.cat(parts, dim=-1)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Log-probabilities of the frequent tokens, then of each cluster of rare ones."""
+        return F.linear(*self.head_parts(hidden)).log_softmax(-1)
+
+    def tail(self, hidden: Tensor, cluster: int) -> Tensor:
+        """Log-probabilities of a cluster's tokens, given the cluster."""
+        return F.linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
+
+    def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weight, bias = self._embedding[0].table(0), self.bias[: self.borders[1]]
+        if self.clusters is not None and self.cluster_bias is not None:
+            weight, bias = torch.cat([weight, self.clusters]), torch.cat([bias, self.cluster_bias])
+        return hidden if self.projection is None else hidden @ self.projection, weight, bias
+
+    def tail_parts(self, hidden: Tensor, cluster: int) -> tuple[Tensor, Tensor, Tensor]:
+        embedding, (first, end) = self._embedding[0], self.borders[cluster : cluster + 2]
+        if embedding.tables:
+            own = len(self.projections) > 0
+            hidden = hidden @ (self.projections[cluster - 1] if own else embedding.projections[cluster])
+        return hidden, embedding.table(cluster), self.bias[first:end]
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions; a cluster is computed only where it holds the target."""
+        frequent, rare = self.borders[1], torch.tensor(self.borders[1:-1], device=targets.device)
+        cluster = torch.bucketize(targets, rare, right=True)
+        first = torch.where(cluster == 0, targets, frequent + cluster - 1)
+        part, table, bias = self.head_parts(hidden)
+        total = len(targets) * chunked_cross_entropy(part, table, first, bias=bias)
+        for number in range(1, len(self.borders) - 1):
+            mine = cluster == number
+            if bool(mine.any()):
+                inside = targets[mine] - self.borders[number]
+                part, table, bias = self.tail_parts(hidden[mine], number)
+                total = total + len(inside) * chunked_cross_entropy(part, table, inside, bias=bias)
+        return total / len(targets)

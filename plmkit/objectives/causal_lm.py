@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, States
 from plmkit.errors import SettingError
-from plmkit.kernels.chunked import chunked_cross_entropy
+from plmkit.kernels.autograd import chunked_cross_entropy
 from plmkit.language import tr
-from plmkit.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from plmkit.layers.vocabulary_head import TiedHead
+from plmkit.layers.vocabulary_head import AdaptiveEmbedding, AdaptiveSoftmax, TiedHead
 from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.language import tr
-from plmkit.layers.adaptive import AdaptiveEmbedding
-from plmkit.layers.vocabulary_head import VocabularyHead
+from plmkit.layers.vocabulary_head import AdaptiveEmbedding, VocabularyHead
 
 FIELDS = frozenset(field.name for kind in (Batch, States) for field in fields(kind))
 

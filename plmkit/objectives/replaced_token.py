@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.initialisation.weights import init_truncated_normal
-from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.transformer import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import BuiltModel, Head, Objective
 

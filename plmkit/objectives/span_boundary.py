@@ -10,7 +10,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.language import tr
-from plmkit.layers.activations import ACTIVATIONS
+from plmkit.layers.transformer import ACTIVATIONS
 from plmkit.layers.vocabulary_head import VocabularyHead
 from plmkit.objectives.contract import BuiltModel, Head, Objective
 

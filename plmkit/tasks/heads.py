@@ -12,7 +12,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import INITIALISERS
 from plmkit.language import tr
-from plmkit.layers.dropout import Dropout
+from plmkit.layers.transformer import Dropout
 from plmkit.objectives.contract import Head
 
 POOLINGS = ("first", "mean", "max", "concat")

@@ -5,8 +5,8 @@ import torch
 
 from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.data.batch import Batch, Side
-from plmkit.layers.activations import ACTIVATIONS
 from plmkit.layers.packing import Packing
+from plmkit.layers.transformer import ACTIVATIONS
 
 SMALL = Encoder(layers=2, heads=2, width=16, inner=24, longest=12, dropout=0.0, attention_dropout=0.0)
 

@@ -11,7 +11,7 @@ from plmkit.architectures.shared_encoder import SHARINGS, SharedEncoder
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.vocabulary import unnamed
-from plmkit.kernels.gather import take_once
+from plmkit.kernels.autograd import take_once
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence

@@ -8,13 +8,19 @@ import torch
 from torch import Tensor
 
 from plmkit import kernels
-from plmkit.kernels import chunked
-from plmkit.kernels.chunked import chunked_cross_entropy, plain_cross_entropy
+from plmkit.kernels import autograd
+from plmkit.kernels.autograd import (
+    chunked_cross_entropy,
+    plain_cross_entropy,
+    plain_spread,
+    plain_take,
+    spread,
+    take_once,
+)
 from plmkit.kernels.dropout_mask import mask_like, plain_mask
-from plmkit.kernels.gather import plain_spread, plain_take, spread, take_once
 from plmkit.kernels.step import Step, plain_step
 from plmkit.layers.attention import BandedAttention, CausalAttention
-from plmkit.layers.block import FeedForward, PreNormBlock
+from plmkit.layers.transformer import FeedForward, PreNormBlock
 
 FILES = [path for path in Path(kernels.__file__).parent.glob("*.py") if path.name != "__init__.py"]
 
@@ -46,7 +52,7 @@ def test_every_kernel_has_its_reference_beside_it(path):
 @pytest.mark.parametrize("shared", [False, True], ids=["mean", "shares"])
 @pytest.mark.parametrize("biased", [False, True], ids=["no bias", "bias"])
 def test_cross_entropy_in_chunks(shared, biased, monkeypatch):
-    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 16 * 23)
+    monkeypatch.setattr(autograd, "NUMBERS_AT_ONCE", 16 * 23)
     torch.manual_seed(0)
     hidden, table, bias = random(50, 8), random(23, 8), random(23) if biased else None
     targets, shares = torch.randint(23, (50,)), torch.rand(50, dtype=torch.float64) if shared else None

@@ -9,8 +9,8 @@ from plmkit.architectures.decoder import Decoder
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
-from plmkit.kernels import chunked
-from plmkit.kernels.chunked import chunked_cross_entropy
+from plmkit.kernels import autograd
+from plmkit.kernels.autograd import chunked_cross_entropy
 from plmkit.objectives.causal_lm import AdaptiveLM, CausalLM
 
 
@@ -18,8 +18,8 @@ from plmkit.objectives.causal_lm import AdaptiveLM, CausalLM
 @pytest.mark.parametrize("cached", [0, 3, 50])
 @pytest.mark.parametrize("biased", [False, True])
 def test_chunks_change_neither_loss_nor_gradient(rows, cached, biased, monkeypatch):
-    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 23 * rows)  # 16 rows are the least
-    monkeypatch.setattr(chunked, "NUMBERS_IN_CACHE", 23 * cached)  # and 1
+    monkeypatch.setattr(autograd, "NUMBERS_AT_ONCE", 23 * rows)  # 16 rows are the least
+    monkeypatch.setattr(autograd, "NUMBERS_IN_CACHE", 23 * cached)  # and 1
     torch.manual_seed(0)
     hidden, table = torch.randn(50, 8, dtype=torch.double), torch.randn(23, 8, dtype=torch.double)
     targets = torch.randint(23, (50,))
@@ -78,7 +78,7 @@ def test_no_rows_have_no_loss_and_no_gradient():
 
 
 def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
-    monkeypatch.setattr(chunked, "NUMBERS_AT_ONCE", 16 * 1000)
+    monkeypatch.setattr(autograd, "NUMBERS_AT_ONCE", 16 * 1000)
     largest = []
 
     class Watching(torch.utils._python_dispatch.TorchDispatchMode):

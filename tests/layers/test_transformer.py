@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from plmkit.kernels.dropout_mask import mask_like
 from plmkit.layers.attention import attend
-from plmkit.layers.dropout import Dropout, drop
+from plmkit.layers.transformer import Dropout, drop
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
