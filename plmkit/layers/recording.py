@@ -20,7 +20,7 @@ class AttentionWeights:
     memory: int = 0  # keys, from the first on, that belong to the text before
 
 
-_records: ContextVar[list[AttentionWeights] | None] = ContextVar("attention records", default=None)
+_records: ContextVar[list[AttentionWeights] | None] = ContextVar("attention_records", default=None)
 
 
 @contextmanager
