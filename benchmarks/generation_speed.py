@@ -151,9 +151,9 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     import torch
 
     from plmkit.data.vocabulary import unnamed
+    from plmkit.generation.decoding import decode_with_lookup
     from plmkit.generation.engine import decode_batch
     from plmkit.generation.language_model import LanguageModel
-    from plmkit.generation.lookup import decode_with_lookup
     from plmkit.generation.options import GenerationOptions
     from plmkit.interop.huggingface import our_weights, read_config
     from plmkit.interop.weights import read_safetensors

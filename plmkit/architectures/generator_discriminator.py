@@ -17,6 +17,7 @@ from plmkit.layers.vocabulary_head import VocabularyHead
 
 HEAD = 64  # width of the generator's attention heads
 SEED = 20  # of the samples outside training, which are always the same for the same text
+SHARED = "model.embed."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,3 +190,30 @@ def sample_tokens(scores: Tensor, generator: torch.Generator | None = None, draw
         heights[:, -1:], torch.zeros_like(draws)
     )  # a draw rounded up could choose a token of probability 0
     return torch.searchsorted(heights, torch.minimum(draws * heights[:, -1:], below), right=True).squeeze(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """An encoder with its head."""
+
+    architecture: Encoder
+    weights: dict[str, Tensor]
+
+
+def generator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
+    """The generator with a MaskedLM head; its own embeddings, if any, replace the shared ones."""
+    places = {"model.generator.": "model.", "model.vocabulary.": "heads.masked_lm.vocabulary."}
+    return Alone(architecture=architecture.generator_encoder, weights=moved(weights, places))
+
+
+def discriminator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
+    places = {"model.discriminator.": "model.", "heads.": "heads."}
+    return Alone(architecture=architecture.discriminator_encoder, weights=moved(weights, places))
+
+
+def moved(weights: dict[str, Tensor], places: dict[str, str]) -> dict[str, Tensor]:
+    """The shared embeddings, then the weights with these prefixes, renamed."""
+    out = {name: tensor for name, tensor in weights.items() if name.startswith(SHARED)}
+    for old, new in places.items():
+        out |= {new + name.removeprefix(old): tensor for name, tensor in weights.items() if name.startswith(old)}
+    return out

@@ -15,7 +15,7 @@ from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe
-from plmkit.terminal.chart import curve
+from plmkit.terminal.screen import curve
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
 HIGHLIGHTS = ("yellow", "cyan")

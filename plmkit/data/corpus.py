@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import cast
 
 from plmkit.data.reading.blocks import read_blocks
-from plmkit.data.reading.columns import Heading
+from plmkit.data.reading.columns import Heading, choose_column
 from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.formats import find_layout, read_documents
-from plmkit.data.reading.parquet import parquet_header
 from plmkit.data.reading.remarks import ReadColumn, Remarks, name_some
 from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes, Source
-from plmkit.data.reading.tables import table_heading
-from plmkit.data.reading.text_column import choose_column
+from plmkit.data.reading.tables import parquet_header, table_heading
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import tr
 

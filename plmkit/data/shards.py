@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
-from plmkit.data.sentences import split_sentences
 from plmkit.data.survey import Survey, survey_of
+from plmkit.data.text import split_sentences
 from plmkit.errors import InputError
 from plmkit.language import tr
 from plmkit.segmentation.choosing import ToolSegmenter, fingerprint

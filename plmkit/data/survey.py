@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from plmkit.data.markup import is_html, is_markdown
 from plmkit.data.reading.cells import stored_place
 from plmkit.data.reading.source import Document
+from plmkit.data.text import is_html, is_markdown
 from plmkit.errors import printable
 
 LONG_LINE = 10_000  # characters; a line this long is rarely one paragraph

@@ -26,10 +26,10 @@ from plmkit.tasks.rows import read_rows
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import weights_of
-from plmkit.training.log import METRICS
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import RunFolder
+from plmkit.training.watch import METRICS
 
 RECIPE = "bert-tiny"
 SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # to make the most of two minutes

@@ -8,11 +8,9 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import GeneratingModel
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.beam import beam_search
+from plmkit.generation.decoding import beam_search, decode_with_lookup, sample
 from plmkit.generation.language_model import LanguageModel
-from plmkit.generation.lookup import decode_with_lookup
 from plmkit.generation.options import GenerationOptions
-from plmkit.generation.sampling import sample
 from plmkit.generation.sequence import GeneratedSequence, GeneratedText, can_produce
 from plmkit.language import tr
 from plmkit.tokenizers.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ import numpy as np
 
 from plmkit.data.corpus import open_corpus
 from plmkit.data.reading.columns import Columns, Say, ignore
-from plmkit.data.sentences import split_sentences
+from plmkit.data.text import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import Advance, token_log_probabilities
 from plmkit.inference.model import Model

@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
-from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
 from plmkit.config.renamed import current_weights

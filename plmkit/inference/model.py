@@ -23,8 +23,8 @@ from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.interop.pooling import MEAN, Pooling
 from plmkit.language import tr
 from plmkit.network import Network
+from plmkit.tasks.batches import predictions_of
 from plmkit.tasks.contract import Prediction, Row, Task
-from plmkit.tasks.evaluation import predictions_of
 from plmkit.tasks.framing import Framed, Padded, Texts, batch_of, by_length, frame, frame_all
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer

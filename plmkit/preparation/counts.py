@@ -6,7 +6,7 @@ import numpy as np
 
 from plmkit.corruption.contract import Counts, Step
 from plmkit.data.shards import TokenStore, let_go
-from plmkit.initialisation.cooccurrence import count_cooccurrences, sample_documents, text_of
+from plmkit.initialisation.corpus import count_cooccurrences, sample_documents, text_of
 
 BLOCK = 1 << 22  # tokens counted at a time
 

@@ -19,7 +19,7 @@ from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
-from plmkit.initialisation.cooccurrence import token_vectors
+from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.language import tr
 from plmkit.preparation.counts import frequencies_of, prepared

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.randomness import generator
-from plmkit.data.sentences import split_sentences
+from plmkit.data.text import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.engine import Engine
 from plmkit.generation.likelihood import token_log_probabilities

@@ -6,7 +6,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from plmkit.data.characters import HAN
+from plmkit.data.text import HAN
 
 WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # an ideograph is a word
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plmkit.data.reading.cells import folded, is_blank, is_missing, short, where
+from plmkit.data.reading.cells import folded, is_blank, is_missing, shaped, short, where
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search, ignore, report
-from plmkit.data.reading.headers import shaped
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import several, tr

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from plmkit.data.reading.cells import where
-from plmkit.data.sentences import split_sentences
+from plmkit.data.text import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 from plmkit.segmentation.characters import IDEOGRAPH, SPACE, codes_of, kinds_of, plain_starts, spans_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plmkit.data.characters import is_ideograph
+from plmkit.data.text import is_ideograph
 
 CODE_BITS = 21  # a code point fits
 HIGHEST = 0x110000

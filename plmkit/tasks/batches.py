@@ -1,7 +1,8 @@
-"""Examples to batches."""
+"""Examples in batches: for training, and for predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from plmkit.data.batch import IGNORE, Batch
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.tasks.contract import Example
-from plmkit.tasks.framing import batch_of, place_in
+from plmkit.network import Network
+from plmkit.tasks.contract import Example, Prediction, Task
+from plmkit.tasks.framing import batch_of, by_length, place_in
+from plmkit.tasks.heads import TaskHead
 
 ORDER = 5  # key of the random numbers for the order of examples
 POOL = 50  # batches whose examples are sorted by length together
@@ -84,3 +87,29 @@ class LabelledExamples:
 
     def longest_first(self, rows: np.ndarray) -> np.ndarray:
         return rows[np.argsort(-self.padded[rows], kind="stable")]
+
+
+@torch.inference_mode()
+def predictions_of(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
+    groups: Iterable[np.ndarray] | None = None,
+) -> list[Prediction]:  # fmt: skip
+    """The predictions of a network in evaluation mode, one per example; each of `groups` is one batch."""
+    head = cast(TaskHead, network.heads[task.name])
+    found: dict[int, Prediction] = {}
+    for numbers in by_length(examples) if groups is None else groups:
+        some = [examples[number] for number in numbers]
+        batch = batch_of_examples(some, vocabulary, task.fixed_length).to(device)
+        states = network.model(replace(batch, needed=head.needed(batch)))
+        answers = head.answers(states, batch).float().cpu()
+        found |= zip(numbers.tolist(), task.decide(answers, some), strict=True)
+    return [found[number] for number in range(len(examples))]
+
+
+def evaluate(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device
+) -> dict[str, Any]:
+    """The scores of a network on labelled examples."""
+    network.eval()
+    predictions = predictions_of(network, task, examples, vocabulary, device)
+    return task.score(predictions, [example.row for example in examples])

@@ -16,19 +16,19 @@ from plmkit.language import tr
 from plmkit.storage.files import new_folder, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tasks.contract import Example, Labelled, Task, stored
-from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.rows import read_labelled
+from plmkit.tasks.scores import spreads
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
-from plmkit.training.log import Log
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FINISHED, FinetuneRecord
 from plmkit.training.threads import Threads
+from plmkit.training.watch import Log
 from plmkit.training.world import check_alone
 
 LENGTH_STEP = 8

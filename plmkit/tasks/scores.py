@@ -75,3 +75,17 @@ def _is_constant(numbers: Numbers) -> bool:
 def _check(predicted: Sequence[int], gold: Sequence[int], classes: int) -> None:
     assert len(predicted) == len(gold) > 0, "one prediction for each gold class"
     assert all(0 <= index < classes for index in (*predicted, *gold)), "indices of the classes"
+
+
+def spreads(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation of each score over the seeds."""
+    out = {}
+    for part in ("dev", "test"):
+        scores = [
+            {name: value for name, value in run[part].items() if isinstance(value, float)}
+            for run in runs
+            if part in run
+        ]
+        if scores:
+            out[part] = spread(scores)
+    return out

@@ -19,21 +19,19 @@ from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.storage.tensors import WEIGHTS
-from plmkit.tasks.batches import LabelledExamples, labels_of
+from plmkit.tasks.batches import LabelledExamples, evaluate, labels_of
 from plmkit.tasks.contract import Example, Row, Task
-from plmkit.tasks.evaluation import evaluate
 from plmkit.tasks.framing import TOKENS_AT_ONCE
 from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.settings import Settled
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import put_weights, weights_of
-from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Report, train
 from plmkit.training.memory import memory_explained
 from plmkit.training.step import Step
-from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
+from plmkit.training.watch import Log, interruptible
 from plmkit.training.world import World
 
 LOWER = tr("task.batch or task.length")  # settings that make a step smaller

@@ -16,8 +16,8 @@ from plmkit.errors import InputError, SettingError
 from plmkit.inference.model import Cut, Model
 from plmkit.language import several, tr
 from plmkit.storage.files import explained, new_file, write_text
+from plmkit.tasks.batches import evaluate
 from plmkit.tasks.contract import Row, Task
-from plmkit.tasks.evaluation import evaluate
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken
 
-from plmkit.data.characters import WIDE
+from plmkit.data.text import WIDE
 from plmkit.data.vocabulary import CONTINUATION, META_SPACE, WORD_END
 
 # Chinese and Japanese write no spaces: ideographs, kana, and the wide punctuation between them.

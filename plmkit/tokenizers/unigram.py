@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import models, pre_tokenizers, trainers
 
-from plmkit.data.characters import HAN
+from plmkit.data.text import HAN
 from plmkit.data.vocabulary import ALBERT_NAMES, META_SPACE
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr

@@ -31,15 +31,13 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.checkpoint import load_checkpoint, weights_of
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
-from plmkit.training.log import Log
 from plmkit.training.loop import Budget, Diverged, State, train
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, memory_explained
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FINISHED, UNFINISHED, Difference, PretrainRecord, differences
 from plmkit.training.step import Step
-from plmkit.training.stopping import interruptible
 from plmkit.training.threads import Threads
-from plmkit.training.watch import Checkpoints, Journal, Part, Validation, Watch
+from plmkit.training.watch import Checkpoints, Journal, Log, Part, Validation, Watch, interruptible
 from plmkit.training.world import World, open_world
 
 TRIED = 4  # rows whose memory is measured before training

@@ -1,17 +1,85 @@
-"""What happens after a step of pretraining: a line in the log, a validation loss, a checkpoint."""
+"""What happens between two steps of a run: a line in the log, a validation loss, a checkpoint, or the end."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 from plmkit.data.batch import Batch
+from plmkit.storage.files import explained, write_text
 from plmkit.training.checkpoint import save_checkpoint
-from plmkit.training.log import Log
 from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
 
+METRICS = "metrics.jsonl"
 Part = Callable[[Report], None]
 Bar = Callable[..., None]
+HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
+
+
+class Log:
+    """metrics.jsonl and TensorBoard events in a run folder; lines after `step`, where it resumes, are dropped."""
+
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # seconds to import; not needed by most commands
+
+        path = folder / METRICS
+        self.folder = folder
+        self.written = keep_until(path, step) if path.is_file() else set()
+        with explained(folder):
+            self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
+            self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+
+    def write(self, step: int, values: dict[str, Any]) -> None:
+        if (step, *values) in self.written:  # before a crash
+            return
+        with explained(self.folder):
+            self.file.write(json.dumps({"step": step, **values}) + "\n")
+            self.file.flush()
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        with explained(self.folder):
+            try:
+                self.writer.close()
+            finally:
+                self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def keep_until(path: Path, step: int) -> set[tuple[Any, ...]]:
+    """Drop the lines of later steps, and an incomplete last line; returns the steps and metrics of the others."""
+    kept, written = [], set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            values = json.loads(line)
+            if values["step"] <= step:
+                kept.append(line + "\n")
+                written.add((values.pop("step"), *values))
+        except (ValueError, KeyError, TypeError):
+            continue
+    write_text(path, "".join(kept))
+    return written
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run folder's metrics.jsonl."""
+    path = folder / METRICS
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 class Watch:
@@ -109,3 +177,43 @@ class Checkpoints:
         if self.step.world.first:
             save_checkpoint(self.folder, self.step.network, self.step.optimizer, whole)
         self.saved = state.step
+
+
+@contextmanager
+def interruptible(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
+    """Record Ctrl-C, SIGTERM and a closed terminal, so that the current step can finish.
+
+    A second Ctrl-C stops immediately, unless `patient`: torchrun forwards the first one, which the terminal has
+    already sent. Under `nohup`, a closed terminal is ignored.
+    """
+    noted: list[int] = []
+    terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if noted and number == signal.SIGINT and not patient:
+            raise KeyboardInterrupt
+        if number == HANGUP:
+            leave(terminals)
+        noted.append(number)
+
+    stops = [signal.SIGINT, signal.SIGTERM]
+    if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:
+        stops.append(HANGUP)
+    try:
+        old = {number: signal.signal(number, note) for number in stops}
+    except ValueError:  # not the main thread, which alone receives signals
+        old = {}
+    try:
+        yield lambda: bool(noted)
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def leave(terminals: list[int]) -> None:
+    """Discard all further output: writing to a closed terminal fails."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in terminals:
+            os.dup2(nowhere, number)
+        os.close(nowhere)

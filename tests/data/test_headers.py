@@ -2,10 +2,9 @@
 
 import pytest
 
-from plmkit.data.reading.cells import count_of, folded, is_blank
+from plmkit.data.reading.cells import count_of, folded, is_blank, is_data, shaped
 from plmkit.data.reading.columns import USUAL, Columns, Heading, Search
 from plmkit.data.reading.dialect import Dialect, separator_of
-from plmkit.data.reading.headers import is_data, shaped
 from plmkit.errors import InputError, SettingError
 
 CSV = Dialect(separator=",", quoted=True)

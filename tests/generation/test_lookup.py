@@ -5,10 +5,10 @@ import torch
 from toy_models import toy
 
 from plmkit.architectures.decoder import Decoder
+from plmkit.generation.decoding import PromptLookup
 from plmkit.generation.engine import engine_for
-from plmkit.generation.lookup import PromptLookup
+from plmkit.generation.language_model import Shortlist
 from plmkit.generation.options import GenerationOptions
-from plmkit.generation.sampling import Shortlist
 from plmkit.objectives.causal_lm import CausalLM
 
 

@@ -8,8 +8,8 @@ from stores import all_documents, store_of
 from threadpoolctl import threadpool_limits
 
 from plmkit.data.shards import TokenStore
-from plmkit.initialisation import cooccurrence
-from plmkit.initialisation.cooccurrence import (
+from plmkit.initialisation import corpus
+from plmkit.initialisation.corpus import (
     REACH,
     count_cooccurrences,
     positive_pmi,
@@ -127,17 +127,17 @@ def test_only_the_documents_that_are_given_are_counted(pets):
 
 
 def test_of_a_large_text_documents_are_drawn_at_random(monkeypatch, pets):
-    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 70)
+    monkeypatch.setattr(corpus, "MOST_TOKENS", 70)
     chosen = sample_documents(pets, all_documents(pets), seed=0)
     assert 10 <= len(chosen) <= 11
     assert (np.diff(chosen) > 0).all()
     assert sample_documents(pets, all_documents(pets), seed=1).tolist() != chosen.tolist()
-    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 10**6)
+    monkeypatch.setattr(corpus, "MOST_TOKENS", 10**6)
     assert sample_documents(pets, all_documents(pets), seed=0).tolist() == all_documents(pets).tolist()
 
 
 def test_of_a_document_longer_than_what_is_counted_the_beginning_is(monkeypatch):
-    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 7)
+    monkeypatch.setattr(corpus, "MOST_TOKENS", 7)
     long = store_with(list(range(20)))
     row = text_of(long, sample_documents(long, all_documents(long), seed=0))
     assert row[row >= 0].tolist() == list(range(7))

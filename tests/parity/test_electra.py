@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from copies import CLOSE, VOCABULARY, network_of, roughen, same_gradients, some_batch
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraForSequenceClassification
 
-from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.data.sentences import split_sentences
+from plmkit.data.text import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.segmentation.bio import Bio
 

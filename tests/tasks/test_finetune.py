@@ -35,10 +35,10 @@ from plmkit.tasks.seed_run import build, optimizer_of
 from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
-from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order as PretrainOrder
 from plmkit.training.pretrain import pretrain
+from plmkit.training.watch import read_metrics
 
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
 

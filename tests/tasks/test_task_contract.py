@@ -17,9 +17,8 @@ from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.network import Network
 from plmkit.storage.manifest import unseal
-from plmkit.tasks.batches import LabelledExamples
+from plmkit.tasks.batches import LabelledExamples, predictions_of
 from plmkit.tasks.contract import Prediction, Task, stored
-from plmkit.tasks.evaluation import predictions_of
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.registry import KINDS, find_kind, stored_tasks, with_named_head
 from plmkit.training.checkpoint import checksum

@@ -3,8 +3,8 @@
 import pytest
 
 from plmkit.tasks.contract import Prediction, Row
-from plmkit.tasks.evaluation import spreads
 from plmkit.tasks.registry import find_kind
+from plmkit.tasks.scores import spreads
 
 
 def judged(kind: str, said: list, wanted: list, classes: tuple[str, ...] = ()) -> dict:

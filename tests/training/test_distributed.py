@@ -17,8 +17,8 @@ from plmkit.data.batch import Batch, Side
 from plmkit.errors import SettingError
 from plmkit.storage.manifest import MANIFEST
 from plmkit.terminal.screen import Screen
-from plmkit.training.log import read_metrics
 from plmkit.training.pretrain import pretrain
+from plmkit.training.watch import read_metrics
 from plmkit.training.world import World
 
 pytestmark = pytest.mark.slow

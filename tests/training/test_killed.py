@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.training.log import read_metrics
-from plmkit.training.stopping import interruptible
+from plmkit.training.watch import interruptible, read_metrics
 
 SETTINGS = (
     "architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=64",
@@ -176,7 +175,7 @@ def files(out: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_run_killed_at_every_kind_of_moment_ends_with_the_same_bits(server, corpus, tmp_path, whole):
-    folder, checkpoint, log = "plmkit.training.run_folder", "plmkit.training.checkpoint", "plmkit.training.log"
+    folder, checkpoint, log = "plmkit.training.run_folder", "plmkit.training.checkpoint", "plmkit.training.watch"
     places = [
         ("os", "replace", 1, "before"),  # nothing but an unfinished file in the folder, if any
         ("plmkit.tokenizers.tokenizer", "put_text", 3, "before"),  # half of the tokenizer's files
@@ -285,7 +284,7 @@ def test_under_nohup_a_closed_terminal_stops_nothing():
 IN_A_TERMINAL = """
 import sys, time
 from pathlib import Path
-from plmkit.training.stopping import interruptible
+from plmkit.training.watch import interruptible
 
 with interruptible() as interrupted:
     print("ready", flush=True)

@@ -24,12 +24,12 @@ from plmkit.terminal.screen import Screen
 from plmkit.training import checkpoint, watch
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import digest
-from plmkit.training.log import read_metrics
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
 from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
+from plmkit.training.watch import read_metrics
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",

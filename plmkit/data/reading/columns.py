@@ -4,9 +4,8 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from plmkit.data.reading.cells import folded, found, listed, short
+from plmkit.data.reading.cells import folded, found, is_data, listed, shaped, short
 from plmkit.data.reading.dialect import Dialect
-from plmkit.data.reading.headers import is_data, shaped
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import tr
 
@@ -29,6 +28,7 @@ USUAL = {
     ),
 }  # fmt: skip
 OPTIONS = {role: f"--{role.replace('_', '-')}" for role in USUAL}
+ROLES = ("text",)
 
 
 def ignore(text: str) -> None:
@@ -196,3 +196,38 @@ def report(heading: Heading, known: dict[str, list[str]]) -> str | None:
     return tr("{name}: reading {read}.", name=heading.name, read=read) + (
         tr(" To read another: {options}.", options=tr(" or ").join(options)) if options else ""
     )
+
+
+def choose_column(heading: Heading, wanted: str | None) -> tuple[str, list[str]]:
+    """The column to read, and other candidates; `a+b` stands for two columns."""
+    if wanted is not None:
+        chosen, others = [heading.exactly(part, "text", ROLES) for part in columns_of(wanted, heading.columns)], []
+    else:
+        chosen, *others = candidates(heading)
+    if twice := [name for name in chosen if heading.columns.count(name) > 1]:
+        raise InputError(
+            tr(
+                "{name} has two columns named '{column}'. {advice}",
+                name=heading.name,
+                column=short(twice[0]),
+                advice=tr("Rename one."),
+            )
+        )
+    return "+".join(chosen), ["+".join(other) for other in others]
+
+
+def candidates(heading: Heading) -> list[list[str]]:
+    """Columns that may be the text, best first: named `text`, both texts of a pair, of another usual name."""
+    single = [[name] for name in heading.guesses(ROLES, but=())["text"]]
+    pair = [heading.usual("text_a")[:1], heading.usual("text_b")[:1]]
+    if all(pair) and not (single and folded(single[0][0]) == "text"):
+        both = [name for names in pair for name in names]
+        return [both, *(names for names in single if names[0] not in both)]
+    if not single:
+        raise heading.lacks("text", ROLES)
+    return single
+
+
+def columns_of(column: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a setting names: one, or several joined by `+`."""
+    return [column] if column in columns else column.split("+")

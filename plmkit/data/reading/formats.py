@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from plmkit.data.characters import HAN, HANGUL, KANA
 from plmkit.data.reading.blocks import BLOCK, cutting_point, read_blocks, read_lines
 from plmkit.data.reading.dialect import Row
 from plmkit.data.reading.encoding import check_start
-from plmkit.data.reading.parquet import parquet_rows
 from plmkit.data.reading.source import LONGEST_DOCUMENT, Compression, Document, Layout, OnBytes, Source
-from plmkit.data.reading.tables import table_rows
+from plmkit.data.reading.tables import parquet_rows, table_rows
+from plmkit.data.text import HAN, HANGUL, KANA
 
 # a line of text, then only space (U+3000 is the Chinese one), then more text
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]|\xe3\x80\x80)*\n\s*\S")

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plmkit.data.reading.cells import listed, short, where
+from plmkit.data.reading.cells import listed, numbered, short, where
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.dialect import Dialect, Line, dialect_of
 from plmkit.data.reading.files import format_of
-from plmkit.data.reading.headers import numbered
-from plmkit.data.reading.parquet import parquet_header, parquet_values
 from plmkit.data.reading.source import CELLS, Format
-from plmkit.data.reading.tables import numbered_lines, parse_object, under_header
+from plmkit.data.reading.tables import numbered_lines, parquet_header, parquet_values, parse_object, under_header
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import tr
 

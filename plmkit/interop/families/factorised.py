@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
-from plmkit.architectures.electra_parts import discriminator_alone, generator_alone
 from plmkit.architectures.encoder import Encoder
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError

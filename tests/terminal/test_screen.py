@@ -1,4 +1,4 @@
-"""Time left, on a terminal and where there is none."""
+"""Time left, on a terminal and where there is none; charts."""
 
 import io
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from plmkit.terminal.screen import Screen, time_left
+from plmkit.terminal.screen import Screen, columns, curve, time_left
 from plmkit.training.loop import Report, State
 
 
@@ -51,3 +51,18 @@ def test_plain_lines_of_pretraining_say_what_is_left(before):
 def test_the_bar_on_a_terminal_says_what_is_left():
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(terminal=True))
     assert re.search(r"training \S+ +80% masked 2\.000 1,000 tokens/s 1:00 left", plain)
+
+
+def test_a_falling_line_runs_from_the_top_left_to_the_bottom_right():
+    assert curve([(0, 3.0), (1, 2.0), (2, 1.0), (3, 0.0)], width=2, height=1) == ["   0.00 ┤⠑⢄"]
+    top, bottom = curve([(0, 8.0), (1, 1.0)], width=1, height=2)
+    assert (top, bottom) == ("   8.00 ┤⢱", "   1.00 ┤⢸")
+
+
+def test_a_part_has_the_mean_of_its_points_or_what_was_before_it():
+    assert columns([(0, 4.0), (1, 2.0), (7, 1.0), (8, 1.0)], 4) == [3.0, 3.0, 3.0, 1.0]
+
+
+def test_a_flat_line_is_drawn_and_a_single_point_is_not():
+    assert curve([(0, 2.0), (1, 2.0)], width=1, height=1) == ["   2.00 ┤⠉"]
+    assert curve([(0, 2.0)]) == []

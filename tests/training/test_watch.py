@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from plmkit.errors import FolderError
-from plmkit.training.log import METRICS, Log, read_metrics
+from plmkit.training.watch import METRICS, Log, read_metrics
 
 
 def write(folder: Path, *lines: str) -> Path:

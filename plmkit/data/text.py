@@ -1,7 +1,46 @@
-"""Cut paragraphs of English, Chinese or mixed text into sentences, by rule."""
+"""What text looks like: ideographs, markup, and the sentences of a paragraph, all by rule."""
 
 import re
 from collections.abc import Iterator
+
+IDEOGRAPHS = (  # Han characters of Unicode 15: extension A, the basic block, compatibility, extensions B to H
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x323AF),
+)
+HAN = "".join(f"{chr(first)}-{chr(last)}" for first, last in IDEOGRAPHS)  # inside the brackets of a regular expression
+KANA = "\u3040-\u30ff"
+HANGUL = "\uac00-\ud7af"
+WIDE = f"{HAN}\u3000-\u30ff\uff00-\uff60“”‘’…—"  # no space is written before or after these
+
+
+def is_ideograph(code: int) -> bool:
+    """Is the code point a Han character?"""
+    return any(first <= code <= last for first, last in IDEOGRAPHS)
+
+
+TAGS = (
+    "a|abbr|article|b|blockquote|body|br|caption|center|cite|code|dd|div|dl|dt|em|figure|font|footer|h[1-6]|head|"
+    "header|hr|html|i|img|input|li|link|main|meta|nav|ol|p|pre|ref|s|script|section|small|span|strong|style|sub|sup|"
+    "table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul"
+)
+HTML = re.compile(rf"<!--|<!doctype html|</?(?:{TAGS})(?:\s[^<>]*)?/?>|&(?:[a-z]{{2,8}}|#\d{{1,6}});", re.IGNORECASE)
+BEGINS = re.compile(r"#{1,6} \S|```|~~~|\|?(?: *:?-{3,}:? *\|)+")  # a heading, a fence, the line below a table's header
+WITHIN = re.compile(r"\[[^\[\]]*\]\([^()\s]+\)|\*\*[^\s*][^*]*\*\*")  # a link, bold
+
+
+def is_html(line: str) -> bool:
+    """Does the line contain an HTML tag or entity? A `<` alone does not count."""
+    return ("<" in line or "&" in line) and HTML.search(line) is not None
+
+
+def is_markdown(line: str) -> bool:
+    """Does the line contain a heading, fence, table, link or bold text? A leading dash does not count: it is common."""
+    if line[0] in "#`~|:-" and BEGINS.match(line):
+        return True
+    return ("](" in line or "**" in line) and WITHIN.search(line) is not None
+
 
 LONGEST_SENTENCE = 1_000  # characters; text without punctuation is cut there
 LONGEST_WORD = 24  # characters looked at before a full stop

@@ -1,4 +1,4 @@
-"""Sentences end where a reader would end them, and no character is lost."""
+"""Which characters are ideographs; sentences end where a reader would end them, and no character is lost."""
 
 import random
 import re
@@ -6,7 +6,25 @@ import time
 
 import pytest
 
-from plmkit.data.sentences import LONGEST_SENTENCE, split_sentences
+from plmkit.data.text import HAN, LONGEST_SENTENCE, WIDE, is_ideograph, split_sentences
+
+
+@pytest.mark.parametrize("letter", "一龥鿿㐀䶿豈𠀀𲎯")
+def test_han_characters_of_every_block_are_ideographs(letter):
+    assert is_ideograph(ord(letter))
+    assert re.fullmatch(f"[{HAN}]", letter)
+    assert re.fullmatch(f"[{WIDE}]", letter)
+
+
+@pytest.mark.parametrize("letter", "aあ한。，䷀1")
+def test_kana_hangul_signs_and_hexagrams_are_none(letter):
+    assert not is_ideograph(ord(letter))
+    assert not re.fullmatch(f"[{HAN}]", letter)
+
+
+def test_nothing_is_spaced_around_kana_and_wide_signs():
+    assert all(re.fullmatch(f"[{WIDE}]", letter) for letter in "あア。，“…—")
+    assert not re.fullmatch(f"[{WIDE}]", "a")
 
 
 def test_english_sentences_end_at_stops_before_a_capital_a_digit_or_a_quote() -> None:
