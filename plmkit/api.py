@@ -9,6 +9,7 @@ from typing import Any
 
 from plmkit.catalogue import find
 from plmkit.config.machine import Settings, refuse_ignored, settle
+from plmkit.config.settings import snake
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import SettingError
 from plmkit.inference.loading import load
@@ -166,6 +167,7 @@ def pretraining(
         corpora=corpora,
         out=out,
         budget=budget(minutes, steps, tokens, default),
+        by_default=minutes is steps is tokens is None,
         extend=extend,
         **others,
     )
@@ -184,8 +186,19 @@ def ignored_by(order: Order, budgets: Sequence[str]) -> dict[str, str]:
     if order.tokenizer:
         ignored["tokenizer"] = "--tokenizer"
     if order.start:
-        ignored["initialisation.cooccurrence_embeddings"] = "--from"
+        ignored |= dict.fromkeys(initial_settings(order.settings.recipe), "--from")
     return ignored
+
+
+def initial_settings(recipe: Recipe) -> list[str]:
+    """Settings of a vocabulary and of initial weights, which a model to start from brings along."""
+    heads = ["", *(f"{snake(type(objective).__name__)}." for objective in recipe.objectives)]
+    return [
+        "tokenizer",
+        "initialisation",
+        *(f"architecture.{name}" for name in sorted(recipe.architecture.initial)),
+        *(f"objectives.{head}corpus_vocabulary" for head in heads),
+    ]
 
 
 def with_column(settings: Settings, column: str | None, header: bool) -> Settings:

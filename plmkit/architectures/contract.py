@@ -37,6 +37,7 @@ class Architecture(ABC):
     needs: ClassVar[tuple[str, ...] | None] = None  # special tokens it needs; None: those of its tokenizer
     head_bias: ClassVar[bool] = True  # whether classification heads have a bias
     may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when initialising from weights
+    initial: ClassVar[frozenset[str]] = frozenset()  # settings of the initial weights alone
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
 

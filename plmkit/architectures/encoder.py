@@ -43,7 +43,8 @@ class Encoder(Architecture):
     start: str = "truncated"  # initial weights: "normal", or "truncated" at two standard deviations
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
-    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout", "neighbours", "start"}
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours", "start"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "longest", "segments")

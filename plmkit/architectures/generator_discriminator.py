@@ -38,7 +38,7 @@ class GeneratorDiscriminator(Architecture):
     neighbours: bool = False  # as in Encoder
     disallow_correct: bool = False  # never sample the original token; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
-    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
 
     def __post_init__(self) -> None:
         if not 0 < self.generator <= 1:

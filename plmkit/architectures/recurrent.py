@@ -26,6 +26,7 @@ class Recurrent(Architecture):
     generates: ClassVar[Generates] = "causal"
     bounded: ClassVar[bool] = False  # its state has no length limit
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
+    initial: ClassVar[frozenset[str]] = frozenset({"spread"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "width", "longest")

@@ -106,7 +106,7 @@ class SegmentRecurrence(SegmentSettings):
     clamp: int | None = None  # maximum distance; larger ones count as this
     neighbours: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
     limits_distances: ClassVar[bool] = True
-    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"neighbours"}
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

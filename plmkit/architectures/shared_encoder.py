@@ -42,7 +42,8 @@ class SharedEncoder(Architecture):
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
-    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
 
     def __post_init__(self) -> None:
         if self.sharing not in SHARINGS:

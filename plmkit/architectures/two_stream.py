@@ -42,7 +42,8 @@ class TwoStream(Architecture):
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
     optional_pooler: ClassVar[bool] = True
-    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "neighbours"}
+    may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "longest")

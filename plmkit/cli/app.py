@@ -119,7 +119,7 @@ def option_of_other_tools(error: Any) -> str | None:
     from plmkit.schedules.schedule import Schedule
     from plmkit.tasks.settings import READ, TaskSettings
 
-    tuning = {"task": names_in(TaskSettings), "run": READ}
+    tuning = {"task": names_in(TaskSettings), "run": [name.removeprefix("run.") for name in READ]}
     training = {"schedule": names_in(Schedule), "run": names_in(Machine)}
     options = {option for parameter in context.command.params for option in parameter.opts}
     here = option_meant(option, options, tuning if context.info_name == "finetune" else training)

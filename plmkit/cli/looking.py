@@ -82,14 +82,13 @@ def doctor(
     from plmkit.api import with_column
     from plmkit.catalogue import find
     from plmkit.cli import show
-    from plmkit.config.machine import PREPARING, check_read, refuse_ignored, settle
+    from plmkit.config.machine import EXAMINED, PREPARING, check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
     from plmkit.preparation.doctor import examine
 
     settings = with_column(settle(find(recipe), sets or []), text, not no_header)
     for name, _ in map(cut, sets or []):
-        if name.startswith("run."):
-            check_read(name, PREPARING, "plm doctor")
+        check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
     if tokenizer:
         refuse_ignored(sets or [], {"tokenizer": "--tokenizer"})
     diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)

@@ -12,7 +12,12 @@ from plmkit.language import tr
 from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
-PREPARING = ("reader_workers", "valid_share", "layout", "column", "header", "weights")  # used in reading a corpus
+PREPARING = (  # used in reading a corpus
+    "run.reader_workers", "run.valid_share", "run.layout", "run.column", "run.header", "run.weights",
+)  # fmt: skip
+EXAMINED = (  # settings of a recipe that `plm doctor` reads: what decides on the rows, and on the network's size
+    "tokenizer", "corruption", "streams", "stages", "sentence_task", "architecture", "objectives", "schedule.batch",
+)  # fmt: skip
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "initialisation", "schedule")
 STREAMS = ("streams", "stages")  # which corruptions are used when
 
@@ -118,7 +123,25 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             )
     choices |= staged(recipe, choices.get("streams", recipe.streams), stages_text)
     choices = {root: checked(choice) for root, choice in choices.items()}
-    return Settings(recipe=replace(recipe, **choices), run=checked(machine))
+    made = Settings(recipe=replace(recipe, **choices), run=checked(machine))
+    for name, _ in values:
+        check_weight(name, made.recipe)
+    return made
+
+
+def check_weight(name: str, recipe: Recipe) -> None:
+    """Refuse the sampling weight of a stream that is always alone."""
+    lone = {stream.name for stream in recipe.streams} - {
+        stream.name for stage in recipe.stages for stream in recipe.running(stage) if len(recipe.running(stage)) > 1
+    }
+    if name in {f"streams.{stream}.weight" for stream in lone}:
+        raise SettingError(
+            tr(
+                "{name} has no effect: no stage of {recipe} draws from this stream and another. Leave it out.",
+                name=name,
+                recipe=recipe.name,
+            )
+        )
 
 
 def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]:
@@ -132,23 +155,28 @@ def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]
 
 
 def check_read(name: str, read: Sequence[str], verb: str) -> None:
-    """Refuse a setting of `run` that would be ignored."""
-    if name.removeprefix("run.") not in read:
+    """Refuse a setting that would be ignored: `read` has the names, or their beginnings, that a verb uses."""
+    if not any(begins(name, stem) for stem in read):
         raise SettingError(
             tr(
-                "{name} has no effect on {verb}, which uses run.{used}. Leave it out.",
+                "{name} has no effect on {verb}, which uses {used}. Leave it out.",
                 name=name,
                 verb=verb,
-                used=", run.".join(read),
+                used=", ".join(stem for stem in read if stem.startswith("run.") == name.startswith("run.")),
             )
         )
+
+
+def begins(name: str, stem: str) -> bool:
+    """Whether a setting is this one, or one of this group."""
+    return name == stem or name.startswith(f"{stem}.")
 
 
 def refuse_ignored(assignments: Sequence[str], ignored: Mapping[str, str]) -> None:
     """Refuse settings that another choice makes useless: `ignored` has that choice by the beginning of their names."""
     for name, _ in map(cut, assignments):
         for stem, choice in ignored.items():
-            if name == stem or name.startswith(f"{stem}."):
+            if begins(name, stem):
                 raise SettingError(
                     tr("{name} has no effect with {choice}. Leave one of them out.", name=name, choice=choice)
                 )

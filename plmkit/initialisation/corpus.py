@@ -44,33 +44,55 @@ class Initialisation:
 
     def apply(self, network: Network, statistics: Statistics) -> None:
         """Overwrite random weights of a network."""
+        self.check(network)
         if self.frequency_bias:
             self.set_biases(network, statistics)
         if self.cooccurrence_embeddings:
             self.set_embeddings(network, statistics)
 
-    @torch.no_grad()
-    def set_biases(self, network: Network, statistics: Statistics) -> None:
-        for head in network.all_heads().values():
-            if isinstance(head.output, TableHead):
-                counts = statistics.frequencies + 0.5  # add-half smoothing: no token is impossible
-                head.output.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
-
-    @torch.no_grad()
-    def set_embeddings(self, network: Network, statistics: Statistics) -> None:
-        model: Any = network.model
-        embedding: nn.Embedding | None = model.token_embedding
-        if embedding is None:
+    def check(self, network: Network) -> None:
+        """Refuse what a network has no weights for."""
+        if self.frequency_bias and not biased_outputs(network):
+            raise SettingError(
+                tr(
+                    "initialisation.frequency_bias has no effect: the output layers of {heads} have no bias. Turn it "
+                    "off.",
+                    heads=", ".join(network.all_heads()),
+                )
+            )
+        if self.cooccurrence_embeddings and token_embedding(network) is None:
             raise SettingError(
                 tr(
                     "initialisation.cooccurrence_embeddings needs a model with a single token embedding; {type} has "
                     "none. Turn it off.",
-                    type=type(model).__name__,
+                    type=type(network.model).__name__,
                 )
             )
+
+    @torch.no_grad()
+    def set_biases(self, network: Network, statistics: Statistics) -> None:
+        for output in biased_outputs(network):
+            counts = statistics.frequencies + 0.5  # add-half smoothing: no token is impossible
+            output.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+
+    @torch.no_grad()
+    def set_embeddings(self, network: Network, statistics: Statistics) -> None:
+        embedding = token_embedding(network)
+        assert embedding is not None
         table = embedding.weight
         counted = torch.from_numpy(statistics.cooccurrence_embeddings(table.shape[1])).to(table)
         table.copy_(torch.where(counted.any(1, keepdim=True), COUNTED * counted, table))
+
+
+def biased_outputs(network: Network) -> list[TableHead]:
+    """The output layers over the vocabulary that have a bias."""
+    return [head.output for head in network.all_heads().values() if isinstance(head.output, TableHead)]
+
+
+def token_embedding(network: Network) -> nn.Embedding | None:
+    model: Any = network.model
+    found: nn.Embedding | None = model.token_embedding
+    return found
 
 
 def token_vectors(store: TokenStore, documents: np.ndarray, size: int, width: int, seed: int) -> np.ndarray:

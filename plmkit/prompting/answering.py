@@ -107,6 +107,13 @@ def selected(
 ) -> tuple[list[dict[str, str]], list[dict[str, str]], list[tuple[str, ...]]]:
     """Demonstrations, the rows to answer, and the choices of each."""
     source = shown or task
+    if shown is not None and not options.shots:
+        raise SettingError(
+            tr(
+                "--train {path} has no effect without demonstrations. Say how many with --shots, or leave it out.",
+                path=shown.path,
+            )
+        )
     if shown is not None and shown.kind is not task.kind:
         raise InputError(
             tr(

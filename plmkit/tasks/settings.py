@@ -16,7 +16,7 @@ from plmkit.schedules.tuning import Tuning
 from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
-READ = ("device", "dtype", "threads", "micro_batch", "log_steps")  # settings of `run` that fine-tuning reads
+READ = ("run.device", "run.dtype", "run.threads", "run.micro_batch", "run.log_steps")  # that fine-tuning reads
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
@@ -102,6 +102,10 @@ class TaskSettings:
             )
         if self.frozen and self.scratch:
             raise SettingError(tr("task.frozen with task.scratch would train one layer on random features. Drop one."))
+        if self.frozen and self.layer_decay not in (None, 1.0):
+            raise SettingError(
+                tr("task.frozen trains no layer of the network, so task.layer_decay would have no effect. Drop one.")
+            )
         if self.frozen and self.lm_weight:
             raise SettingError(
                 tr("task.frozen does not train the language model, so task.lm_weight would have no effect. Drop one.")
@@ -127,7 +131,7 @@ class TaskSettings:
             "warmup": tuning.warmup,
             "shape": tuning.shape,
             "clip": tuning.clip,
-            "layer_decay": tuning.layer_decay,
+            "layer_decay": 1.0 if self.frozen else tuning.layer_decay,
             "lm_weight": 0.5 if possible and not self.frozen else 0.0,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}

@@ -12,7 +12,7 @@ from plmkit.data.batch import Batch, Memory
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Position
 from plmkit.errors import PlmError
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.schedules.schedule import Schedule
 from plmkit.training.step import Step
 
@@ -32,6 +32,16 @@ class Budget:
     steps: int | None = None
     tokens: int | None = None
     seconds: float | None = None
+
+    def __str__(self) -> str:
+        limits = []
+        if self.steps is not None:
+            limits.append(several(self.steps, "step"))
+        if self.tokens is not None:
+            limits.append(several(self.tokens, "token"))
+        if self.seconds is not None:
+            limits.append(tr("{minutes:g} minutes", minutes=round(self.seconds / 60, 2)))
+        return tr(" or ").join(limits)
 
     def progress(self, state: "State", seconds: float) -> float:
         """The share of the budget that is spent, from 0 to 1."""

@@ -17,6 +17,7 @@ from plmkit.config.settings import to_json
 from plmkit.data.randomness import WORD
 from plmkit.data.reading.columns import Say
 from plmkit.data.samples import Position
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import CheckpointError, FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, start_from
 from plmkit.initialisation.corpus import Initialisation, Statistics
@@ -61,6 +62,7 @@ class Order:
     tokenizer: Path | None = None
     valid: str | None = None
     extend: bool = False  # continue a finished run
+    by_default: bool = False  # the budget is the recipe's
 
     @property
     def folder(self) -> RunFolder:
@@ -121,6 +123,7 @@ def pretrain(order: Order, screen: Screen) -> PretrainRecord:
         with world.first_alone():
             earlier = found_run(order, screen)
             if earlier and earlier.is_finished and not order.extend:
+                check_same_budget(order, earlier)
                 screen.say(
                     tr(
                         "{out} holds a finished run: {summary}. Add --extend with a budget to continue it, or use "
@@ -156,11 +159,8 @@ def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Sc
         folder.claim()
     checked = None if earlier is None else check_resumable(folder, earlier)
     start = parts_to_start_from(order, screen.say)
-    threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
     check_shape(order.settings.recipe, world.device)
-    width = order.settings.recipe.architecture.width
-    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
-    screen.say(computing(world.device, dtype, width, world.size))
+    check_initialisation(order.settings.recipe)
     tokenizer = tokenizer_folder(order, earlier, start)
     material = prepare(order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer)
     if earlier and earlier.tokens_key != material.key:
@@ -173,10 +173,26 @@ def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Sc
         )
     found = diagnose(material, order.settings.recipe)
     report(found, screen)
+    threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
+    width = order.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
+    screen.say(computing(world.device, dtype, width, world.size))
+    budget = whole_budget(order, earlier)
+    screen.say(
+        tr("Budget: {budget}, the recipe's default (--steps, --minutes or --tokens changes it).", budget=budget)
+        if order.by_default
+        else tr("Budget: {budget}.", budget=budget)
+    )
     return Job(
-        order=order, folder=folder, earlier=earlier, checked=checked, budget=whole_budget(order, earlier), start=start,
+        order=order, folder=folder, earlier=earlier, checked=checked, budget=budget, start=start,
         material=material, examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
     )  # fmt: skip
+
+
+def check_initialisation(recipe: Recipe) -> None:
+    """Refuse initial weights that the network has no place for, before any text is read."""
+    with torch.device("meta"):
+        recipe.initialisation.check(recipe.build(unnamed(recipe.vocabulary)))
 
 
 def agreed_dtype(job: Job) -> torch.dtype:
@@ -424,6 +440,21 @@ def earlier_run(order: Order) -> PretrainRecord | None:
     return record
 
 
+def check_same_budget(order: Order, finished: PretrainRecord) -> None:
+    """Refuse another budget for a finished run, which would not be trained any further."""
+    if order.budget in (finished.asked, finished.budget):
+        return
+    raise FolderError(
+        tr(
+            "{out} holds a finished run with another budget: {found}, not {asked}.\n"
+            "Add --extend to train for a budget beyond what is done, use another --out, or give the same budget.",
+            out=order.out,
+            found=finished.asked,
+            asked=order.budget,
+        )
+    )
+
+
 def whole_budget(order: Order, earlier: PretrainRecord | None) -> Budget:
     """The budget of the whole run; extending a run adds to what is spent."""
     if earlier is None:
@@ -497,7 +528,8 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
 
 
 def unlike(theirs: Any, ours: Any) -> list[Difference]:
-    old, new = ({k: v for k, v in to_json(one).items() if k not in ours.may_change} for one in (theirs, ours))
+    free = ours.may_change | ours.initial
+    old, new = ({name: value for name, value in to_json(one).items() if name not in free} for one in (theirs, ours))
     return differences(new, old, "architecture")
 
 

@@ -251,7 +251,8 @@ class PretrainRecord(RunRecord):
 
     def differences(self, new: Self) -> list[Difference]:
         old_data, new_data = self.as_json(), new.as_json()
-        choices = [name for name in new_data["recipe"] if name not in PROSE]
+        unused = {"tokenizer"} if new.start or new.tokenizer else set()  # a tokenizer comes from elsewhere
+        choices = [name for name in new_data["recipe"] if name not in PROSE and name not in unused]
         named = ("corpora", "seed", "from", "tokenizer", "valid")
         found = differences(picked(old_data["recipe"], choices), picked(new_data["recipe"], choices))
         found += differences(plain_paths(picked(old_data, named)), plain_paths(picked(new_data, named)))

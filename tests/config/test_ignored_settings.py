@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plmkit.api import pretraining
-from plmkit.config.machine import PREPARING, Machine
+from plmkit.api import as_text, pretraining
+from plmkit.catalogue import find
+from plmkit.config.machine import PREPARING, Machine, settle
 from plmkit.errors import SettingError
 from plmkit.tasks.settings import READ, settle_task
 
@@ -17,9 +18,9 @@ VALUES = {
 }  # fmt: skip
 
 
-def pretrained(*sets: str, **options):
+def pretrained(*sets: str, recipe: str = "bert-tiny", **options):
     given = {"steps": None, "minutes": None, "tokens": None, "column": None, "header": True, "extend": False}
-    return pretraining("bert-tiny", ("a.txt",), Path("out"), sets=sets, **given | options)
+    return pretraining(recipe, ("a.txt",), Path("out"), sets=sets, **given | options)
 
 
 def test_every_setting_of_the_machine_is_tried():
@@ -30,14 +31,14 @@ def test_every_setting_of_the_machine_is_tried():
 def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_path):
     setting = f"run.{name}={VALUES[name]}"
     pretrained(setting)
-    if name in READ:
+    if f"run.{name}" in READ:
         settle_task([setting], None)
     else:
         with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which uses run\."):
             settle_task([setting], None)
     ran = plm("doctor", tmp_path / "nothing.txt", "--set", setting)
     assert ran.code == 2
-    assert (f"run.{name} has no effect on plm doctor, which uses run." in ran.err) == (name not in PREPARING)
+    assert (f"run.{name} has no effect on plm doctor, which uses run." in ran.err) == (f"run.{name}" not in PREPARING)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,18 @@ def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_p
         (["schedule.steps=9"], {"tokens": 1e6}, "schedule.steps has no effect with --tokens."),
         (["tokenizer.size=300"], {"tokenizer": Path("vocab.txt")}, "tokenizer.size has no effect with --tokenizer."),
         (["tokenizer=ByteBPE"], {"tokenizer": Path("vocab.txt")}, "tokenizer has no effect with --tokenizer."),
-        (
-            ["initialisation.cooccurrence_embeddings=true"],
-            {"start": Path("runs/mine")},
-            "initialisation.cooccurrence_embeddings has no effect with --from.",
+        *(
+            ([f"{name}={value}"], {"start": Path("runs/mine")}, f"{name} has no effect with --from.")
+            for name, value in {
+                "tokenizer": "ByteBPE",
+                "tokenizer.size": "300",
+                "initialisation.cooccurrence_embeddings": "true",
+                "initialisation.frequency_bias": "false",
+                "architecture.start": "normal",
+                "architecture.neighbours": "false",
+                "objectives.corpus_vocabulary": "true",
+                "objectives.masked_lm.corpus_vocabulary": "true",
+            }.items()
         ),
     ],
 )
@@ -74,3 +83,60 @@ def test_the_doctor_refuses_settings_of_a_tokenizer_that_it_does_not_train(plm, 
     assert (ran.code, ran.err) == (
         2, "plm: tokenizer.size has no effect with --tokenizer. Leave one of them out.\n",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["schedule.rate=1e-3", "schedule.steps=9", "schedule.optimizer.decay=0.1", "initialisation.frequency_bias=false"],
+)
+def test_the_doctor_refuses_settings_of_training(setting, plm, corpus):
+    ran = plm("doctor", corpus, "--set", setting)
+    name = setting.partition("=")[0]
+    assert (ran.code, ran.err) == (
+        2,
+        f"plm: {name} has no effect on plm doctor, which uses tokenizer, corruption, streams, stages, sentence_task, "
+        "architecture, objectives, schedule.batch. Leave it out.\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["bert-mini", "gpt2-mini", "ernie-mini", "xlnet-mini", "lstm-mini"])
+def test_with_weights_to_start_from_only_settings_of_initial_weights_are_refused(name):
+    """Every setting of an architecture, by whether `--from` says that it must equal, may differ, or is ignored."""
+    architecture = find(name).architecture
+    refused = set()
+    for field in fields(architecture):
+        given = f"architecture.{field.name}={as_text(getattr(architecture, field.name))}"
+        try:
+            pretrained(given, recipe=name, start=Path("runs/mine"))
+        except SettingError:
+            refused.add(field.name)
+    assert refused == {field.name for field in fields(architecture)} & {"start", "neighbours", "spread"}
+
+
+def test_layer_decay_is_refused_where_no_layer_is_trained():
+    with pytest.raises(SettingError, match=r"^task\.frozen trains no layer of the network, so task\.layer_decay would"):
+        settle_task(["task.frozen=true", "task.layer_decay=0.8"], None)
+    frozen, _ = settle_task(["task.frozen=true"], None)
+    electra = find("electra-mini")
+    assert frozen.settled(electra.architecture, electra.tuning).layer_decay == 1.0
+    assert electra.tuning.layer_decay == 0.8
+
+
+@pytest.mark.parametrize(("recipe", "stream"), [("bert-mini", "text"), ("ernie-mini", "phrase")])
+def test_the_weight_of_a_stream_that_is_always_alone_is_refused(recipe, stream):
+    with pytest.raises(SettingError) as refused:
+        settle(find(recipe), [f"streams.{stream}.weight=2"])
+    assert str(refused.value) == (
+        f"streams.{stream}.weight has no effect: no stage of {recipe} draws from this stream and another. Leave it out."
+    )
+
+
+def test_a_frequency_bias_is_refused_where_no_output_layer_has_a_bias(plm, tmp_path):
+    out = tmp_path / "out"
+    setting = ("--set", "initialisation.frequency_bias=true")
+    ran = plm("pretrain", "gpt2-tiny", tmp_path / "no.txt", "--out", out, *setting)
+    assert (ran.code, ran.err, out.exists()) == (
+        2,
+        "plm: initialisation.frequency_bias has no effect: the output layers of causal_lm have no bias. Turn it off.\n",
+        False,
+    )

@@ -283,15 +283,25 @@ def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_
 def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_context(tmp_path, shots):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(4)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    prompt = ask(toy(), task, task, PromptOptions(shots=shots)).prompt
+    shown = task if shots else None
+    prompt = ask(toy(), task, shown, PromptOptions(shots=shots)).prompt
     encode = toy().tokenizer.encode_plain
     needed = len(encode(prompt)) + max(len(encode(" odd")), len(encode(" even"))) + 1
-    assert ask(toy(longest=needed), task, task, PromptOptions(shots=shots)).shots == shots
+    assert ask(toy(longest=needed), task, shown, PromptOptions(shots=shots)).shots == shots
     if shots:
         assert ask(toy(longest=needed - 1), task, task, PromptOptions(shots=shots)).shots == shots - 1
     else:
         with pytest.raises(InputError, match=f"a row with its answer has {needed - 1} tokens"):
-            ask(toy(longest=needed - 1), task, task, PromptOptions())
+            ask(toy(longest=needed - 1), task, None, PromptOptions())
+
+
+def test_a_file_of_demonstrations_is_refused_where_none_are_shown(tmp_path):
+    rows = [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]
+    task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
+    with pytest.raises(
+        SettingError, match=r"^--train .*task\.jsonl has no effect without demonstrations\. Say how many"
+    ):
+        ask(toy(), task, task, PromptOptions())
 
 
 def test_all_rows_but_one_can_be_demonstrations_and_one_row_can_be_answered(tmp_path):

@@ -534,7 +534,9 @@ def test_a_start_that_is_another_network(refused, here, pretrained, tiny_setting
     said = refused(*train(here, "--from", pretrained))
     assert "differs from the recipe's: architecture.width is 32, not 128" in said
     assert "--set architecture.width=32" in said
-    said = refused(*train(here, "--from", pretrained, *tiny_settings, "--set", "architecture.heads=4"))
+    shape = [part for part in tiny_settings if part != "--set" and not part.startswith("tokenizer.")]
+    settings = [part for setting in (*shape, "architecture.heads=4") for part in ("--set", setting)]
+    said = refused(*train(here, "--from", pretrained, *settings))
     assert "architecture.heads is 2, not 4" in said
 
 

@@ -65,7 +65,7 @@ def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeyp
     shown = plm("finetune", "--help").out
     for name, kind in KINDS.items():
         assert f"{name}: {kind.summary}" in shown
-    for name in (*(field.name for field in fields(TaskSettings)), *READ):
+    for name in (*(field.name for field in fields(TaskSettings)), *(name.removeprefix("run.") for name in READ)):
         assert name in shown
 
 

@@ -39,7 +39,8 @@ TINY = (
 
 
 def command(corpus: Path, out: Path, *more: object, sets: tuple[str, ...] = ()) -> list[object]:
-    flags = [part for setting in (*TINY, *sets) for part in ("--set", setting)]
+    own = [setting for setting in TINY if "--from" not in more or not setting.startswith("tokenizer.")]
+    flags = [part for setting in (*own, *sets) for part in ("--set", setting)]
     return ["pretrain", "bert-tiny", corpus, "--out", out, *flags, *(more or ("--steps", 5))]
 
 
@@ -124,6 +125,42 @@ def test_a_finished_run_says_so_and_nothing_is_touched(plm, text, finished):
     assert f"{finished} holds a finished run: 5 steps, " in ran.err
     assert "Add --extend with a budget to continue it, or use another --out." in ran.err
     assert picture(finished) == before
+
+
+@pytest.mark.parametrize(
+    ("budget", "asked"),
+    [
+        (("--steps", 9), "9 steps"),
+        (("--minutes", 0.5), "0.5 minutes"),
+        (("--tokens", 5000), "5,000 tokens"),
+        ((), "10,000 steps"),
+    ],
+)
+def test_another_budget_for_a_finished_run_is_refused(plm, text, finished, budget, asked):
+    before = picture(finished)
+    ran = plm(*command(text, finished)[:-2], *budget)
+    assert (ran.code, ran.out, ran.err) == (
+        2,
+        "",
+        f"plm: {finished} holds a finished run with another budget: 5 steps, not {asked}.\n"
+        "Add --extend to train for a budget beyond what is done, use another --out, or give the same budget.\n",
+    )
+    assert picture(finished) == before
+
+
+def test_a_run_begins_with_its_budget_after_its_corpus_was_read(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", "--steps", 1))
+    lines = ran.err.splitlines()
+    assert "Budget: 1 step." in lines
+    read = next(number for number, line in enumerate(lines) if line.startswith("40 documents, 200 sentences"))
+    assert read < next(number for number, line in enumerate(lines) if line.startswith("Computing on cpu"))
+    missing = plm(*command(tmp_path / "no.txt", tmp_path / "other"))
+    assert (missing.code, "Computing" in missing.err) == (2, False)
+
+
+def test_a_run_without_a_budget_says_which_it_has(plm, text, tmp_path):
+    ran = plm(*command(text, tmp_path / "run", "--set", "schedule.steps=2"))
+    assert "Budget: 2 steps, the recipe's default (--steps, --minutes or --tokens changes it)." in ran.err.splitlines()
 
 
 def test_a_finished_run_that_lost_its_weights_has_them_back_from_its_last_checkpoint(plm, text, finished, original):
