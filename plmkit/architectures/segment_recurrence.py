@@ -22,6 +22,7 @@ from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
+from plmkit.layers.recording import record
 from plmkit.layers.relative import (
     KeyValueMemory,
     RelativeAttention,
@@ -143,8 +144,12 @@ def mix(query: Tensor, key: Tensor, value: Tensor, added: Tensor, dropout: float
     """softmax(query key / sqrt(width) + added) value."""
     if dropout == 0 or query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout)
-    scores = (query / math.sqrt(key.shape[-1])) @ key.transpose(-1, -2) + added
-    return drop(scores.softmax(-1), dropout) @ value
+    return drop(mixed_shares(query, key, added), dropout) @ value
+
+
+def mixed_shares(query: Tensor, key: Tensor, added: Tensor) -> Tensor:
+    """(B, heads, L, K) softmax(query key / sqrt(width) + added)."""
+    return ((query / math.sqrt(key.shape[-1])) @ key.transpose(-1, -2) + added).softmax(-1)
 
 
 KeysValues = Callable[
@@ -161,6 +166,7 @@ def from_memory(memory: Tensor | None, waves: Tensor) -> KeysValues:
         read = hidden if memory is None else torch.cat([memory, hidden], dim=1)  # (B, K, width)
         key, value = attention.keys_values(read)
         by_distance = mask_scores(relative_shift(places @ attention.distances(waves), key.shape[2]), context.masked)
+        record(lambda: mixed_shares(contents, key, by_distance), memory=key.shape[2] - hidden.shape[1])
         return mix(contents, key, value, by_distance, attention.dropout if attention.training else 0.0)
 
     return find

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
+from plmkit.layers.recording import Kind, record
 from plmkit.layers.relative import KeyValueMemory, RelativeAttention, distances_around, relative_shift, sinusoids
 from plmkit.layers.transformer import drop
 
@@ -18,7 +19,7 @@ class AttentionContext:
         length = batch.source.tokens.shape[1]
         device = batch.source.tokens.device
         remembered = 0 if batch.memory is None else batch.memory[0].shape[2]
-        self.keys = remembered + length
+        self.remembered, self.keys = remembered, remembered + length
         around = distances_around(length, self.keys, device)
         self.waves = sinusoids(around, width)  # (C, width); for rows of both directions (2, C, width)
         self.reversed = None
@@ -92,12 +93,17 @@ class TwoStreamAttention(RelativeAttention):
         read = answered = content
         if own is not None:
             by_distance = relative_shift(self.by_distance(own, far), context.keys)
-            read = self.mix(own, by_distance, key, value, context.own, context.content)
+            read = self.mix(
+                own, by_distance, key, value, context.own, context.content, kind="self", memory=context.remembered
+            )
         if query is not None:
             queries = self.split_heads(self.queries(query))
             columns = context.columns.expand(self.heads, -1, -1, -1)
             by_distance = self.by_distance(queries, far).gather(-1, columns)
-            answered = self.mix(queries, by_distance, key, value, context.predicted, context.query, context.nothing)
+            answered = self.mix(
+                queries, by_distance, key, value, context.predicted, context.query, context.nothing,
+                kind="query", memory=context.remembered,
+            )  # fmt: skip
         return read, answered
 
     def extend(
@@ -153,7 +159,7 @@ class TwoStreamAttention(RelativeAttention):
 
     def mix(
         self, query: Tensor, by_distance: Tensor, key: Tensor, value: Tensor, segments: Tensor | None,
-        masked: Tensor | None, nothing: Tensor | None = None,
+        masked: Tensor | None, nothing: Tensor | None = None, *, kind: Kind, memory: int,
     ) -> Tensor:  # fmt: skip
         scores = torch.baddbmm(
             by_distance.flatten(0, 1),
@@ -165,6 +171,7 @@ class TwoStreamAttention(RelativeAttention):
         shares = scores.softmax(-1)
         if nothing is not None:
             shares = shares.masked_fill(nothing, 0.0)
+        record(lambda: shares.transpose(0, 1), kind, memory)
         if self.training:
             shares = drop(shares, self.dropout)
         return self.output((shares @ value).permute(1, 2, 0, 3).flatten(2))

@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.layers.attention import softmax_weights
 from plmkit.layers.cache import LayerCache
+from plmkit.layers.recording import record
 from plmkit.layers.transformer import PreNormBlock
 
 Operation = Callable[[Tensor], Tensor]
@@ -40,6 +42,7 @@ class Step:
         place.copy_(joint[1:])
         if self.band is not None:
             seen = seen[..., -self.band :, :]
+        record(lambda: softmax_weights(joint[0], seen[0]), memory=seen.shape[-2] - 1)
         mixed = F.scaled_dot_product_attention(joint[0], *seen)
         hidden = hidden + self.output(mixed.view(rows, width))
         return hidden + self.contract(self.activation(self.expand(self.feed_forward_norm(hidden))))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
 from plmkit.layers.cache import LayerCache
 from plmkit.layers.packing import NeededTokens, Packing
+from plmkit.layers.recording import record
 from plmkit.layers.transformer import drop
 
 
@@ -30,16 +31,24 @@ class SelfAttention(nn.Module):
         ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
         (query,) = self.split_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
         key, value = self.split_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
+        record(lambda: softmax_weights(query, key, packing.visible))
         return self.output(self.joined(self.mix(query, key, value, packing), needed))
 
     def read(self, joint: Tensor, packing: Packing | LayerCache) -> Tensor:
         """(T, 3 * width) queries, keys and values → (T, width) attention output within each row."""
+        if isinstance(packing, Packing):
+            record(lambda: self.weights(joint, packing))
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
                 return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
             return attend_long_rows(joint, packing, self.heads, self.attention_mask, self.share)
         query, key, value = self.split_heads(packing.unpack(joint), 3)
         return self.joined(self.mix(query, key, value, packing), packing)
+
+    def weights(self, joint: Tensor, packing: Packing) -> Tensor:
+        """(B, heads, L, L) attention weights without dropout, which no kernel returns."""
+        query, key, _ = self.split_heads(packing.unpack(joint), 3)
+        return softmax_weights(query, key, self.attention_mask(packing))
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         """Whether our kernel is faster than torch's fused one: for short rows, and for long ones with dropout."""
@@ -118,8 +127,13 @@ def band(length: int, width: int, device: torch.device, before: int = 0) -> Tens
 def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCache, width: int) -> Tensor:
     """The same with a cache: each position attends to itself and the `width - 1` before it."""
     if kept.count == 1:
-        return F.scaled_dot_product_attention(query, *kept.add(key, value, reach=width))
+        keys, values = kept.add(key, value, reach=width)
+        record(lambda: softmax_weights(query, keys), memory=keys.shape[2] - 1)
+        return F.scaled_dot_product_attention(query, keys, values)
     keys, values = kept.add(key, value)
+    record(
+        lambda: softmax_weights(query, keys, band(kept.length, width, query.device, kept.before)), memory=kept.before
+    )
     if kept.before == 0 and width >= kept.length:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True)
     visible = band(kept.length, width, query.device, kept.before)
@@ -134,3 +148,10 @@ def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dr
     if visible is not None:
         scores += added_mask(visible, scores.dtype)
     return drop(scores.softmax(-1), dropout) @ value
+
+
+def softmax_weights(query: Tensor, key: Tensor, visible: Tensor | None = None) -> Tensor:
+    """(B, heads, queries, keys) softmax(query key / sqrt(width)): the weights that fused kernels do not return."""
+    precise = torch.promote_types(query.dtype, torch.float32)
+    scores = query.to(precise) / math.sqrt(query.shape[-1]) @ key.to(precise).mT
+    return (scores if visible is None else scores + added_mask(visible, precise)).softmax(-1)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from plmkit.kernels.attention import Band
 from plmkit.layers.cache import Cache
+from plmkit.layers.recording import Kind, record
 
 STEPS_AT_ONCE = 256  # more are not faster, and their scores need memory
 
@@ -153,6 +154,8 @@ class KeyValueMemory(Cache):
         """
         seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
         keys, values = self.keys[layer, ..., seen], self.values[layer, :, :, seen]
+        kind: Kind = "query" if ahead else "self"
+        record(lambda: self.weights(layer, contents, places, ahead), kind, memory=keys.shape[-1] - self.count)
         if self.banded:
             assert self.band is not None
             distances = self.distances[layer].narrow(-1, self.room + 1 - self.reach - ahead, self.reach)
@@ -161,6 +164,15 @@ class KeyValueMemory(Cache):
         distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
         scores = mask_scores(relative_shift(places @ distances, count), self.masked) + contents @ keys
         return scores.softmax(-1) @ values
+
+    def weights(self, layer: int, contents: Tensor, places: Tensor, ahead: int) -> Tensor:
+        """(B, heads, count, K) attention weights of the new steps, of the same queries as in `find`."""
+        seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
+        keys = self.keys[layer, ..., seen]
+        count = keys.shape[-1]
+        distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
+        masked = causal_mask(self.count, count, self.reach, keys.device)
+        return (mask_scores(relative_shift(places @ distances, count), masked) + contents @ keys).softmax(-1)
 
     def pick(self, rows: Tensor) -> None:
         self.keys, self.values = self.keys[:, rows], self.values[:, rows]

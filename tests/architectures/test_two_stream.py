@@ -329,8 +329,8 @@ def test_heads_for_minutes_initially_attend_to_the_token_before_and_the_one_afte
     attention = model.blocks[0].attention
     seen = {}
     plain = attention.mix
-    attention.mix = lambda query, by_distance, *rest: (
-        seen.update(scores=by_distance) or plain(query, by_distance, *rest)
+    attention.mix = lambda query, by_distance, *rest, **named: (
+        seen.update(scores=by_distance) or plain(query, by_distance, *rest, **named)
     )
     model(batch_of([5, 6, 7, 8, 9, 10, 11]))
     shares = F.softmax(seen["scores"], dim=-1)[:, 0, 3]  # (heads, keys) of the fourth token
