@@ -38,7 +38,7 @@ def run(options: Options) -> list[Line]:
 
 def measure(length: int, tokenizer: Tokenizer, options: Options) -> Line:
     shape = QUICK if options.quick else SHAPE
-    settings = {**shape, "longest": length, "dropout": 0.0, "attention_dropout": 0.0}
+    settings = {**shape, "max_length": length, "dropout": 0.0, "attention_dropout": 0.0}
     remembering = model_of(SegmentRecurrence(**settings, memory=length), AdaptiveLM(), tokenizer)
     sliding = model_of(CharacterDecoder(**settings), AuxiliaryLM(), tokenizer)
     tokens = torch.randint(256, (length + READ + 1,), generator=torch.Generator().manual_seed(options.seed))

@@ -90,9 +90,9 @@ def make_ours(case: Case) -> Callable[[], Told]:
 
     set_threads(case.threads)
     mini = find("gpt2-mini")
-    schedule = replace(mini.schedule, batch=case.batch, rate=RATE, optimizer=AdamW())
+    schedule = replace(mini.schedule, batch=case.batch, learning_rate=RATE, optimizer=AdamW())
     architecture = Decoder(
-        layers=case.layers, heads=case.heads, width=case.width, inner=4 * case.width, longest=case.length,
+        layers=case.layers, heads=case.heads, width=case.width, inner=4 * case.width, max_length=case.length,
         dropout=case.dropout, attention_dropout=case.dropout,
     )  # fmt: skip
     recipe = replace(mini, architecture=architecture, stages=(Stage(length=case.length),), schedule=schedule)

@@ -88,7 +88,7 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     )
     torch.manual_seed(options.seed)
     model = EncoderModel(encoder, size)
-    head = Classify(classes=CLASSES, length=encoder.longest).head(encoder)
+    head = Classify(classes=CLASSES, length=encoder.max_length).head(encoder)
     network = Network(model, {"label": head}, {"label": 1.0})
     user = Model(network=network, architecture=encoder, tokenizer=ready, folder=folder)
     pooled = user.states(user.rows(texts[:64]))[0].pooled

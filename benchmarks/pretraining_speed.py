@@ -97,7 +97,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
         architecture=encoder,
         objectives=(MaskedLM(), NextSentence()),
         stages=(Stage(length=case.length),),
-        schedule=replace(mini.schedule, batch=case.batch, rate=RATE, optimizer=AdamW()),
+        schedule=replace(mini.schedule, batch=case.batch, learning_rate=RATE, optimizer=AdamW()),
     )
     samples = samples_of(case, recipe.corruption[1:])
     torch.manual_seed(case.seed)

@@ -143,7 +143,7 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     samples = read_samples(text, tokenizer, cache, recipe.streams[0].steps)
     torch.manual_seed(0)
     network = recipe.build(samples.vocabulary)
-    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
+    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.learning_rate)
 
     def one_round(with_batches: bool = True) -> dict[str, float]:
         tokens, seconds = our_steps(network, MixtureSource.of_one(samples, length), optimizer, schedule, taken)

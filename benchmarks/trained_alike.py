@@ -56,13 +56,14 @@ def their_loss(recipe: Recipe, material: Any, asked: argparse.Namespace) -> floa
     others = [weight for weight in model.parameters() if weight.dim() < 2]
     decay = schedule.optimizer.decay
     optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=schedule.rate
+        [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}],
+        lr=schedule.learning_rate,
     )
     source, position = material.source(recipe, asked.seed), Position()
     for step in range(asked.steps):
         batch, position = source.next(position, step=step, progress=step / asked.steps, rows=schedule.batch)
         for group in optimizer.param_groups:
-            group["lr"] = schedule.rate * schedule.factor((step + 1) / (asked.steps + 1))
+            group["lr"] = schedule.learning_rate * schedule.factor((step + 1) / (asked.steps + 1))
         loss = loss_of(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
@@ -85,7 +86,7 @@ def their_model(recipe: Recipe, vocabulary: int, seed: int) -> Any:
     shape = recipe.architecture
     config = GPT2Config(
         vocab_size=vocabulary, n_embd=shape.width, n_layer=shape.layers, n_head=shape.heads, n_inner=shape.inner,
-        n_positions=shape.longest, resid_pdrop=shape.dropout, embd_pdrop=shape.dropout,
+        n_positions=shape.max_length, resid_pdrop=shape.dropout, embd_pdrop=shape.dropout,
         attn_pdrop=shape.attention_dropout, bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     torch.manual_seed(seed)

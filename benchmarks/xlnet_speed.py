@@ -72,7 +72,7 @@ def make_ours(
     samples = samples_of(text, tokenizer, cache)
     recipe = find("xlnet-large")
     shape = {"layers": layers, "heads": heads, "width": width, "inner": inner, "memory": 0}
-    schedule = replace(recipe.schedule, batch=rows, rate=RATE, clip=CLIP)
+    schedule = replace(recipe.schedule, batch=rows, learning_rate=RATE, clip=CLIP)
     recipe = replace(
         recipe, architecture=replace(recipe.architecture, **shape), stages=(Stage(length=length),), schedule=schedule
     )

@@ -230,14 +230,14 @@ def check_architecture(recipe: Recipe) -> None:
                 found=found,
             )
         )
-    if recipe.max_length > architecture.longest:
+    if recipe.max_length > architecture.max_length:
         raise RecipeError(
             tr(
-                "{name}: stages use rows of {max_length} tokens, but architecture.longest is {longest}. "
+                "{name}: stages use rows of {length} tokens, but architecture.max_length is {max_length}. "
                 "Change one of them.",
                 name=recipe.name,
-                max_length=recipe.max_length,
-                longest=architecture.longest,
+                length=recipe.max_length,
+                max_length=architecture.max_length,
             )
         )
     shares = {kind_of(step): step.reuse for step in recipe.corruption if step.reuse is not None}

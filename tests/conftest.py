@@ -53,7 +53,7 @@ def corpus(tmp_path: Path) -> Path:
 # What follows is for tests that start from a trained model: made once in each worker, and only read from then on.
 
 TINY = (
-    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.max_length=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "tokenizer.size=300", "run.threads=1",
 )  # fmt: skip
 CHINESE = ("潮水退了，就知道谁没穿裤子。", "我的狗很可爱。", "企鹅不擅长飞行。", "醒醒吧，你没有妹妹。")

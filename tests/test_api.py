@@ -12,7 +12,7 @@ from plmkit.catalogue import find
 from plmkit.errors import SettingError
 
 TINY = {
-    "stages": [[1.0, 32]], "architecture.longest": 64, "architecture.layers": 1, "architecture.heads": 2,
+    "stages": [[1.0, 32]], "architecture.max_length": 64, "architecture.layers": 1, "architecture.heads": 2,
     "architecture.width": 32, "architecture.inner": 64, "tokenizer.size": 300, "run.threads": 1,
 }  # fmt: skip
 

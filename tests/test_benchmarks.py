@@ -83,7 +83,7 @@ def test_memory_saves_multiplications_and_more_of_them_the_longer_the_attention_
 
     tokenizer, tokens, ratios = StreamByteBPE(size=257).train(["text"]), torch.arange(1024) % 256, []
     for length in (8, 32, 128, 512):
-        shape = {**QUICK, "longest": length, "dropout": 0.0, "attention_dropout": 0.0}
+        shape = {**QUICK, "max_length": length, "dropout": 0.0, "attention_dropout": 0.0}
         remembering = reader_of(SegmentRecurrence(**shape, memory=length), AdaptiveLM(), tokenizer)
         sliding = reader_of(CharacterDecoder(**shape), AuxiliaryLM(), tokenizer)
         with FlopCounterMode(display=False) as with_memory:

@@ -113,7 +113,7 @@ def closed_form(recipe, vocabulary: int) -> tuple[int, int]:
     shape = recipe.architecture
     layers, width, inner = shape.layers, shape.width, shape.inner
     block = 4 * (width**2 + width) + 2 * width + (width * inner + inner) + (inner * width + width) + 2 * width
-    encoder = (vocabulary + shape.longest + 2) * width + 2 * width + layers * block + width**2 + width
+    encoder = (vocabulary + shape.max_length + 2) * width + 2 * width + layers * block + width**2 + width
     return encoder, encoder + (width**2 + width) + 2 * width + vocabulary + (2 * width + 2)
 
 
@@ -172,12 +172,17 @@ def test_xlnet_large_keeps_the_papers_settings():
     recipe = find("xlnet-large")
     schedule, (arrangement, orders), shape = recipe.schedule, recipe.corruption, recipe.architecture
     assert not recipe.notes
-    assert (schedule.steps, schedule.batch, schedule.rate, recipe.stages) == (500_000, 8192, 4e-4, (Stage(length=512),))
+    assert (schedule.steps, schedule.batch, schedule.learning_rate, recipe.stages) == (
+        500_000,
+        8192,
+        4e-4,
+        (Stage(length=512),),
+    )
     assert schedule.warmup * schedule.steps == 40_000
     assert (schedule.optimizer.epsilon, schedule.optimizer.decay) == (1e-6, 0.01)
     assert (shape.memory, shape.dropout, shape.attention_dropout) == (384, 0.1, 0.1)
     assert arrangement.reuse == orders.reuse == shape.reuse == 0.5
-    assert arrangement.backward and (orders.longest, orders.context) == (5, 6)
+    assert arrangement.backward and (orders.max_length, orders.context) == (5, 6)
     assert int(512 * orders.rate) == 85
 
 
@@ -185,7 +190,7 @@ def test_xlnet_large_keeps_the_papers_settings():
 def test_shapes_are_the_papers(name):
     shape = find(name).architecture
     assert (shape.layers, shape.width, shape.heads, shape.inner) == SHAPES[name]
-    assert (shape.longest, shape.segments) == (512, 1 if name.startswith("roberta") else 2)
+    assert (shape.max_length, shape.segments) == (512, 1 if name.startswith("roberta") else 2)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -200,7 +205,7 @@ def test_base_and_large_keep_the_papers_settings(name):
     recipe = find(name)
     schedule, (_, masking) = recipe.schedule, recipe.corruption
     assert not recipe.notes
-    assert (schedule.steps, schedule.batch, schedule.rate, schedule.warmup) == (1_000_000, 256, 1e-4, 0.01)
+    assert (schedule.steps, schedule.batch, schedule.learning_rate, schedule.warmup) == (1_000_000, 256, 1e-4, 0.01)
     assert recipe.stages == (Stage(until=0.9, length=128), Stage(length=512))
     assert (masking.rate, masking.mask_share, masking.random_share, masking.static_masks) == (0.15, 0.8, 0.1, 10)
     assert recipe.architecture.dropout == recipe.architecture.attention_dropout == 0.1
@@ -213,7 +218,7 @@ def test_roberta_keeps_the_papers_settings(name, rate, warmup_steps):
     recipe = find(name)
     schedule, optimizer, shape = recipe.schedule, recipe.schedule.optimizer, recipe.architecture
     assert not recipe.notes
-    assert (schedule.steps, schedule.batch, schedule.rate, schedule.clip) == (500_000, 8192, rate, 0.0)
+    assert (schedule.steps, schedule.batch, schedule.learning_rate, schedule.clip) == (500_000, 8192, rate, 0.0)
     assert schedule.warmup * schedule.steps == pytest.approx(warmup_steps)
     assert recipe.stages == (Stage(length=512),)
     assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.decay) == (0.9, 0.98, 1e-6, 0.01)
@@ -236,7 +241,7 @@ def test_alberts_keep_the_papers_settings(name):
     recipe = find(name)
     schedule, (_, masking) = recipe.schedule, recipe.corruption
     assert not recipe.notes
-    assert (schedule.steps, schedule.batch, schedule.rate) == (125_000, 4096, 0.00176)
+    assert (schedule.steps, schedule.batch, schedule.learning_rate) == (125_000, 4096, 0.00176)
     assert schedule.warmup * schedule.steps == 3125
     assert (type(schedule.optimizer).__name__, schedule.optimizer.decay, schedule.optimizer.epsilon, schedule.clip) == (
         "Lamb", 0.01, 1e-6, 1.0,
@@ -262,14 +267,14 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.activation": "activation",
     r"architecture\.memory": "memory",
     r"architecture\.band": "bands",
-    r"architecture\.longest|stages\..*": "length",
+    r"architecture\.max_length|stages\..*": "length",
     r"architecture\.neighbours|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"schedule\.batch": "batch",
     r"schedule\.clip": "clipping",
     r"schedule\.optimizer\..*": "optimizer",
-    r"schedule\.rate": "learning rate",
+    r"schedule\.learning_rate": "learning rate",
     r"schedule\.shape": "schedule",
     r"schedule\.warmup": "warm-up",
     r"tokenizer\..*|vocabulary": "vocabulary",
@@ -375,4 +380,4 @@ def test_every_position_that_a_writer_can_read_is_trained():
     ]
     assert {"gpt1-mini", "gpt2-xl", "gpt3-tiny"} <= {recipe.name for recipe in bounded}
     for recipe in bounded:
-        assert recipe.architecture.longest == recipe.max_length, recipe.name
+        assert recipe.architecture.max_length == recipe.max_length, recipe.name

@@ -4,7 +4,7 @@ import pytest
 
 from plmkit.errors import nearest, printable
 
-TASK = ("batch", "clip", "decay", "dropout", "epochs", "length", "lm_weight", "pooling", "rate", "warmup")
+TASK = ("batch", "clip", "decay", "dropout", "epochs", "length", "lm_weight", "pooling", "learning_rate", "warmup")
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ TASK = ("batch", "clip", "decay", "dropout", "epochs", "length", "lm_weight", "p
         ("epoch", TASK, "epochs"),
         ("lm_wieght", TASK, "lm_weight"),
         ("batch_size", TASK, "batch"),
-        ("learning_rate", TASK, "rate"),
+        ("learning_rat", TASK, "learning_rate"),
         ("weight_decay", TASK, "decay"),
         ("Dropout", TASK, "dropout"),
         ("pool", TASK, "pooling"),

@@ -14,8 +14,8 @@ from plmkit.interop.families import FAMILIES
 NAMES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in NAMES]
 SHRUNK = {
-    "architecture.longest": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
-    "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.rate": 3e-3,
+    "architecture.max_length": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
+    "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.learning_rate": 3e-3,
     "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 

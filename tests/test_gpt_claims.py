@@ -21,8 +21,9 @@ from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 SMALL = (
-    "stages=[[1.0, 32]]", "architecture.longest=32", "architecture.layers=2", "architecture.heads=2",
-    "architecture.width=32", "architecture.inner=64", "tokenizer.size=400", "run.threads=1", "schedule.rate=1e-2",
+    "stages=[[1.0, 32]]", "architecture.max_length=32", "architecture.layers=2", "architecture.heads=2",
+    "architecture.width=32", "architecture.inner=64", "tokenizer.size=400", "run.threads=1",
+    "schedule.learning_rate=1e-2",
 )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def test_what_is_grammatical_is_likelier_than_a_pair_that_is_not(writer):
 
 def network(dropout: float):
     torch.manual_seed(0)
-    settings = Decoder(layers=2, heads=2, width=16, inner=64, longest=24, dropout=dropout, attention_dropout=dropout)
+    settings = Decoder(layers=2, heads=2, width=16, inner=64, max_length=24, dropout=dropout, attention_dropout=dropout)
     model = settings.build(unnamed(30))
     return model, CausalLM().build(model)
 
@@ -114,7 +115,7 @@ def test_a_token_is_told_by_those_of_its_window_and_by_none_that_is_older(kind):
     """L1 of Radford et al., 2018, 3.1: the log-likelihood of each token given at most k before it."""
     torch.manual_seed(0)
     shape = {"layers": 2, "heads": 2, "width": 16, "inner": 64, "dropout": 0.0, "attention_dropout": 0.0}
-    model = kind(**shape, longest=WINDOW).build(LETTERS)
+    model = kind(**shape, max_length=WINDOW).build(LETTERS)
     head, batch, vectors = CausalLM().build(model), text_in_windows(), []
     model.embed.register_forward_hook(lambda part, given, made: vectors.append(made))
     states = model(batch)

@@ -36,7 +36,7 @@ class Toy(nn.Module):
         self.head = nn.Linear(width, size)
         self.head.weight.data.mul_(3)
 
-    def begin(self, rows: int, longest: int, **options: object) -> ToyCache:
+    def begin(self, rows: int, max_length: int, **options: object) -> ToyCache:
         return ToyCache(rows, self.table.embedding_dim)
 
     def extend(self, tokens: Tensor, cache: ToyCache) -> Tensor:
@@ -52,10 +52,10 @@ def tokenizer(kind: str = "bytes", size: int = 300) -> Tokenizer:
     return kinds[kind].train(LINES * 5)
 
 
-def toy(kind: str = "bytes", longest: int | None = None) -> Engine:
+def toy(kind: str = "bytes", max_length: int | None = None) -> Engine:
     made = tokenizer(kind)
     model = Toy(len(made.vocabulary)).eval()
-    return engine_for(model, model.head, made, longest, torch.device("cpu"))
+    return engine_for(model, model.head, made, max_length, torch.device("cpu"))
 
 
 END = "."  # in written shares: the text ends here
@@ -82,7 +82,7 @@ class Shares(nn.Module):
         super().__init__()
         self.tokenizer, self.shares = tokenizer, shares
 
-    def begin(self, rows: int, longest: int, **options: object) -> SharesCache:
+    def begin(self, rows: int, max_length: int, **options: object) -> SharesCache:
         return SharesCache(rows)
 
     def extend(self, tokens: Tensor, cache: SharesCache) -> Tensor:

@@ -44,6 +44,6 @@ class AbsoluteRecurrenceModel(SegmentRecurrenceModel):
         return self.content_bias.new_zeros(keys + 1, self.settings.width)
 
     def read(self, tokens: Tensor, before: int = 0) -> Tensor:
-        """Positions start at 0 in every segment; in step-by-step inference a segment has `longest` tokens."""
-        places = torch.arange(before, before + tokens.shape[1], device=tokens.device) % self.settings.longest
+        """Positions start at 0 in every segment; in step-by-step inference a segment has `max_length` tokens."""
+        places = torch.arange(before, before + tokens.shape[1], device=tokens.device) % self.settings.max_length
         return self.embed(tokens) + sinusoids(places, self.settings.width).to(self.content_bias.dtype)

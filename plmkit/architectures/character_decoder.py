@@ -20,7 +20,7 @@ from plmkit.layers.transformer import Dropout, TokenEmbedding
 class CharacterDecoder(DecoderSettings):
     """Causal Transformer with position embeddings for every layer (Al-Rfou et al., 2018)."""
 
-    longest: int = 512
+    max_length: int = 512
     activation: str = "relu"
     dropout: float = 0.55
     attention_dropout: float = 0.55
@@ -38,7 +38,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         self.settings = settings
         self.embed = TokenEmbedding(vocabulary_size, settings.width)
         self.dropout = Dropout(settings.dropout)
-        self.positions = nn.Parameter(torch.empty(settings.layers, settings.longest, settings.width))
+        self.positions = nn.Parameter(torch.empty(settings.layers, settings.max_length, settings.width))
         self.blocks = nn.ModuleList(post_norm(settings, causal_attention(settings)) for _ in range(settings.layers))
         init_normal(self)
         nn.init.normal_(self.positions, std=0.02)
@@ -63,13 +63,13 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
         source: Side | None = None,
     ) -> KeyValueCache:
-        return empty_cache(rows, longest, self.settings, like=self.embed.tokens.weight)
+        return empty_cache(rows, max_length, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) next tokens → (B, n, width) states."""

@@ -28,9 +28,9 @@ class Architecture(ABC):
 
     layers: int
     width: int
-    longest: int = 512  # maximum sequence length in tokens
+    max_length: int = 512  # maximum sequence length in tokens
     generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
-    bounded: ClassVar[bool] = True  # it has no positions beyond `longest`
+    bounded: ClassVar[bool] = True  # it has no positions beyond `max_length`
     optional_pooler: ClassVar[bool] = False  # `pooler` is one of its settings
     limits_distances: ClassVar[bool] = False  # `clamp` is one of its settings
     tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding alone
@@ -59,7 +59,7 @@ class Architecture(ABC):
         """The fields of `States` that it fills."""
 
     @property
-    def initial_weights(self) -> str:
+    def initialiser(self) -> str:
         """How weights are initialised, those of classification heads included; one of INITIALISERS."""
         return "truncated"
 
@@ -76,7 +76,7 @@ class Architecture(ABC):
     @property
     def context_length(self) -> int:
         """Tokens that a token attends to in step-by-step inference, itself included."""
-        return self.longest
+        return self.max_length
 
     @property
     def reused_share(self) -> float | None:
@@ -164,13 +164,13 @@ class GeneratingModel(Model, Generic[SomeCache]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
         source: Side | None = None,
     ) -> SomeCache:
-        """An empty cache for `rows` rows of up to `longest` tokens.
+        """An empty cache for `rows` rows of up to `max_length` tokens.
 
         `context_length` and `clamp` override the architecture's own, if it has them; an encoder–decoder
         encodes `source` first.

@@ -35,7 +35,7 @@ class DecoderSettings(Architecture):
 
     heads: int
     inner: int  # width inside the feed-forward sublayer
-    longest: int = 1024
+    max_length: int = 1024
     activation: str = "gelu_tanh"
     dropout: float = 0.1
     attention_dropout: float = 0.1
@@ -46,7 +46,7 @@ class DecoderSettings(Architecture):
     head_bias: ClassVar[bool] = False  # (Radford et al., 2018, 3.2)
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "heads", "width", "inner", "longest")
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length")
         check_heads(self.width, self.heads)
         check_activations(self, "activation")
         check_dropout(self, "dropout", "attention_dropout")
@@ -56,7 +56,7 @@ class DecoderSettings(Architecture):
         return frozenset({"hidden", "layers", "pooled"})
 
     @property
-    def initial_weights(self) -> str:
+    def initialiser(self) -> str:
         return "normal"
 
     def for_task(self, dropout: float) -> Self:
@@ -77,7 +77,7 @@ class Decoder(DecoderSettings):
 class BandedDecoder(DecoderSettings):
     """GPT-2's network with alternating dense and locally banded layers (Brown et al., 2020, 2.1)."""
 
-    longest: int = 2048
+    max_length: int = 2048
     band: int = 256  # positions that a banded layer attends to, itself included; the paper does not say how many
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class BandedDecoder(DecoderSettings):
 class PostNormDecoder(DecoderSettings):
     """Causal Transformer with post-norm blocks (Radford et al., 2018, 4.1)."""
 
-    longest: int = 512
+    max_length: int = 512
 
     def build(self, vocabulary: Vocabulary) -> "DecoderModel":
         blocks = [post_norm(self, causal_attention(self)) for _ in range(self.layers)]
@@ -145,7 +145,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         super().__init__()
         self.settings = settings
         self.embed = TokenPositionEmbedding(
-            vocabulary=vocabulary_size, longest=settings.longest, width=settings.width, dropout=settings.dropout
+            vocabulary=vocabulary_size, max_length=settings.max_length, width=settings.width, dropout=settings.dropout
         )
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
@@ -171,13 +171,13 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
         source: Side | None = None,
     ) -> KeyValueCache:
-        cache = empty_cache(rows, longest, self.settings, like=self.embed.tokens.weight)
+        cache = empty_cache(rows, max_length, self.settings, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
         return cache
@@ -202,12 +202,12 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return self.norm(hidden)
 
 
-def empty_cache(rows: int, longest: int, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
+def empty_cache(rows: int, max_length: int, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
     return KeyValueCache(
         layers=settings.layers,
         rows=rows,
         heads=settings.heads,
-        longest=min(longest, settings.longest),
+        max_length=min(max_length, settings.max_length),
         inside=settings.width // settings.heads,
         like=like,
     )

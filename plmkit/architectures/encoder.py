@@ -40,14 +40,14 @@ class Encoder(Architecture):
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     pooler_activation: str = "tanh"  # Hugging Face's ELECTRA has "gelu"
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; None: no dropout, as in BERT
-    start: str = "truncated"  # initial weights: "normal", or "truncated" at two standard deviations
+    initialiser: str = "truncated"  # initial weights: "normal", or "truncated" at two standard deviations
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours", "start"})
+    initial: ClassVar[frozenset[str]] = frozenset({"neighbours", "initialiser"})
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "heads", "width", "inner", "longest", "segments")
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length", "segments")
         if self.first < 0 or (self.embedding is not None and self.embedding < 1):
             raise SettingError(
                 tr(
@@ -61,12 +61,12 @@ class Encoder(Architecture):
         if self.neighbours and self.width // self.heads % 2:
             raise SettingError(tr("architecture.neighbours needs heads of even width."))
         check_activations(self, "activation", "pooler_activation")
-        if self.start not in INITIALISERS:
+        if self.initialiser not in INITIALISERS:
             raise SettingError(
                 tr(
-                    "architecture.start must be {starts}; found '{start}'.",
-                    starts=" or ".join(INITIALISERS),
-                    start=self.start,
+                    "architecture.initialiser must be {known}; found '{initialiser}'.",
+                    known=" or ".join(INITIALISERS),
+                    initialiser=self.initialiser,
                 )
             )
         check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
@@ -74,10 +74,6 @@ class Encoder(Architecture):
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"hidden", "layers", "pooled"} if self.pooler else {"hidden", "layers"})
-
-    @property
-    def initial_weights(self) -> str:
-        return self.start
 
     @property
     def segment_count(self) -> int:
@@ -100,7 +96,7 @@ class Encoder(Architecture):
 def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
     return InputEmbedding(
         vocabulary=vocabulary_size,
-        longest=settings.first + settings.longest,
+        max_length=settings.first + settings.max_length,
         segments=settings.segments,
         width=settings.embedding or settings.width,
         dropout=settings.dropout,
@@ -162,7 +158,7 @@ class EncoderModel(Model):
         )
         self.pooler_dropout = Dropout(settings.pooler_dropout or 0.0)
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
-        INITIALISERS[settings.start](self)
+        INITIALISERS[settings.initialiser](self)
         if settings.neighbours:
             init_local_heads(self.embed.positions, self.project, list(self.blocks), settings.heads)
 

@@ -86,7 +86,7 @@ class GeneratorDiscriminator(Architecture):
             width=self.width,
             inner=self.inner,
             embedding=self.embedding,
-            longest=self.longest,
+            max_length=self.max_length,
             segments=self.segments,
             activation=self.activation,
             dropout=self.dropout,

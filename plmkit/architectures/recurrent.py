@@ -22,17 +22,19 @@ class Recurrent(Architecture):
     """LSTM with dropout on non-recurrent connections (Zaremba et al., 2014) and tied embeddings."""
 
     dropout: float = 0.5
-    spread: float = 0.05  # initial weights are uniform in [-spread, spread]
+    initial_range: float = 0.05  # initial weights are uniform in [-initial_range, initial_range]
     generates: ClassVar[Generates] = "causal"
     bounded: ClassVar[bool] = False  # its state has no length limit
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
-    initial: ClassVar[frozenset[str]] = frozenset({"spread"})
+    initial: ClassVar[frozenset[str]] = frozenset({"initial_range"})
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "width", "longest")
+        check_sizes(self, "layers", "width", "max_length")
         check_dropout(self, "dropout")
-        if self.spread <= 0:
-            raise SettingError(tr("architecture.spread must be above 0; found {value}.", value=self.spread))
+        if self.initial_range <= 0:
+            raise SettingError(
+                tr("architecture.initial_range must be above 0; found {value}.", value=self.initial_range)
+            )
 
     @property
     def writes(self) -> frozenset[str]:
@@ -68,7 +70,7 @@ class RecurrentModel(GeneratingModel["CellState"]):
         )
         self.dropout = Dropout(settings.dropout)
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -settings.spread, settings.spread)
+            nn.init.uniform_(parameter, -settings.initial_range, settings.initial_range)
 
     def forward(self, batch: Batch) -> States:
         before = None if batch.memory is None else unfolded(*batch.memory)
@@ -107,7 +109,7 @@ class RecurrentModel(GeneratingModel["CellState"]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,

@@ -54,10 +54,10 @@ class SegmentSettings(Architecture):
     attention_dropout: float = 0.0
     epsilon: float = 1e-5
     generates: ClassVar[Generates] = "causal"
-    bounded: ClassVar[bool] = False  # the memory extends the context beyond `longest`
+    bounded: ClassVar[bool] = False  # the memory extends the context beyond `max_length`
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "heads", "width", "inner", "longest", "shrink")
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length", "shrink")
         if self.memory < 0:
             raise SettingError(tr("architecture.memory must be at least 0; found {memory}.", memory=self.memory))
         check_heads(self.width, self.heads, even=True)
@@ -88,7 +88,7 @@ class SegmentSettings(Architecture):
 
     @property
     def context_length(self) -> int:
-        return self.memory or self.longest
+        return self.memory or self.max_length
 
     def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
         """The sum over all clusters of the embedding."""
@@ -276,7 +276,7 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
@@ -284,7 +284,9 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     ) -> KeyValueMemory:
         attentions = [cast(Any, block).attention for block in self.blocks]
         reach = context_length or self.settings.context_length
-        return KeyValueMemory(attentions, lambda keys: self.waves(keys, clamp), rows=rows, longest=longest, reach=reach)
+        return KeyValueMemory(
+            attentions, lambda keys: self.waves(keys, clamp), rows=rows, max_length=max_length, reach=reach
+        )
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, cache: KeyValueMemory) -> Tensor:

@@ -46,7 +46,7 @@ class TwoStream(Architecture):
     initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "heads", "width", "inner", "longest")
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length")
         if self.memory < 0 or not 0 < self.reuse <= 1:
             raise SettingError(
                 tr(
@@ -66,7 +66,7 @@ class TwoStream(Architecture):
         return frozenset(filled)
 
     @property
-    def initial_weights(self) -> str:
+    def initialiser(self) -> str:
         return "normal"
 
     @property
@@ -75,7 +75,7 @@ class TwoStream(Architecture):
 
     @property
     def context_length(self) -> int:
-        return self.memory + self.longest
+        return self.memory + self.max_length
 
     @property
     def reused_share(self) -> float:
@@ -154,7 +154,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
@@ -162,7 +162,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
     ) -> KeyValueMemory:
         attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
         reach = context_length or self.settings.context_length
-        return KeyValueMemory(attentions, self.waves, rows=rows, longest=longest, reach=reach)
+        return KeyValueMemory(attentions, self.waves, rows=rows, max_length=max_length, reach=reach)
 
     def waves(self, keys: int) -> Tensor:
         """(keys + 1, width) sinusoids of the distances keys - 1 down to -1."""

@@ -38,7 +38,10 @@ Sets = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help=tr("Change a setting, for example schedule.rate=1e-3; repeatable. `plm recipes RECIPE` lists them all."),
+        help=tr(
+            "Change a setting, for example schedule.learning_rate=1e-3; repeatable. `plm recipes RECIPE` lists them "
+            "all."
+        ),
     ),
 ]
 CORPUS = tr("Text files (.txt .md .jsonl .csv .tsv .parquet, also .gz and .zst), folders or globs")

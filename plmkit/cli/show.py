@@ -194,7 +194,7 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
         if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
             yield tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
-                "(--set task.rate=...) or a model that was pretrained for longer.",
+                "(--set task.learning_rate=...) or a model that was pretrained for longer.",
                 part=part,
                 answer=baseline["answer"],
             )

@@ -102,7 +102,10 @@ def one_recipe(name: str, as_json: bool) -> None:
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
     console.print(
-        tr("\nTo change a setting: {command}", command=f"plm pretrain {name} CORPUS --out DIR --set schedule.rate=1e-3")
+        tr(
+            "\nTo change a setting: {command}",
+            command=f"plm pretrain {name} CORPUS --out DIR --set schedule.learning_rate=1e-3",
+        )
     )
     console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
     for line in settings_of(recipe.tuning, "task"):

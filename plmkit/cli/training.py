@@ -98,7 +98,7 @@ def pretrain(
     help=tr("Fine-tune a model on labelled rows."),
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
-        "plm finetune runs/mine --task pair --train pairs.tsv --out runs/mine-pairs --seeds 3 --set task.rate=1e-4",
+        "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     ),
 )
 def finetune(
@@ -140,9 +140,9 @@ def finetune(
             "--set",
             metavar="NAME=VALUE",
             help=tr(
-                "Change a setting, for example task.rate=1e-4; repeatable. Settings: task.batch, rate, warmup, shape, "
-                "optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, scratch, lm_weight, and "
-                "run.threads, device, dtype, micro_batch, log_steps."
+                "Change a setting, for example task.learning_rate=1e-4; repeatable. Settings: task.batch, "
+                "learning_rate, warmup, shape, optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, "
+                "scratch, lm_weight, and run.threads, device, dtype, micro_batch, log_steps."
             ),
         ),
     ] = None,

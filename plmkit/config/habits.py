@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 MEANT = {
     "batch_size": "batch",
     "per_device_train_batch_size": "batch",
-    "lr": "rate",
-    "learning_rate": "rate",
+    "lr": "learning_rate",
     "num_train_epochs": "epochs",
     "num_epochs": "epochs",
     "max_steps": "steps",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.config.composing import SENTENCE_TASK, compose
+from plmkit.config.renamed import current
 from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
@@ -105,7 +106,12 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
             choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
         else:
             groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
-            homes = [f"'{group}.{name}'" for group, member in groups.items() if name in names_in(member)]
+            named = {group: current(f"{group}.{name}") for group in groups}
+            homes = [
+                f"'{named[group]}'"
+                for group, member in groups.items()
+                if named[group].removeprefix(f"{group}.") in names_in(member)
+            ]
             meant = (
                 tr(" Did you mean {homes}?", homes=tr(" or ").join(homes))
                 if homes

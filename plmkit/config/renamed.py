@@ -5,11 +5,18 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 RENAMED = {  # settings: old → new
+    "architecture.longest": "architecture.max_length",
+    "architecture.spread": "architecture.initial_range",
+    "architecture.start": "architecture.initialiser",
+    "corruption.longest": "corruption.max_length",
     "corruption.masked": "corruption.mask_share",
     "corruption.swapped": "corruption.random_share",
     "corruption.most": "corruption.max_masked",
     "corruption.copies": "corruption.static_masks",
     "schedule.lengths": "stages",
+    "schedule.rate": "schedule.learning_rate",
+    "task.rate": "task.learning_rate",
+    "tuning.rate": "tuning.learning_rate",
     "objectives.frequency_bias": "initialisation.frequency_bias",
     "objectives.near_vectors": "initialisation.cooccurrence_embeddings",
     "run.processes": "run.reader_workers",
@@ -27,6 +34,8 @@ def set_name(path: str) -> str:
 def current(name: str) -> str:
     """The current name of a setting; it may include the choice, as in corruption.token_masking.copies."""
     axis, *path = name.split(".")
+    if axis == "streams" and len(path) > 1:  # a setting of a step, in one stream
+        return f"streams.{path[0]}.{current('.'.join(('corruption', *path[1:]))).removeprefix('corruption.')}"
     if name not in RENAMED and len(path) == 2 and f"{axis}.{path[1]}" in RENAMED:
         home, _, own = RENAMED[f"{axis}.{path[1]}"].partition(".")
         return f"{axis}.{path[0]}.{own}" if home == axis else f"{home}.{own}"

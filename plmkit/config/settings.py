@@ -63,7 +63,10 @@ def cut(assignment: str) -> tuple[str, str]:
     name, equals, text = assignment.partition("=")
     if not equals or not name.strip():
         raise SettingError(
-            tr("--set takes name=value, as in schedule.rate=1e-3; found '{assignment}'.", assignment=assignment)
+            tr(
+                "--set takes name=value, as in schedule.learning_rate=1e-3; found '{assignment}'.",
+                assignment=assignment,
+            )
         )
     return current(name.strip()), text.strip()
 

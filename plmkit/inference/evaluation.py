@@ -145,17 +145,17 @@ def context_of(model: Model, stride: int | None, memory: int | None, clamp: int 
             raise SettingError(tr("--clamp must be 1 or more; found {clamp}.", clamp=clamp))
         settings = replace(settings, clamp=clamp)
     if settings.bounded or (settings.generates == "permuted" and not settings.memory_length):
-        step = max(1, model.longest // 2) if stride is None else stride
-        if not 1 <= step <= model.longest:
+        step = max(1, model.max_length // 2) if stride is None else stride
+        if not 1 <= step <= model.max_length:
             raise SettingError(
                 tr(
-                    "--stride must be from 1 to {longest}, the context length of this model; found {stride}.",
-                    longest=model.longest,
+                    "--stride must be from 1 to {max_length}, the context length of this model; found {stride}.",
+                    max_length=model.max_length,
                     stride=stride,
                 )
             )
-        windows = tr("windows of {longest} tokens that advance by {step}", longest=model.longest, step=step)
-        return Context(size=model.longest, stride=step, description=windows)
+        windows = tr("windows of {max_length} tokens that advance by {step}", max_length=model.max_length, step=step)
+        return Context(size=model.max_length, stride=step, description=windows)
     if stride is not None:
         raise SettingError(
             tr(
@@ -172,7 +172,7 @@ def described(settings: Any, clamp: int | None) -> str:
     if settings.memory_length is None:
         return tr("recurrent state over all previous tokens")
     more = (
-        tr(" before the last {longest}", longest=settings.longest)
+        tr(" before the last {max_length}", max_length=settings.max_length)
         if settings.context_length > settings.memory_length > 0
         else ""
     )

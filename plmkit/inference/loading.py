@@ -50,7 +50,7 @@ class Parts:
     objectives: tuple[Any, ...] = ()  # of its pretraining, if known
     model_type: str | None = None  # of the Hugging Face folder it came from
     step: int | None = None  # of the checkpoint, if the run is not finished
-    longest: int | None = None  # maximum length, if below that of the architecture
+    max_length: int | None = None  # maximum length, if below that of the architecture
     pooling: Pooling = MEAN  # of token vectors into a sentence vector
 
     @property
@@ -90,7 +90,7 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         tokenizer=parts.tokenizer,
         folder=parts.folder,
         tasks=parts.tasks,
-        longest=parts.longest,
+        max_length=parts.max_length,
         pooling=parts.pooling,
         device=choose_device(device),
     )
@@ -191,7 +191,7 @@ def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, 
         ) from error
     return Parts(
         folder=folder, architecture=record.architecture, tokenizer=tokenizer, tasks=tasks,
-        tuning=record.tuning or Tuning(), longest=min(task.length for task in tasks),
+        tuning=record.tuning or Tuning(), max_length=min(task.length for task in tasks),
         weights=with_named_head(weights, LABEL, tasks[0].name),
     )  # fmt: skip
 
@@ -242,7 +242,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
         weights=with_named_head(weights, LABEL, task.name) if task else weights,
         tokenizer=load_tokenizer(folder, architecture.needs),
         tasks=(task,) if task else (), tuning=find(family.RECIPE).tuning,
-        longest=length_in(folder, architecture.longest), pooling=read_pooling(folder, architecture.width) or MEAN,
+        max_length=length_in(folder, architecture.max_length), pooling=read_pooling(folder, architecture.width) or MEAN,
     )  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def foreign_task(
     outputs = len(weights["heads.label.classify.weight"])
     labels = config.get("id2label") or {}
     numeric = outputs == 1 or config.get("problem_type") == "regression"
-    length = length_in(folder, architecture.longest) or architecture.longest
+    length = length_in(folder, architecture.max_length) or architecture.max_length
     if numeric:
         return Regress(length=length)
     return ClassifyAny(classes=tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs)), length=length)

@@ -87,20 +87,20 @@ class Model:
         tokenizer: Text to tokens and back.
         tasks: The tasks of `predict` by name; empty if the model was not fine-tuned.
         classes: The classes of `predict`; empty if it predicts numbers, or nothing.
-        longest: Maximum length in tokens, special tokens included.
+        max_length: Maximum length in tokens, special tokens included.
         device: The device it computes on.
     """
 
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         tasks: Sequence[Task] = (), device: torch.device | None = None,
-        longest: int | None = None, pooling: Pooling = MEAN,
+        max_length: int | None = None, pooling: Pooling = MEAN,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
-        self.longest = longest or architecture.longest  # tokens per row
+        self.max_length = max_length or architecture.max_length  # tokens per row
         self.generator: Model | None = None  # of ELECTRA: fills blanks, which a discriminator cannot
 
     def __repr__(self) -> str:
@@ -194,13 +194,13 @@ class Model:
         self, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
     ) -> tuple[list[np.ndarray], Cut]:
         """The vector of each text, or the vectors of its tokens."""
-        by_token, longest = level == "token", self.longest
+        by_token, max_length = level == "token", self.max_length
         if not by_token:
             self.check_pooling()
-            longest = min(longest, self.pooling.longest or longest)
+            max_length = min(max_length, self.pooling.max_length or max_length)
         pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
         prompt = "" if by_token else self.pooling.prompt
-        rows, cut = self.framed([(prompt + text, other) for text, other in pairs], longest)
+        rows, cut = self.framed([(prompt + text, other) for text, other in pairs], max_length)
         vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
         for numbers in self.batches(rows, batch_size, screen, tr("embedding")):
             states, batch = self.states([rows[number] for number in numbers])
@@ -365,7 +365,7 @@ class Model:
         bounded = self.architecture.bounded
         return engine_for(
             cast(Any, self.network.model), head.output, self.tokenizer,
-            self.architecture.longest if bounded else None, self.device, causal=bounded,
+            self.architecture.max_length if bounded else None, self.device, causal=bounded,
         )  # fmt: skip
 
     def score(self, text: Any, *, progress: bool = False) -> Any:
@@ -392,7 +392,7 @@ class Model:
                     found.append(score)
                     cut += was_cut
                 advance(1)
-        Cut(cut=cut, texts=len(found), length=self.longest).warn()
+        Cut(cut=cut, texts=len(found), length=self.max_length).warn()
         return texts.answer(found)
 
     @torch.inference_mode()
@@ -424,12 +424,12 @@ class Model:
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
         """Texts as token ids."""
-        return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.longest)[0]
+        return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.max_length)[0]
 
-    def framed(self, texts: Sequence[Texts], longest: int) -> tuple[list[Framed], Cut]:
+    def framed(self, texts: Sequence[Texts], max_length: int) -> tuple[list[Framed], Cut]:
         """Texts as token ids, and how many of them were truncated."""
-        framed = frame_all(texts, self.tokenizer, longest)
-        return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=longest)
+        framed = frame_all(texts, self.tokenizer, max_length)
+        return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=max_length)
 
     def batches(
         self, rows: Sequence[Padded], batch_size: int | None, screen: Screen | None, what: str
@@ -452,13 +452,13 @@ class Model:
     def whole_row(self, text: str) -> Framed:
         """A text that may contain special tokens and must not be truncated."""
         tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
-        row = frame(tokens, None, self.tokenizer.vocabulary, self.longest)
+        row = frame(tokens, None, self.tokenizer.vocabulary, self.max_length)
         if row.cut:
             raise InputError(
                 tr(
-                    "The text has {tokens} tokens; this model reads at most {longest}.",
+                    "The text has {tokens} tokens; this model reads at most {max_length}.",
                     tokens=len(tokens),
-                    longest=self.longest - 2,
+                    max_length=self.max_length - 2,
                 )
             )
         return row

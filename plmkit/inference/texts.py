@@ -142,7 +142,7 @@ def score_file(
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
     measure = tr("perplexity") if causal else tr("pseudo-perplexity (each token masked in turn)")
-    report_cut(Cut(cut=cut, texts=len(texts), length=model.longest), screen)
+    report_cut(Cut(cut=cut, texts=len(texts), length=model.max_length), screen)
     screen.say(
         tr(
             "{texts:,} texts, {tokens:,} tokens, {measure} {value:,.2f}.",

@@ -88,7 +88,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             draft, parts.weights, parts.architecture, parts.tokenizer,
             vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
             classes=task.classes if task else None, numeric=bool(task and task.problem == "regression"),
-            longest=parts.longest, pooling=parts.pooling,
+            max_length=parts.max_length, pooling=parts.pooling,
         )  # fmt: skip
         with held(draft):
             difference = compared(parts, nets, draft, folder) if transformers_installed() else None
@@ -204,7 +204,7 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
 
 def check_reading(model: Model, place: Path, folder: Path) -> None:
     """Check that transformers tokenizes texts the same, special tokens and truncation included."""
-    theirs = hub_tokens(place, TEXTS, model.longest)
+    theirs = hub_tokens(place, TEXTS, model.max_length)
     for text, row, tokens in zip(TEXTS, model.rows(TEXTS), theirs, strict=True):
         if row.tokens.tolist() != tokens:
             differs = len(row.tokens) != len(tokens)

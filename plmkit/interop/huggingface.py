@@ -217,10 +217,10 @@ def root_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def length_in(folder: Path, longest: int) -> int | None:
+def length_in(folder: Path, max_length: int) -> int | None:
     """The maximum length in the tokenizer's settings, if it is shorter than the network's."""
     length = settings_of(folder / CONFIG_FILE).get("model_max_length")
-    return length if type(length) is int and MOST_SPECIAL < length < longest else None
+    return length if type(length) is int and MOST_SPECIAL < length < max_length else None
 
 
 # Writing
@@ -236,7 +236,7 @@ def write_huggingface(
     model_type: str | None = None,
     classes: tuple[str, ...] | None = None,
     numeric: bool = False,
-    longest: int | None = None,
+    max_length: int | None = None,
     pooling: Pooling = MEAN,
 ) -> None:
     """A folder that transformers opens, or one with several such folders; written completely or not at all."""
@@ -264,11 +264,11 @@ def write_huggingface(
             place.mkdir(exist_ok=True)
             save_tensors(place / WEIGHTS, theirs)
             write_json(place / CONFIG, config)
-            bound = net.architecture.longest if net.architecture.bounded else None
-            tokenizer.save(place, longest or bound, padded=True)
+            bound = net.architecture.max_length if net.architecture.bounded else None
+            tokenizer.save(place, max_length or bound, padded=True)
             if not pooling.unknown:
-                most = min(longest or net.architecture.longest, net.architecture.longest)
-                write_pooling(place, pooling, net.architecture.width, min(most, pooling.longest or most))
+                most = min(max_length or net.architecture.max_length, net.architecture.max_length)
+                write_pooling(place, pooling, net.architecture.width, min(most, pooling.max_length or most))
 
 
 def token_ids(vocabulary: Vocabulary, classifies: bool) -> dict[str, int | None]:
@@ -337,12 +337,12 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def hub_tokens(folder: Path, texts: Sequence[str], longest: int) -> list[list[int]]:
-    """The tokens of texts by transformers, truncated at the folder's maximum length, or else at `longest`."""
+def hub_tokens(folder: Path, texts: Sequence[str], max_length: int) -> list[list[int]]:
+    """The tokens of texts by transformers, truncated at the folder's maximum length, or else at `max_length`."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    limit = None if tokenizer.model_max_length < VERY_LONG else longest
+    limit = None if tokenizer.model_max_length < VERY_LONG else max_length
     return tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
 
 

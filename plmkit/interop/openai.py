@@ -170,11 +170,11 @@ def parameter_files(source: Path) -> list[Path]:
 
 def named(source: Path, shapes: Shapes, parameters: Iterator[np.ndarray]) -> tuple[PostNormDecoder, dict[str, Tensor]]:
     """The network that has these shapes, and its weights under our names: positions first, then tokens, then layers."""
-    (longest, width), _ = shapes[:2]
+    (max_length, width), _ = shapes[:2]
     inner = shapes[2 + BLOCK.index("feed_forward.expand.bias")][-1]
     layers = (len(shapes) - 2) // len(BLOCK)
     architecture = PostNormDecoder(
-        layers=layers, heads=max(1, width // HEAD_WIDTH), width=width, inner=inner, longest=longest
+        layers=layers, heads=max(1, width // HEAD_WIDTH), width=width, inner=inner, max_length=max_length
     )
     names = ["model.embed.positions.weight", "model.embed.tokens.weight"]
     names += [f"model.blocks.{layer}.{name}" for layer in range(layers) for name in BLOCK]

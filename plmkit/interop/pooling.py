@@ -66,7 +66,7 @@ class Pooling:
 
     modes: tuple[str, ...] = ("mean",)  # over all tokens, special ones included; several are concatenated
     steps: tuple[Step, ...] = ()
-    longest: int | None = None  # maximum length, if the folder gives one
+    max_length: int | None = None  # maximum length, if the folder gives one
     prompt: str = ""  # before every text
     unknown: tuple[str, ...] = ()  # modules and settings of the folder that are not supported
 
@@ -135,7 +135,7 @@ def read_pooling(folder: Path, width: int) -> Pooling | None:
     return Pooling(
         modes=modes,
         steps=tuple(steps),
-        longest=longest_in(folder),
+        max_length=max_length_in(folder),
         prompt=prompt_of(folder),
         unknown=tuple(unknown if modes else [*unknown, "no Pooling"]),
     )
@@ -210,9 +210,9 @@ def unsupported_settings(folder: Path) -> list[str]:
     return [name for name, found in (("do_lower_case", lowered), ("include_prompt", apart)) if found]
 
 
-def longest_in(folder: Path) -> int | None:
-    longest = settings_of(folder / LENGTH).get("max_seq_length")
-    return longest if type(longest) is int and longest > 0 else None
+def max_length_in(folder: Path) -> int | None:
+    max_length = settings_of(folder / LENGTH).get("max_seq_length")
+    return max_length if type(max_length) is int and max_length > 0 else None
 
 
 def prompt_of(folder: Path) -> str:
@@ -238,7 +238,7 @@ def listed_in(path: Path) -> list[Any]:
 # Writing
 
 
-def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> None:
+def write_pooling(folder: Path, pooling: Pooling, width: int, max_length: int) -> None:
     """The files with which sentence-transformers computes the same vectors from the model in this folder."""
     names = ["", "1_Pooling", *(f"{number}_{type(step).__name__}" for number, step in enumerate(pooling.steps, 2))]
     types = ["Transformer", "Pooling", *(type(step).__name__ for step in pooling.steps)]
@@ -247,7 +247,7 @@ def write_pooling(folder: Path, pooling: Pooling, width: int, longest: int) -> N
         for number, (path, kind) in enumerate(zip(names, types, strict=True))
     ]
     write_json(folder / MODULES, modules)
-    write_json(folder / LENGTH, {"max_seq_length": longest, "do_lower_case": False})
+    write_json(folder / LENGTH, {"max_seq_length": max_length, "do_lower_case": False})
     if pooling.prompt:
         write_json(folder / PROMPTS, {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"})
     write_json(folder / names[1] / CONFIG, {"word_embedding_dimension": width, **settings_for(pooling.modes)})

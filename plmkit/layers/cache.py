@@ -27,9 +27,9 @@ class KeyValueCache(Cache):
 
     can_cut = True
 
-    def __init__(self, *, layers: int, rows: int, heads: int, longest: int, inside: int, like: Tensor) -> None:
+    def __init__(self, *, layers: int, rows: int, heads: int, max_length: int, inside: int, like: Tensor) -> None:
         self.steps: list[Any] = []  # the layers, prepared for one token at a time
-        self.both = like.new_empty(layers, 2, rows, heads, longest, inside)
+        self.both = like.new_empty(layers, 2, rows, heads, max_length, inside)
 
     @property
     def keys(self) -> Tensor:
@@ -63,7 +63,7 @@ class LayerCache:
     visible = None
 
     def __init__(self, keys: Tensor, values: Tensor, before: int, count: int) -> None:
-        self.keys, self.values = keys, values  # (B, heads, longest, width / heads)
+        self.keys, self.values = keys, values  # (B, heads, max_length, width / heads)
         self.before, self.length = before, before + count
         self.rows, self.count = len(keys), count
 

@@ -99,20 +99,20 @@ class KeyValueMemory(Cache):
         waves: Callable[[int], Tensor],
         *,
         rows: int,
-        longest: int,
+        max_length: int,
         reach: int,
     ) -> None:
         like, heads = attentions[0].output.weight, attentions[0].heads
         shape = len(attentions), rows, heads
         self.reach = reach  # the number of tokens that a token attends to, itself included
-        self.room = max(1, min(longest, 2 * reach))
-        fitting = self.room if longest <= self.room else self.room - reach + 1
+        self.room = max(1, min(max_length, 2 * reach))
+        fitting = self.room if max_length <= self.room else self.room - reach + 1
         self.max_steps = min(fitting, STEPS_AT_ONCE)  # maximum number of steps at once
         self.keys = like.new_empty(*shape, len(like) // heads, self.room)
         self.values = like.new_empty(*shape, self.room, len(like) // heads)
         far = waves(self.room + 1)  # (room + 2, all heads' width) for the distances from `room` down to -1
         self.distances = [attention.distances(far).contiguous() for attention in attentions]
-        self.band = Band(reach, like) if longest > reach and like.device.type == "cpu" else None
+        self.band = Band(reach, like) if max_length > reach and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
         self.count = 0  # steps in progress
         self.masked: Tensor | None = None  # (count, K) True where a step may not attend to a key; None: nowhere

@@ -46,12 +46,12 @@ class InputEmbedding(nn.Module):
     """Sum of token, segment and position embeddings, normalised (Devlin et al., 2018, 3)."""
 
     def __init__(
-        self, *, vocabulary: int, longest: int, segments: int, width: int, dropout: float, epsilon: float
+        self, *, vocabulary: int, max_length: int, segments: int, width: int, dropout: float, epsilon: float
     ) -> None:
         super().__init__()
         self.width = width
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(longest, width)
+        self.positions = nn.Embedding(max_length, width)
         self.segments = nn.Embedding(segments, width)
         self.norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
@@ -69,10 +69,10 @@ class InputEmbedding(nn.Module):
 class TokenPositionEmbedding(nn.Module):
     """Sum of token and position embeddings (Radford et al., 2018, 3.1)."""
 
-    def __init__(self, *, vocabulary: int, longest: int, width: int, dropout: float) -> None:
+    def __init__(self, *, vocabulary: int, max_length: int, width: int, dropout: float) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(longest, width)
+        self.positions = nn.Embedding(max_length, width)
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:

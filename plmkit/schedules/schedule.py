@@ -83,7 +83,7 @@ class Schedule:
 
     steps: int  # default budget
     batch: int  # rows per step
-    rate: float  # peak learning rate
+    learning_rate: float  # at its peak
     warmup: float  # as a share of the run
     shape: str = "linear_over_all"
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
@@ -98,7 +98,7 @@ class Schedule:
                     shapes=", ".join(SHAPES),
                 )
             )
-        for name in ("steps", "batch", "rate"):
+        for name in ("steps", "batch", "learning_rate"):
             if getattr(self, name) <= 0:
                 raise SettingError(
                     tr("schedule.{name} must be above 0; found {value}.", name=name, value=getattr(self, name))

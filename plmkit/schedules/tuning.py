@@ -9,7 +9,7 @@ from plmkit.schedules.optimizers import AdamW, BertAdam
 class Tuning:
     """Defaults of `plm finetune`; BERT's where a paper does not say (Devlin et al., 2018)."""
 
-    rate: float = 3e-5  # peak learning rate for a width of 768
+    learning_rate: float = 3e-5  # at its peak, for a width of 768
     warmup: float = 0.1  # as a share of the steps
     shape: str = "linear_over_all"
     optimizer: AdamW | BertAdam = BertAdam()

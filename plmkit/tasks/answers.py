@@ -59,7 +59,7 @@ class RowTask(Task):
         return {
             "width": architecture.width,
             "bias": architecture.head_bias,
-            "start": architecture.initial_weights,
+            "initialiser": architecture.initialiser,
             "pooling": self.pooling,
             "length": self.length,
             "dropout": dropout,

@@ -62,13 +62,14 @@ class Example:
         return max(framed.cut for framed in self.inputs)
 
     @property
-    def longest(self) -> int:
+    def length(self) -> int:
+        """Tokens of its longest input."""
         return max(len(framed.tokens) for framed in self.inputs)
 
     @property
     def padded(self) -> int:
         """Positions that it takes in a batch of examples like it."""
-        return self.longest * len(self.inputs)
+        return self.length * len(self.inputs)
 
 
 @dataclass(frozen=True, kw_only=True)

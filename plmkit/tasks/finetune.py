@@ -64,8 +64,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     threads = Threads(request.machine.threads, screen.say)
     found, width = RunFolder(request.out).record, parts.architecture.width
     dtype = keep_dtype(device, request.machine.dtype, found.dtype if found else None, screen.say, width)
-    train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.longest))
-    task = replace(task, length=settled_length(request, train, parts.architecture.longest))
+    train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.max_length))
+    task = replace(task, length=settled_length(request, train, parts.architecture.max_length))
     record = replace(record_of(request, settings, parts, task), dtype=name_of(dtype))
     folder = RunFolder(request.out)
     earlier = finished_run(folder, record)  # all checks of the request come before this
@@ -218,25 +218,25 @@ def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | 
     return record if record.is_finished else None
 
 
-def length_of(request: FinetuneRequest, longest: int) -> int:
+def length_of(request: FinetuneRequest, max_length: int) -> int:
     """The set length, or the model's maximum: later texts may be longer than the training rows."""
-    if request.settings.length and request.settings.length > longest:
+    if request.settings.length and request.settings.length > max_length:
         raise SettingError(
             tr(
-                "task.length={length}, but the maximum length of {model} is {longest} tokens.",
+                "task.length={length}, but the maximum length of {model} is {max_length} tokens.",
                 length=request.settings.length,
                 model=request.model,
-                longest=longest,
+                max_length=max_length,
             )
         )
-    return request.settings.length or longest
+    return request.settings.length or max_length
 
 
-def settled_length(request: FinetuneRequest, train: list[Example], longest: int) -> int:
+def settled_length(request: FinetuneRequest, train: list[Example], max_length: int) -> int:
     """Tokens per row; with concat pooling, no more than the training rows need."""
     if request.settings.pooling == "concat" and not request.settings.length:
-        return min(-(-max(example.longest for example in train) // LENGTH_STEP) * LENGTH_STEP, longest)
-    return length_of(request, longest)
+        return min(-(-max(example.length for example in train) // LENGTH_STEP) * LENGTH_STEP, max_length)
+    return length_of(request, max_length)
 
 
 def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, task: Task) -> FinetuneRecord:

@@ -34,7 +34,7 @@ class Framed:
 
 
 def frame(
-    first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, longest: int, choosing: bool = False
+    first: np.ndarray, second: np.ndarray | None, vocabulary: Vocabulary, max_length: int, choosing: bool = False
 ) -> Framed:
     """Special tokens around one text or two, truncated at the end, of a pair the longer one first
     (google-research/bert, run_classifier).
@@ -44,14 +44,14 @@ def frame(
     """
     before, between, after = vocabulary.frame(1 if second is None else 2)
     if choosing and second is not None and vocabulary.extract != MISSING:
-        half = longest // 2 - 2
-        both = frame(first[:half], second[:half], vocabulary, longest)
+        half = max_length // 2 - 2
+        both = frame(first[:half], second[:half], vocabulary, max_length)
         return replace(both, cut=both.cut + sum(max(0, len(part) - half) for part in (first, second)))
     if second is None:
-        kept = first[: longest - vocabulary.specials(1)]
+        kept = first[: max_length - vocabulary.specials(1)]
         tokens = joined([before, kept, after], vocabulary)
         return Framed(tokens=tokens, second=len(tokens), cut=len(first) - len(kept))
-    cut_first, cut_second = cuts(len(first), len(second), longest - vocabulary.specials(2))
+    cut_first, cut_second = cuts(len(first), len(second), max_length - vocabulary.specials(2))
     a, b = len(first) - cut_first, len(second) - cut_second
     tokens = joined([before, first[:a], between, second[:b], after], vocabulary)
     return Framed(tokens=tokens, second=len(before) + a + len(between), cut=cut_first + cut_second)
@@ -63,13 +63,13 @@ def joined(parts: Sequence[np.ndarray | list[int]], vocabulary: Vocabulary) -> n
     return tokens if len(tokens) else np.array([vocabulary.end])
 
 
-def frame_all(pairs: Sequence[Texts], tokenizer: Tokenizer, longest: int, choosing: bool = False) -> list[Framed]:
+def frame_all(pairs: Sequence[Texts], tokenizer: Tokenizer, max_length: int, choosing: bool = False) -> list[Framed]:
     """All rows of a file at once: one call of the tokenizer for thousands of texts."""
     texts = [text for pair in pairs for text in pair if text is not None]
     flat, lengths = tokenizer.encode_many(texts)
     pieces = iter(np.split(flat.astype(np.int64), np.cumsum(lengths)[:-1]))
     return [
-        frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, longest, choosing)
+        frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, max_length, choosing)
         for _, other in pairs
     ]
 

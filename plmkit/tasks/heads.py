@@ -45,7 +45,7 @@ class RowHead(TaskHead):
 
     def __init__(
         self, *, width: int, outputs: int, pooling: str = "first", dropout: float = 0.1,
-        length: int | None = None, bias: bool = True, start: str = "truncated",
+        length: int | None = None, bias: bool = True, initialiser: str = "truncated",
     ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in POOLINGS:
@@ -58,7 +58,7 @@ class RowHead(TaskHead):
         self.dropout = Dropout(dropout)
         inputs = width * length if pooling == "concat" and length else width
         self.classify = nn.Linear(inputs, outputs, bias=bias)
-        INITIALISERS[start](self)
+        INITIALISERS[initialiser](self)
 
     def pool(self, states: States, batch: Batch) -> Tensor:
         """(B, width), or (B, length * width) for concat pooling."""

@@ -100,7 +100,7 @@ def texts_in(row: Row) -> tuple[object, ...]:
 def check_tokens(examples: Sequence[Example], file: Labelled, vocabulary: Vocabulary, say: Say) -> None:
     """Texts for which the tokenizer produces no tokens."""
     texts = 1 if file.rows[0].other is None and not file.rows[0].choices else 2
-    empty = [example.row for example in examples if example.longest <= vocabulary.specials(texts)]
+    empty = [example.row for example in examples if example.length <= vocabulary.specials(texts)]
     if len(empty) == len(file.rows):
         raise InputError(
             tr(
@@ -139,7 +139,7 @@ def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabul
 
 
 def lengths_report(examples: Sequence[Example], length: int) -> str:
-    lengths = np.array([example.longest + example.cut for example in examples])
+    lengths = np.array([example.length + example.cut for example in examples])
     median, high = np.percentile(lengths, [50, 95])
     cut = sum(example.cut > 0 for example in examples)
     truncated = (

@@ -99,7 +99,7 @@ class SeedRun:
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
-            rate=settings.rate,
+            learning_rate=settings.learning_rate,
             warmup=settings.warmup,
             shape=settings.shape,
             clip=settings.clip,
@@ -125,7 +125,7 @@ class SeedRun:
                     tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
                 )  # fmt: skip
                 batches, budget = MixtureSource.of_one(source, task.length), Budget(steps=self.steps)
-                train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.rate")
+                train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.learning_rate")
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()
@@ -146,7 +146,7 @@ class SeedRun:
         speed = report.state.tokens / report.state.seconds
         bar(report, {"loss": recent}, speed, {}, tr("seed {seed}, {epoch}", seed=self.seed, epoch=self.epoch(step)))
         if step % self.finetuning.machine.log_steps == 0 or step == self.steps:
-            self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "rate": report.rate})
+            self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "learning_rate": report.learning_rate})
             self.losses.clear()
         if step % self.epoch_steps == 0 or step == self.steps:
             report.check()
@@ -226,7 +226,7 @@ def optimizer_of(network: Network, task: Settled) -> torch.optim.Optimizer:
         key = task.layer_decay**steps, parameter.dim() > 1
         groups.setdefault(key, []).append(parameter)
     described = [
-        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": task.rate * factor}
+        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": task.learning_rate * factor}
         for (factor, decays), members in groups.items()
     ]
-    return task.optimizer.build_groups(described, task.rate)
+    return task.optimizer.build_groups(described, task.learning_rate)

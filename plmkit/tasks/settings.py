@@ -27,7 +27,7 @@ class TaskSettings:
     epochs: float = 3.0
     batch: int = 32
     # None: as in the model's paper, by its recipe
-    rate: float | None = None  # peak learning rate; None: the paper's at a width of 768, higher for narrower networks
+    learning_rate: float | None = None  # at its peak; None: the paper's at a width of 768, higher for narrower networks
     warmup: float | None = None  # warm-up, as a share of the steps
     shape: str | None = None  # of the learning-rate schedule
     optimizer: AdamW | BertAdam | None = None
@@ -42,7 +42,7 @@ class TaskSettings:
     lm_weight: float | None = None  # loss weight of a language model on the rows; None: 0.5 where possible
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "rate"):
+        for name in ("epochs", "batch", "learning_rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise SettingError(
@@ -127,7 +127,7 @@ class TaskSettings:
         usual = optimizer_for(architecture.width, tuning.optimizer)
         optimizer = self.optimizer or replace(usual, decay=usual.decay if self.decay is None else self.decay)
         filled: dict[str, Any] = {
-            "rate": rate_for(architecture.width, tuning.rate),
+            "learning_rate": rate_for(architecture.width, tuning.learning_rate),
             "warmup": tuning.warmup,
             "shape": tuning.shape,
             "clip": tuning.clip,
@@ -142,7 +142,7 @@ class TaskSettings:
 class Settled(TaskSettings):
     """The same, with everything but the length filled in."""
 
-    rate: float
+    learning_rate: float
     warmup: float
     shape: str
     optimizer: AdamW | BertAdam
@@ -161,7 +161,7 @@ def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
     return usual if width >= PAPER_WIDTH else AdamW(**vars(usual))
 
 
-def rate_for(width: int, usual: float = Tuning().rate) -> float:
+def rate_for(width: int, usual: float = Tuning().learning_rate) -> float:
     """Narrow networks need higher learning rates than at a width of 768: BERT's 3e-5 becomes 2.7e-4 at 256."""
     return min(5e-4, usual * (PAPER_WIDTH / width) ** 2)
 
@@ -190,7 +190,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
             raise SettingError(
                 tr(
                     "There is no setting '{name}'.{hint} Settings of plm finetune start with task or run, as in "
-                    "task.rate=1e-4.",
+                    "task.learning_rate=1e-4.",
                     name=name,
                     hint=nearest(root, ("task", "run")),
                 )

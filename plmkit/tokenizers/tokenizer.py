@@ -121,11 +121,11 @@ class Tokenizer:
         rules = {part: content[part] for part in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         return hashlib.blake2b(json.dumps(rules, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def save(self, folder: Path, longest: int | None = None, *, padded: bool = False) -> None:
+    def save(self, folder: Path, max_length: int | None = None, *, padded: bool = False) -> None:
         """Write the files that `load_tokenizer` and `transformers.AutoTokenizer` read.
 
-        `longest` is the maximum length at which transformers truncates. `padded` gives it a padding token even if the
-        vocabulary has none, so that it can batch texts of different lengths.
+        Transformers truncates at `max_length` tokens. `padded` gives it a padding token even if the vocabulary has
+        none, so that it can batch texts of different lengths.
         """
         folder = Path(folder)
         content = self._rust.to_str(pretty=True)
@@ -142,7 +142,7 @@ class Tokenizer:
             "model_input_names": ["input_ids", *segments, "attention_mask"],
             **self.settings(),
             **({"padding_side": "left"} if self.vocabulary.closes else {}),
-            **({"model_max_length": longest} if longest else {}),
+            **({"model_max_length": max_length} if max_length else {}),
             "clean_up_tokenization_spaces": False,
             **names,
         }

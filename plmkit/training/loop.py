@@ -76,7 +76,7 @@ class Report:
     progress: float  # after the step
     loss: float  # the weighted sum of all losses, which the step minimises
     losses: dict[str, float]  # without loss weights, as on held-out text
-    rate: float  # learning rate
+    learning_rate: float
     norm: float  # of the gradient, before clipping
     check: Callable[[], None]  # raises Diverged if the weights are not finite after the step: call before saving
 
@@ -107,7 +107,7 @@ def train(
     *,
     seed: int,
     state: State = State(),
-    lower: str = "schedule.rate",
+    lower: str = "schedule.learning_rate",
 ) -> State:
     """Train until the budget is spent or `watch` returns False; `lower` is the setting to lower after divergence."""
     network, world = step.network, step.world
@@ -138,7 +138,7 @@ def train(
             progress=min(1.0, budget.progress(state, state.seconds)),
             loss=made.loss,
             losses=made.losses,
-            rate=rate,
+            learning_rate=rate,
             norm=norm,
             check=checking(step, part, state.step, lower),
         )

@@ -340,7 +340,7 @@ def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
 def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     """The optimizer and the training state, from the newest intact checkpoint or new."""
     schedule = job.order.settings.recipe.schedule
-    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.rate)
+    optimizer = schedule.optimizer.build(network.named_parameters(), schedule.learning_rate)
     state = load_checkpoint(job.folder.checkpoints, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
         job.screen.say(tr("Resuming from step {step:,}.", step=state.step))
@@ -511,8 +511,8 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
     other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
     settings = as_settings(unlike(theirs, other.architecture))
-    if other.max_length > theirs.longest:
-        settings += f" --set 'stages=[[1.0, {theirs.longest}]]'"
+    if other.max_length > theirs.max_length:
+        settings += f" --set 'stages=[[1.0, {theirs.max_length}]]'"
     raise SettingError(
         tr(
             "--from {where} has the architecture {theirs}, but {recipe} trains {ours}.\n"
@@ -569,7 +569,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
         if not all(map(math.isfinite, scores.values())):
             raise Diverged(
                 tr("The validation loss is not finite after step {step}", step=state.step),
-                "schedule.rate",
+                "schedule.learning_rate",
             )
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
 

@@ -31,7 +31,7 @@ Some = TypeVar("Some")
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting that differs between two runs; as text, `schedule.rate was 0.001, is 0.0005`."""
+    """A setting that differs between two runs; as text, `schedule.learning_rate was 0.001, is 0.0005`."""
 
     path: str  # in their JSON
     old: Any
@@ -132,9 +132,10 @@ def budget_of(data: Any) -> Budget:
     return Budget(**data)
 
 
-def choice_of(data: Any) -> Any:
-    """The architecture of a model, or how its paper fine-tunes it."""
-    return from_json(is_a(dict)(data), {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)})
+def choice_of(axis: str) -> Callable[[Any], Any]:
+    """`architecture`: that of a model; `tuning`: how its paper fine-tunes it."""
+    kinds = {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)}
+    return lambda data: from_json(is_a(dict)(data), kinds, axis)
 
 
 def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:
@@ -302,8 +303,8 @@ class FinetuneRecord(RunRecord):
             "step": fields.optional("step", is_a(int)),
             "tasks": fields.read("tasks", tasks_of),
             "task": fields.read("task", is_a(dict)),
-            "tuning": fields.optional("tuning", choice_of),
-            "architecture": fields.read("architecture", choice_of),
+            "tuning": fields.optional("tuning", choice_of("tuning")),
+            "architecture": fields.read("architecture", choice_of("architecture")),
             "files": fields.optional("files", is_a(dict)) or {},
             "contents": fields.optional("contents", is_a(dict)) or {},
             "seeds": fields.optional("seeds", is_a(int)) or 1,

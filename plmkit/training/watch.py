@@ -145,7 +145,7 @@ class Journal:
             state.step,
             {
                 **{f"train/{name}": loss for name, loss in losses.items()},
-                "rate": report.rate,
+                "learning_rate": report.learning_rate,
                 "gradient_norm": round(report.norm, 4),
                 "tokens": state.tokens,
                 "tokens_per_second": round(speed),

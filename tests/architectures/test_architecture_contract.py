@@ -23,7 +23,7 @@ from plmkit.objectives.causal_lm import CausalLM
 
 LAYERS, WIDTH, TOKENS, ROWS = 3, 8, 20, 23
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
-SHAPE = {"layers": LAYERS, "heads": 2, "width": WIDTH, "inner": 16, "longest": 16, **NO_DROPOUT}
+SHAPE = {"layers": LAYERS, "heads": 2, "width": WIDTH, "inner": 16, "max_length": 16, **NO_DROPOUT}
 TINY = {
     "encoder": Encoder(**SHAPE),
     "encoder without pooler": Encoder(**SHAPE, pooler=False, embedding=4),
@@ -38,7 +38,7 @@ TINY = {
     "segment recurrence in clusters": SegmentRecurrence(**SHAPE, memory=12, cutoffs=(5, 10), shrink=2),
     "segment recurrence without memory": SegmentRecurrence(**SHAPE, memory=0),
     "absolute recurrence": AbsoluteRecurrence(**SHAPE, memory=12),
-    "lstm": Recurrent(layers=LAYERS, width=WIDTH, longest=16, dropout=0.0),
+    "lstm": Recurrent(layers=LAYERS, width=WIDTH, max_length=16, dropout=0.0),
     "two streams": TwoStream(**SHAPE, memory=12),
     "two streams with pooler": TwoStream(**SHAPE, memory=0, pooler=True),
 }

@@ -11,7 +11,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.network import Network
 from plmkit.objectives.causal_lm import AuxiliaryLM
 
-TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, longest=16, dropout=0.0, attention_dropout=0.0)
+TINY = CharacterDecoder(layers=3, heads=2, width=8, inner=12, max_length=16, dropout=0.0, attention_dropout=0.0)
 
 
 def network_of(settings: CharacterDecoder = TINY, **changes: float) -> Network:

@@ -69,7 +69,9 @@ def test_segments_that_share_nothing_begin_worse_than_they_end():
     rng = random.Random(0)
     text = torch.tensor(spelt(" ".join(sentence(rng) for _ in range(800))))
     length, training = 16, 16 * 1000
-    shape = CharacterDecoder(layers=2, heads=2, width=32, inner=64, longest=length, dropout=0.0, attention_dropout=0.0)
+    shape = CharacterDecoder(
+        layers=2, heads=2, width=32, inner=64, max_length=length, dropout=0.0, attention_dropout=0.0
+    )
     made = network_of(shape, AuxiliaryLM(), 28)
     optimizer = torch.optim.AdamW(made.parameters(), lr=5e-3)
     draw = torch.Generator().manual_seed(0)
@@ -88,7 +90,7 @@ def test_segments_that_share_nothing_begin_worse_than_they_end():
 
 
 def lstm(rows: Tensor, vocabulary: int, steps: int) -> Network:
-    made = network_of(Recurrent(layers=1, width=48, dropout=0.0, spread=0.1), CausalLM(), vocabulary)
+    made = network_of(Recurrent(layers=1, width=48, dropout=0.0, initial_range=0.1), CausalLM(), vocabulary)
     optimizer = torch.optim.AdamW(made.parameters(), lr=2e-2)
     draw = torch.Generator().manual_seed(0)
     for _ in range(steps):

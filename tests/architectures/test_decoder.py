@@ -11,7 +11,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.layers.attention import band
 
-SHAPE = {"layers": 2, "heads": 2, "width": 16, "inner": 64, "longest": 24, "dropout": 0.0, "attention_dropout": 0.0}
+SHAPE = {"layers": 2, "heads": 2, "width": 16, "inner": 64, "max_length": 24, "dropout": 0.0, "attention_dropout": 0.0}
 KINDS = {
     "pre": Decoder(**SHAPE),
     "post": PostNormDecoder(**SHAPE),

@@ -8,7 +8,7 @@ from plmkit.data.batch import Batch, Side
 from plmkit.layers.packing import Packing
 from plmkit.layers.transformer import ACTIVATIONS
 
-SMALL = Encoder(layers=2, heads=2, width=16, inner=24, longest=12, dropout=0.0, attention_dropout=0.0)
+SMALL = Encoder(layers=2, heads=2, width=16, inner=24, max_length=12, dropout=0.0, attention_dropout=0.0)
 
 
 def model(seed: int = 0, deviation: float = 0.3, settings: Encoder = SMALL) -> EncoderModel:

@@ -73,7 +73,7 @@ class AttendingModel(GeneratingModel[Read]):
     def begin(
         self,
         rows: int,
-        longest: int,
+        max_length: int,
         *,
         context_length: int | None = None,
         clamp: int | None = None,
@@ -110,8 +110,8 @@ def trained() -> tuple[Network, list[float]]:
     torch.manual_seed(0)
     model = Attending(layers=1, width=32).build(unnamed(TOKENS))
     network = Network(model, {"causal_lm": CausalLM().build(model)}, {"causal_lm": 1.0})
-    schedule = Schedule(steps=150, batch=32, rate=1e-2, warmup=0.1)
-    optimizer = AdamW().build(network.named_parameters(), schedule.rate)
+    schedule = Schedule(steps=150, batch=32, learning_rate=1e-2, warmup=0.1)
+    optimizer = AdamW().build(network.named_parameters(), schedule.learning_rate)
     losses: list[float] = []
 
     def watch(report: Report) -> bool:

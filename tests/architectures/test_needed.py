@@ -18,7 +18,7 @@ from plmkit.objectives.sentence_pair import NextSentence
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.tasks.heads import ChoiceHead, ClassHead
 
-SHAPE = {"heads": 2, "width": 16, "inner": 24, "longest": 12, "dropout": 0.0, "attention_dropout": 0.0}
+SHAPE = {"heads": 2, "width": 16, "inner": 24, "max_length": 12, "dropout": 0.0, "attention_dropout": 0.0}
 ENCODERS = [
     Encoder(layers=1, **SHAPE),
     Encoder(layers=3, **SHAPE),

@@ -10,7 +10,7 @@ from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 
-TINY = Recurrent(layers=2, width=6, dropout=0.0, spread=0.7)
+TINY = Recurrent(layers=2, width=6, dropout=0.0, initial_range=0.7)
 
 
 def model_of(settings: Recurrent = TINY) -> RecurrentModel:
@@ -105,7 +105,7 @@ def test_its_parameters_are_the_table_and_four_gates_a_layer():
     assert sum(p.numel() for p in model.parameters()) == 50 * 10 + 3 * (4 * 10 * (10 + 10) + 2 * 4 * 10)
 
 
-@pytest.mark.parametrize("changes", [{"layers": 0}, {"dropout": 1.0}, {"spread": 0.0}])
+@pytest.mark.parametrize("changes", [{"layers": 0}, {"dropout": 1.0}, {"initial_range": 0.0}])
 def test_settings_that_cannot_be_are_refused(changes):
     with pytest.raises(SettingError, match=f"architecture.{next(iter(changes))}"):
         replace(TINY, **changes)

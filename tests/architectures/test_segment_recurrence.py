@@ -306,10 +306,10 @@ def test_settings_that_cannot_be_are_refused(changes, said):
 
 
 def attend_with_cache(
-    model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], longest: int | None = None
+    model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], max_length: int | None = None
 ) -> Tensor:
     """The text read into a cache, so many tokens at a time."""
-    cache = model.begin(len(tokens), longest or tokens.shape[1])
+    cache = model.begin(len(tokens), max_length or tokens.shape[1])
     with torch.inference_mode():
         parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
     assert cache.length == tokens.shape[1]
@@ -325,7 +325,7 @@ def test_reading_on_with_a_cache_is_one_full_pass(steps):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"memory": 4}, {"memory": 1}, {"memory": 0, "longest": 5}, {"clamp": 2, "memory": 6}]
+    "changes", [{"memory": 4}, {"memory": 1}, {"memory": 0, "max_length": 5}, {"clamp": 2, "memory": 6}]
 )
 @pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
 def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, steps):
@@ -399,7 +399,7 @@ def test_with_absolute_positions_it_is_plain_attention_over_memory_and_segment()
 
 @pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
 def test_absolute_positions_begin_again_with_every_segment_of_a_text_that_is_read_on(steps):
-    settings = replace(ABSOLUTE, memory=6, longest=5)
+    settings = replace(ABSOLUTE, memory=6, max_length=5)
     model, tokens = model_of(settings), random_tokens(2, 20)
     alike = replace(settings, same_length=True).build(unnamed(11)).double().eval()
     alike.load_state_dict(model.state_dict())

@@ -13,7 +13,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 
 BASE = SharedEncoder(layers=12, heads=12, width=768, inner=3072)
-SMALL = SharedEncoder(layers=3, heads=2, width=16, inner=24, embedding=8, longest=12)
+SMALL = SharedEncoder(layers=3, heads=2, width=16, inner=24, embedding=8, max_length=12)
 
 
 def count(settings: SharedEncoder, vocabulary: int = 30_000) -> int:

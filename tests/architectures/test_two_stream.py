@@ -19,7 +19,7 @@ from plmkit.objectives.permuted_lm import PermutedLM
 
 VOCABULARY, WIDTH = 23, 16
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(VOCABULARY - 5))))
-SMALL = TwoStream(layers=3, heads=2, width=WIDTH, inner=24, longest=16, memory=6, dropout=0.0, attention_dropout=0.0)
+SMALL = TwoStream(layers=3, heads=2, width=WIDTH, inner=24, max_length=16, memory=6, dropout=0.0, attention_dropout=0.0)
 
 
 def model_of(settings: TwoStream = SMALL, *, double: bool = True):
@@ -284,19 +284,19 @@ def one_by_one(model: TwoStreamModel, tokens: torch.Tensor, before: int) -> torc
     return torch.stack(rows).detach()
 
 
-@pytest.mark.parametrize("memory, longest", [(4, 3), (1, 1), (0, 5), (0, 1)])
+@pytest.mark.parametrize("memory, max_length", [(4, 3), (1, 1), (0, 5), (0, 1)])
 @pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
-def test_a_text_longer_than_memory_and_length_is_read_on_with_as_much(memory, longest, steps):
+def test_a_text_longer_than_memory_and_length_is_read_on_with_as_much(memory, max_length, steps):
     """Beyond the bound it is what the network makes of every token alone with its memory."""
-    model = model_of(replace(SMALL, memory=memory, longest=longest))
+    model = model_of(replace(SMALL, memory=memory, max_length=max_length))
     tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
-    expected = one_by_one(model, tokens, memory + longest - 1)
+    expected = one_by_one(model, tokens, memory + max_length - 1)
     torch.testing.assert_close(attend_with_cache(model, tokens, steps), expected, atol=1e-6, rtol=1e-6)
 
 
 def test_within_memory_and_length_a_text_is_read_as_without_a_bound():
     tokens = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(3))
-    bounded, whole = (model_of(replace(SMALL, memory=9, longest=longest)) for longest in (3, 99))
+    bounded, whole = (model_of(replace(SMALL, memory=9, max_length=max_length)) for max_length in (3, 99))
     for steps in ([1] * 20, [20], [7, 1, 1, 11]):
         found, expected = attend_with_cache(bounded, tokens, steps), attend_with_cache(whole, tokens, steps)
         torch.testing.assert_close(found[:, :12], expected[:, :12], atol=1e-10, rtol=0)
@@ -304,7 +304,7 @@ def test_within_memory_and_length_a_text_is_read_as_without_a_bound():
 
 
 def test_what_is_kept_of_a_long_text_does_not_grow_with_it():
-    model = model_of(replace(SMALL, memory=4, longest=3))
+    model = model_of(replace(SMALL, memory=4, max_length=3))
     short, long = model.begin(1, 100), model.begin(1, 10_000)
     assert short.keys.shape == long.keys.shape == (3, 1, 2, WIDTH // 2, 14)
     assert short.values.numel() == long.values.numel() == short.keys.numel()

@@ -221,7 +221,7 @@ def test_dialogues_need_turns(refused, tmp_path):
 
 
 TINY = (
-    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.heads=2", "architecture.width=32",
+    "stages=[[1.0, 32]]", "architecture.max_length=64", "architecture.heads=2", "architecture.width=32",
     "architecture.inner=64", "tokenizer.size=300", "run.threads=1",
 )  # fmt: skip
 

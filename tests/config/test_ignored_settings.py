@@ -58,7 +58,7 @@ def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_p
                 "tokenizer.size": "300",
                 "initialisation.cooccurrence_embeddings": "true",
                 "initialisation.frequency_bias": "false",
-                "architecture.start": "normal",
+                "architecture.initialiser": "normal",
                 "architecture.neighbours": "false",
                 "objectives.corpus_vocabulary": "true",
                 "objectives.masked_lm.corpus_vocabulary": "true",
@@ -87,7 +87,12 @@ def test_the_doctor_refuses_settings_of_a_tokenizer_that_it_does_not_train(plm, 
 
 @pytest.mark.parametrize(
     "setting",
-    ["schedule.rate=1e-3", "schedule.steps=9", "schedule.optimizer.decay=0.1", "initialisation.frequency_bias=false"],
+    [
+        "schedule.learning_rate=1e-3",
+        "schedule.steps=9",
+        "schedule.optimizer.decay=0.1",
+        "initialisation.frequency_bias=false",
+    ],
 )
 def test_the_doctor_refuses_settings_of_training(setting, plm, corpus):
     ran = plm("doctor", corpus, "--set", setting)
@@ -110,7 +115,7 @@ def test_with_weights_to_start_from_only_settings_of_initial_weights_are_refused
             pretrained(given, recipe=name, start=Path("runs/mine"))
         except SettingError:
             refused.add(field.name)
-    assert refused == {field.name for field in fields(architecture)} & {"start", "neighbours", "spread"}
+    assert refused == {field.name for field in fields(architecture)} & {"initialiser", "neighbours", "initial_range"}
 
 
 def test_layer_decay_is_refused_where_no_layer_is_trained():

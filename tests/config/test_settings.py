@@ -32,8 +32,8 @@ def refusal(*assignments: str) -> str:
 @pytest.mark.parametrize(
     ("assignment", "found", "value"),
     [
-        ("schedule.rate=1e-3", lambda s: s.recipe.schedule.rate, 1e-3),
-        ("schedule.rate = 1", lambda s: s.recipe.schedule.rate, 1.0),
+        ("schedule.learning_rate=1e-3", lambda s: s.recipe.schedule.learning_rate, 1e-3),
+        ("schedule.learning_rate = 1", lambda s: s.recipe.schedule.learning_rate, 1.0),
         ("schedule.batch=16", lambda s: s.recipe.schedule.batch, 16),
         ("schedule.steps=1e6", lambda s: s.recipe.schedule.steps, 1_000_000),
         ("schedule.steps=1_000", lambda s: s.recipe.schedule.steps, 1_000),
@@ -78,21 +78,27 @@ def test_nothing_else_changes_and_later_settings_win():
 
 
 def test_settings_that_fit_only_together_may_come_in_any_order():
-    both = ["stages=[[1.0, 1024]]", "architecture.longest=1024"]
+    both = ["stages=[[1.0, 1024]]", "architecture.max_length=1024"]
     assert settled(*both) == settled(*reversed(both))
-    with pytest.raises(RecipeError, match=r"use rows of 1024 tokens, but architecture\.longest is 512"):
+    with pytest.raises(RecipeError, match=r"use rows of 1024 tokens, but architecture\.max_length is 512"):
         settled(both[0])
 
 
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        ("schedule.rat=1", "There is no setting 'schedule.rat'. Did you mean 'schedule.rate'?"),
+        (
+            "schedule.learning_rat=1",
+            "There is no setting 'schedule.learning_rat'. Did you mean 'schedule.learning_rate'?",
+        ),
         (
             "frequency_bias=1",
             "There is no setting 'frequency_bias'. Did you mean 'initialisation.frequency_bias'? Names start with",
         ),
-        ("rate=1", "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.rate'? Names start with"),
+        (
+            "rate=1",
+            "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.learning_rate'? Names start with",
+        ),
         ("run.thread=1", "There is no setting 'run.thread'. Did you mean 'run.threads'?"),
         ("corruption.rates=1", "There is no setting 'corruption.rates'. Did you mean 'corruption.rate'?"),
         (
@@ -109,7 +115,10 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
             "There is no setting 'corruption.token_masking.xyz'. Known: corruption.token_masking.mask_share, ",
         ),
         ("tokenizer.xyz.abc=1", "There is no setting 'tokenizer.xyz.abc'. Known: tokenizer."),
-        ("shedule.rate=1", "There is no setting 'shedule.rate'. Did you mean 'schedule'? Names start with tokenizer, "),
+        (
+            "shedule.learning_rate=1",
+            "There is no setting 'shedule.learning_rate'. Did you mean 'schedule'? Names start with tokenizer, ",
+        ),
         ("name=1", "There is no setting 'name'. Names start with "),
         (".rate=1", "There is no setting '.rate'. Names start with "),
         ("schedule.=1", "There is no setting 'schedule.'. Known: schedule.batch, "),
@@ -129,9 +138,9 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name(assignment, says):
         ("schedule.batch=true", "'schedule.batch' takes a whole number; found 'true'."),
         ("schedule.batch=", "'schedule.batch' takes a whole number; found ''."),
         ("schedule.batch=none", "'schedule.batch' takes a whole number; found 'none'."),
-        ("schedule.rate=fast", "'schedule.rate' takes a number; found 'fast'."),
-        ("schedule.rate=nan", "'schedule.rate' takes a number; found 'nan'."),
-        ("schedule.rate=-inf", "'schedule.rate' takes a number; found '-inf'."),
+        ("schedule.learning_rate=fast", "'schedule.learning_rate' takes a number; found 'fast'."),
+        ("schedule.learning_rate=nan", "'schedule.learning_rate' takes a number; found 'nan'."),
+        ("schedule.learning_rate=-inf", "'schedule.learning_rate' takes a number; found '-inf'."),
         ("run.compile=maybe", "'run.compile' takes true or false; found 'maybe'."),
         ("run.threads=all", "'run.threads' takes a whole number or none; found 'all'."),
         ("run.weights=0.5", "'run.weights' takes a JSON list such as [0.7, 0.3]; found '0.5'."),
@@ -159,9 +168,12 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        ("schedule.rate", "--set takes name=value, as in schedule.rate=1e-3; found 'schedule.rate'."),
-        ("=3", "--set takes name=value, as in schedule.rate=1e-3; found '=3'."),
-        ("schedule.rate.x=1", "'schedule.rate.x': rate is a value and has no 'x'."),
+        (
+            "schedule.learning_rate",
+            "--set takes name=value, as in schedule.learning_rate=1e-3; found 'schedule.learning_rate'.",
+        ),
+        ("=3", "--set takes name=value, as in schedule.learning_rate=1e-3; found '=3'."),
+        ("schedule.learning_rate.x=1", "'schedule.learning_rate.x': learning_rate is a value and has no 'x'."),
         ("corruption.rate.x=1", "'corruption.rate.x': rate is a value and has no 'x'."),
         ("schedule.optimizer=1", "'schedule.optimizer' is a group of settings, not a value; it has beta1, beta2, "),
         ("schedule=1", "'schedule' is a group of settings, not a value; it has batch, clip, "),
@@ -225,10 +237,12 @@ def test_a_whole_number_may_be_spelt_as_a_power_and_a_number_without_a_point():
 
 
 def test_differences_name_the_setting():
-    old, new = (to_json(recipe) for recipe in (BERT, settled("schedule.rate=0.5", "corruption.rate=0.2").recipe))
+    old, new = (
+        to_json(recipe) for recipe in (BERT, settled("schedule.learning_rate=0.5", "corruption.rate=0.2").recipe)
+    )
     assert [str(one) for one in differences(old, new)] == [
         "corruption.rate was 0.15, is 0.2",
-        "schedule.rate was 0.0001, is 0.5",
+        "schedule.learning_rate was 0.0001, is 0.5",
     ]
     assert differences(old, old) == []
     assert differences({"a": [1]}, {"a": [1, 2]}) == [Difference(path="a", old=[1], new=[1, 2])]

@@ -211,7 +211,7 @@ def test_static_masks_are_as_many_as_the_copies_and_used_in_turn(step):
 
 
 def test_held_out_orders_ask_as_often_as_the_paper():
-    assert PermutedSpans(rate=0.4, longest=2).for_validation() == PermutedSpans()
+    assert PermutedSpans(rate=0.4, max_length=2).for_validation() == PermutedSpans()
 
 
 @pytest.mark.parametrize("step", [step for step in WAYS if not isinstance(step, PermutedSpans)], ids=name)
@@ -251,7 +251,7 @@ BAD += [
 BAD += [({"mask_share": -0.1}, r"corruption\.mask_share"), ({"random_share": -0.1}, r"corruption\.random_share")]
 BAD += [({"max_masked": 0}, r"corruption\.max_masked must be at least 1")]
 BAD += [({"static_masks": 0}, r"corruption\.static_masks must be at least 1")]
-BAD += [({"longest": 0}, r"corruption\.longest must be a number of words, at least 1; found 0")]
+BAD += [({"max_length": 0}, r"corruption\.max_length must be a number of words, at least 1; found 0")]
 BAD += [({"geometric": value}, r"corruption\.geometric must be a probability") for value in (0.0, 1.0)]
 
 

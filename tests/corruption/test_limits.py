@@ -18,7 +18,7 @@ CLOSED = [(SentencePairs, "short"), (OrderedPairs, "short"), (ContiguousSegments
           (ContiguousSegments, "short"), (Dialogue, "fake"), (DialogueAndText, "fake")]  # fmt: skip
 OPEN = [(DialogueAndText, "share"), (ReusedText, "reuse"), (SpanMasking, "geometric"), (PermutedSpans, "rate"),
         (TokenMasking, "rate"), (WordMasking, "rate"), (UnitMasking, "rate")]  # fmt: skip
-LEAST_ONE = [(SpanMasking, "longest"), (NgramMasking, "longest"), (PermutedSpans, "longest"),
+LEAST_ONE = [(SpanMasking, "max_length"), (NgramMasking, "max_length"), (PermutedSpans, "max_length"),
              (PermutedSpans, "context"), (TokenMasking, "max_masked"), (TokenMasking, "static_masks"),
              (ReplacedMasking, "max_masked"), (WordMasking, "max_masked")]  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_masked_and_swapped_may_be_all_or_nothing(kind, masked, swapped):
         ),
         (DynamicMasking(), {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1}),
         (ReplacedMasking(), {"rate": 0.15, "mask_share": 1.0, "max_masked": None}),
-        (SpanMasking(), {"rate": 0.15, "geometric": 0.2, "longest": 10, "mask_share": 0.8, "random_share": 0.1}),
+        (SpanMasking(), {"rate": 0.15, "geometric": 0.2, "max_length": 10, "mask_share": 0.8, "random_share": 0.1}),
         (
             WordMasking(),
             {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1, "max_masked": None, "static_masks": None},
@@ -77,7 +77,7 @@ def test_masked_and_swapped_may_be_all_or_nothing(kind, masked, swapped):
             NgramMasking(),
             {
                 "rate": 0.15,
-                "longest": 3,
+                "max_length": 3,
                 "mask_share": 0.8,
                 "random_share": 0.1,
                 "max_masked": None,
@@ -85,7 +85,7 @@ def test_masked_and_swapped_may_be_all_or_nothing(kind, masked, swapped):
             },
         ),
         (UnitMasking(), {"rate": 0.15, "mask_share": 0.8, "random_share": 0.1}),
-        (PermutedSpans(), {"rate": 1 / 6, "longest": 5, "context": 6, "reuse": 0.5}),
+        (PermutedSpans(), {"rate": 1 / 6, "max_length": 5, "context": 6, "reuse": 0.5}),
         (SentencePairs(), {"short": 0.1}),
         (OrderedPairs(), {"short": 0.1}),
         (ContiguousSegments(), {"single": 0.1, "short": 0.05}),

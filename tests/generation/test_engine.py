@@ -171,7 +171,7 @@ def test_a_text_ends_where_the_model_ends_it():
 
 
 def test_a_text_ends_where_the_context_is_full():
-    engine = toy(longest=12)
+    engine = toy(max_length=12)
     prompt = "the cat"
     room = 12 - len(engine.tokenizer.encode(prompt))
     (found,) = engine.generate([prompt], GREEDY)
@@ -180,7 +180,7 @@ def test_a_text_ends_where_the_context_is_full():
 
 
 def test_a_prompt_that_is_empty_or_too_long_is_refused():
-    engine = toy(longest=12)
+    engine = toy(max_length=12)
     with pytest.raises(InputError, match="The prompt is empty"):
         engine.generate(["the cat", ""], GREEDY)
     with pytest.raises(InputError, match=r"The prompt has \d+ tokens, but the context of this model is 12 tokens"):

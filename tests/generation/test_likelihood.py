@@ -54,7 +54,7 @@ def test_a_row_longer_than_the_context_is_scored_in_windows_that_overlap_by_half
     parts = list(windows(10, 4))
     assert [(part.begin, part.end) for part in parts] == [(0, 4), (2, 6), (4, 8), (6, 10)]
     assert [part.first for part in parts] == [0, 4, 6, 8]
-    engine = toy(longest=4)
+    engine = toy(max_length=4)
     tokens = engine.tokenizer.encode(LINES[1])
     expected = np.zeros(len(tokens) - 1)
     for part in windows(len(tokens) - 1, 4):
@@ -64,7 +64,7 @@ def test_a_row_longer_than_the_context_is_scored_in_windows_that_overlap_by_half
 
 
 def test_the_last_tokens_of_rows_are_scored_alone_as_within_the_whole_row():
-    engine = toy(longest=6)
+    engine = toy(max_length=6)
     rows = [engine.tokenizer.encode(line) for line in (*LINES, LINES[0][:5])]
     whole = token_log_probabilities(engine, rows)
     for first in (1, 2, 5):
@@ -76,7 +76,7 @@ def test_the_last_tokens_of_rows_are_scored_alone_as_within_the_whole_row():
 
 
 def test_progress_counts_every_scored_token_once():
-    engine, counts = toy(longest=6), []
+    engine, counts = toy(max_length=6), []
     rows = [engine.tokenizer.encode(line) for line in LINES]
     token_log_probabilities(engine, rows, advance=counts.append)
     assert sum(counts) == sum(len(row) - 1 for row in rows)

@@ -58,7 +58,7 @@ def decoder_engine(seed: int):
     """A decoder with weights so large that its text varies, and repeats itself in places."""
     tokenizer = toy().tokenizer
     torch.manual_seed(seed)
-    model = Decoder(layers=2, heads=2, width=32, inner=64, longest=300).build(tokenizer.vocabulary).eval()
+    model = Decoder(layers=2, heads=2, width=32, inner=64, max_length=300).build(tokenizer.vocabulary).eval()
     for parameter in model.blocks.parameters():
         parameter.data.mul_(6)
     return engine_for(model, CausalLM().build(model).vocabulary, tokenizer, 300, torch.device("cpu"))

@@ -7,7 +7,7 @@ import pytest
 
 FILE = Path(__file__).with_name("losses.json")
 LEFT_OUT = ("step", "seconds", "tokens_per_second")  # what the clock decides
-LAST_DIGIT = {"gradient_norm": 1e-4, "rate": 0.0}  # of losses 1e-5
+LAST_DIGIT = {"gradient_norm": 1e-4, "learning_rate": 0.0}  # of losses 1e-5
 Series = dict[str, list[float]]
 
 

@@ -31,7 +31,7 @@ from plmkit.training.pretrain import Order, pretrain
 STEPS = 10
 MACHINE = {"threads": 1, "device": "cpu", "dtype": "float32", "log_steps": 1}
 SHRUNK = {
-    "layers": 2, "heads": 2, "width": 32, "inner": 64, "embedding": 16, "longest": 64, "memory": 24, "band": 8,
+    "layers": 2, "heads": 2, "width": 32, "inner": 64, "embedding": 16, "max_length": 64, "memory": 24, "band": 8,
 }  # fmt: skip
 TOLERANCE, COUNTED_TOLERANCE = 1e-4, 2e-3
 COUNTED = "bert-from-counts"
@@ -72,7 +72,7 @@ def settings_of(name: str) -> list[str]:
     given = {f"architecture.{key}": value for key, value in SHRUNK.items() if getattr(recipe.architecture, key, None)}
     given |= {"tokenizer.size": 300, "schedule.batch": 8, "stages": json.dumps(stages)}
     if not isinstance(recipe.schedule.optimizer, Momentum):
-        given["schedule.rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
+        given["schedule.learning_rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
     if recipe.initialisation.cooccurrence_embeddings:
         given["initialisation.cooccurrence_embeddings"] = "false"
     given |= {f"run.{key}": value for key, value in MACHINE.items()} | {"run.valid_share": 0.05}
@@ -137,7 +137,7 @@ def test_fine_tuning_has_the_losses_recorded(model, kind, run_of, tmp_path, requ
     order = FinetuneRequest(
         model=run_of(model), task=find_kind(kind)(), train=task_rows(tmp_path / "rows.jsonl", kind), dev=None,
         test=None, out=tmp_path / "task", machine=Machine(**MACHINE),
-        settings=TaskSettings(epochs=1, batch=4, rate=3e-3, optimizer=find(model).tuning.optimizer),
+        settings=TaskSettings(epochs=1, batch=4, learning_rate=3e-3, optimizer=find(model).tuning.optimizer),
     )  # fmt: skip
     finetune(order, Screen())
     check(f"{model} {kind}", order.out, request)

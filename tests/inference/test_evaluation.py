@@ -23,7 +23,7 @@ from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.tokenizers.counted import Characters, Words
 
 SHAPE = {"layers": 2, "heads": 2, "width": 8, "inner": 12, "dropout": 0.0, "attention_dropout": 0.0}
-XL = SegmentRecurrence(**SHAPE, memory=6, longest=6)
+XL = SegmentRecurrence(**SHAPE, memory=6, max_length=6)
 LETTERS = Characters().train(["abc. xyz"])
 
 
@@ -36,8 +36,8 @@ def model_of(architecture, objective, tokenizer=LETTERS) -> Model:
     return Model(network=network, architecture=architecture, tokenizer=tokenizer, folder=Path("model"))
 
 
-def character_model(longest: int = 5) -> Model:
-    return model_of(CharacterDecoder(**SHAPE, longest=longest), AuxiliaryLM())
+def character_model(max_length: int = 5) -> Model:
+    return model_of(CharacterDecoder(**SHAPE, max_length=max_length), AuxiliaryLM())
 
 
 def tokens_of(count: int, seed: int = 1) -> torch.Tensor:
@@ -88,7 +88,7 @@ def test_a_tokenizer_that_drops_something_is_known(tmp_path):
 
 def test_bits_are_the_loss_in_other_units(tmp_path):
     (tmp_path / "text.txt").write_text("ab. xyzq\n")
-    found = evaluate_text(character_model(longest=64), tmp_path / "text.txt")
+    found = evaluate_text(character_model(max_length=64), tmp_path / "text.txt")
     assert (found.tokens, found.characters, found.unknown_share) == (9, 9, pytest.approx(1 / 9))
     assert found.perplexity == pytest.approx(math.exp(found.loss))
     assert found.bits_per_character == pytest.approx(found.loss / math.log(2))
@@ -97,7 +97,7 @@ def test_bits_are_the_loss_in_other_units(tmp_path):
 
 @pytest.mark.parametrize("stride", [1, 2, 5])
 def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
-    model, tokens = character_model(longest=5), tokens_of(19)
+    model, tokens = character_model(max_length=5), tokens_of(19)
     found = losses(model, tokens, size=5, stride=stride)
     for window in windows(18, 5, stride):
         assert window.end - window.begin == 5
@@ -110,7 +110,7 @@ def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
 def test_a_score_depends_on_the_tokens_of_its_window_and_on_no_older_one(architecture):
     """The model knows nothing before its row: to score a text, rows slide over it."""
     objective = AuxiliaryLM() if architecture is CharacterDecoder else CausalLM()
-    model, tokens = model_of(architecture(**SHAPE, longest=5), objective), tokens_of(13)
+    model, tokens = model_of(architecture(**SHAPE, max_length=5), objective), tokens_of(13)
     plain = losses(model, tokens, size=5, stride=1)
     for place in range(12):
         other = tokens.clone()
@@ -159,7 +159,7 @@ def test_a_text_is_as_likely_as_its_tokens_one_after_another():
     ordinary = [tokenizer.vocabulary.tokens.index(letter) for letter in "ab "]
     every = range(len(tokenizer.vocabulary))
     for model in (
-        model_of(Decoder(**SHAPE, longest=8), CausalLM(), tokenizer),
+        model_of(Decoder(**SHAPE, max_length=8), CausalLM(), tokenizer),
         model_of(XL, AdaptiveLM(), tokenizer),
         model_of(Recurrent(layers=1, width=8, dropout=0.0), CausalLM(), tokenizer),
     ):

@@ -143,15 +143,15 @@ def test_a_text_without_a_single_token_has_a_vector_still(model):
 
 def test_texts_that_are_too_long_are_cut_and_counted(model):
     long = "the cat sees a house. " * 30
-    told = rf"{{}} texts are longer than {model.longest} tokens and were truncated"
+    told = rf"{{}} texts are longer than {model.max_length} tokens and were truncated"
     with pytest.warns(TruncationWarning, match=told.format("2 of 3")) as caught:
         model.embed([long, "short", long])
     assert (len(caught), caught[0].filename) == (1, __file__)
     model.embed(["short"])
     with pytest.warns(TruncationWarning, match=told.format("1 of 1")):
-        assert len(model.embed(long, level="token")) == model.longest - 2
+        assert len(model.embed(long, level="token")) == model.max_length - 2
     with pytest.warns(TruncationWarning, match=told.format("1 of 2")) as caught:
-        assert [score.tokens for score in model.score([long, "short"])] == [model.longest - 2, 5]
+        assert [score.tokens for score in model.score([long, "short"])] == [model.max_length - 2, 5]
     assert (len(caught), caught[0].filename) == (1, __file__)
 
 
@@ -163,7 +163,7 @@ def test_a_prediction_of_a_text_that_is_cut_is_warned_about_once(classifier):
 
 
 def test_a_blank_in_a_text_that_is_too_long_is_an_error_since_it_may_be_cut_off(model):
-    with pytest.raises(InputError, match=f"reads at most {model.longest - 2}"):
+    with pytest.raises(InputError, match=f"reads at most {model.max_length - 2}"):
         model.fill("the cat sees a house. " * 30 + "[MASK]")
 
 

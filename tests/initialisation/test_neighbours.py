@@ -35,7 +35,7 @@ def test_without_it_heads_read_everything_alike():
 
 def test_everything_may_change_from_the_first_update_on():
     torch.manual_seed(0)
-    model = EncoderModel(Encoder(layers=1, heads=2, width=32, inner=64, longest=16, neighbours=True), 20)
+    model = EncoderModel(Encoder(layers=1, heads=2, width=32, inner=64, max_length=16, neighbours=True), 20)
     tokens = torch.randint(20, (2, 16))
     batch = Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool), segments=torch.zeros_like(tokens))

@@ -54,7 +54,7 @@ def test_transformers_truncates_at_the_models_maximum_length(exported, pretraine
     tokens = AutoTokenizer.from_pretrained(exported)(
         "the cat sees the dog " * 300, truncation=True, return_tensors="pt"
     )
-    assert tokens["input_ids"].shape == (1, plmkit.load(pretrained).architecture.longest)
+    assert tokens["input_ids"].shape == (1, plmkit.load(pretrained).architecture.max_length)
     AutoModel.from_pretrained(exported)(**tokens)
 
 
@@ -104,7 +104,7 @@ def short(made, hub_folder, rows_file):
     """A classifier of 32 tokens, although the network could read 48."""
     order = FinetuneRequest(
         model=hub_folder, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "short",
-        settings=TaskSettings(epochs=2, batch=8, length=32, rate=3e-3), machine=Machine(threads=1),
+        settings=TaskSettings(epochs=2, batch=8, length=32, learning_rate=3e-3), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out
@@ -134,7 +134,7 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
         {found["label"]: found["score"] for found in answers} for answers in judge(ODD, truncation=True, batch_size=4)
     ]
     again = plmkit.load(tmp_path / "out", device="cpu")
-    assert again.longest == model.longest == 32
+    assert again.max_length == model.max_length == 32
     for mine, other, back in zip(ours, theirs, again.predict(ODD), strict=True):
         assert mine.probabilities == pytest.approx(other, abs=1e-5)
         assert back.probabilities == pytest.approx(mine.probabilities, abs=1e-6)
@@ -148,7 +148,7 @@ def tuned_gpt2(made, gpt2, rows_file):
     """That GPT-2 after fine-tuning here."""
     order = FinetuneRequest(
         model=gpt2, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
-        settings=TaskSettings(epochs=1, batch=16, rate=1e-2), machine=Machine(threads=1),
+        settings=TaskSettings(epochs=1, batch=16, learning_rate=1e-2), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out
@@ -183,8 +183,8 @@ def test_a_gpt2_classifier_exports_with_padding_so_that_texts_can_be_batched(whi
 
 
 def test_a_tokenizer_that_truncates_elsewhere_is_reported(short, plm, tmp_path, monkeypatch):
-    def longer(*arguments, longest, **settings):
-        exporting_write(*arguments, longest=48, **settings)
+    def longer(*arguments, max_length, **settings):
+        exporting_write(*arguments, max_length=48, **settings)
 
     exporting_write = exporting.write_huggingface
     monkeypatch.setattr(exporting, "write_huggingface", longer)

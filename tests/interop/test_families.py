@@ -205,10 +205,10 @@ def test_every_family_names_classes_that_transformers_has_and_heads_of_its_own(f
 @pytest.mark.parametrize("pad", [0, 1, 4])
 def test_positions_move_to_where_robertas_start(first, pad):
     words = Vocabulary.from_tokens(SPECIAL_TOKENS)
-    encoder = Encoder(layers=1, heads=1, width=2, inner=4, first=first, longest=3, activation="gelu")
+    encoder = Encoder(layers=1, heads=1, width=2, inner=4, first=first, max_length=3, activation="gelu")
     table = torch.arange(2.0 * (first + 3)).view(-1, 2)
     (net,) = roberta.networks(encoder, {roberta.POSITIONS: table}, replace(words, pad=pad))
-    assert (net.architecture.first, net.architecture.longest) == (pad + 1, 3)
+    assert (net.architecture.first, net.architecture.max_length) == (pad + 1, 3)
     moved = net.weights[roberta.POSITIONS]
     assert torch.equal(moved[pad + 1 :], table[first:])
     assert len(moved) == pad + 4
@@ -232,12 +232,12 @@ def exported(architecture, pretrained, folder):
 @pytest.mark.parametrize(
     "architecture",
     [
-        Encoder(layers=2, heads=2, width=16, inner=24, longest=30, first=2, segments=1, activation="gelu"),
-        Encoder(layers=2, heads=2, width=16, inner=24, longest=30, activation="relu"),
-        SharedEncoder(layers=3, heads=2, width=16, inner=24, longest=30, embedding=8),
-        SharedEncoder(layers=3, heads=2, width=16, inner=24, longest=30, embedding=None, sharing="none"),
-        SharedEncoder(layers=3, heads=2, width=16, inner=24, longest=30, embedding=8, sharing="attention"),
-        SharedEncoder(layers=3, heads=2, width=16, inner=24, longest=30, embedding=8, sharing="feed_forward"),
+        Encoder(layers=2, heads=2, width=16, inner=24, max_length=30, first=2, segments=1, activation="gelu"),
+        Encoder(layers=2, heads=2, width=16, inner=24, max_length=30, activation="relu"),
+        SharedEncoder(layers=3, heads=2, width=16, inner=24, max_length=30, embedding=8),
+        SharedEncoder(layers=3, heads=2, width=16, inner=24, max_length=30, embedding=None, sharing="none"),
+        SharedEncoder(layers=3, heads=2, width=16, inner=24, max_length=30, embedding=8, sharing="attention"),
+        SharedEncoder(layers=3, heads=2, width=16, inner=24, max_length=30, embedding=8, sharing="feed_forward"),
     ],
     ids=["roberta", "ernie", "all", "unprojected", "attention", "feed_forward"],
 )
@@ -291,7 +291,7 @@ def test_published_configs_give_the_published_counts(name, tmp_path):
     with torch.device("meta"):
         model = settings.build(unnamed(vocabulary))
         head = MaskedLM().build(model)
-    assert settings.longest == config.get("max_position_embeddings", 512) - getattr(settings, "first", 0)
+    assert settings.max_length == config.get("max_position_embeddings", 512) - getattr(settings, "first", 0)
     assert sum(weight.numel() for weight in model.parameters()) == wanted
     if family is roberta:  # published with the masked LM head, without the pooler
         pooler = sum(weight.numel() for weight in model.pooler.parameters())

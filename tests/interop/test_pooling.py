@@ -117,7 +117,7 @@ def test_an_exported_folder_gives_them_our_vectors(which, request, plm, tmp_path
 def test_the_vector_of_a_sentence_is_ernies_pooler_of_its_first_token(plm, mixed_corpus, tmp_path):
     """As in PaddlePaddle/ERNIE's encoder, in an export too."""
     small = (
-        "stages=[[1.0, 32]]", "corruption.shares=[[1.0, 0.0, 0.0]]", "architecture.longest=64",
+        "stages=[[1.0, 32]]", "corruption.shares=[[1.0, 0.0, 0.0]]", "architecture.max_length=64",
         "architecture.layers=1", "architecture.heads=2", "architecture.width=16", "architecture.inner=32",
         "tokenizer.size=300", "run.threads=1",
     )  # fmt: skip

@@ -143,7 +143,7 @@ def test_without_memory_a_text_is_evaluated_in_windows_and_one_window_gives_its_
     assert found.tokens == len(tokens)
     assert found.loss == pytest.approx(-logs.mean(), abs=1e-5)
     assert found.reading == "windows of 512 tokens that advance by 256"
-    model.longest = 4  # the same text in windows of four tokens, advancing by two
+    model.max_length = 4  # the same text in windows of four tokens, advancing by two
     assert evaluate_text(model, tmp_path / "text.txt").loss != pytest.approx(found.loss, abs=1e-5)
 
 

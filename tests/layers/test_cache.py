@@ -7,7 +7,7 @@ from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
 
-SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "longest": 24}
+SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "max_length": 24}
 SETTINGS = [
     Decoder(**SIZE), PostNormDecoder(**SIZE), BandedDecoder(**SIZE, band=5), BandedDecoder(**SIZE, band=1),
     BandedDecoder(**SIZE, band=99),

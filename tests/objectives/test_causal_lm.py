@@ -95,7 +95,7 @@ def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
 
 def test_only_what_is_asked_is_scored():
     torch.manual_seed(0)
-    model = Decoder(layers=1, heads=1, width=8, inner=16, longest=8, dropout=0.0, attention_dropout=0.0).build(
+    model = Decoder(layers=1, heads=1, width=8, inner=16, max_length=8, dropout=0.0, attention_dropout=0.0).build(
         unnamed(9)
     )
     head = CausalLM().build(model)
@@ -114,6 +114,6 @@ def test_only_what_is_asked_is_scored():
 
 
 def test_an_adaptive_softmax_needs_an_embedding_in_clusters():
-    model = Decoder(layers=1, heads=1, width=4, inner=4, longest=8).build(unnamed(9))
+    model = Decoder(layers=1, heads=1, width=4, inner=4, max_length=8).build(unnamed(9))
     with pytest.raises(SettingError, match="Decoder has no token embedding in clusters"):
         AdaptiveLM().build(model)

@@ -17,7 +17,7 @@ from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, 
 
 VOCABULARY = unnamed(30)
 SMALL = GeneratorDiscriminator(
-    layers=1, heads=2, width=16, inner=32, generator=0.5, longest=128, dropout=0.0, attention_dropout=0.0
+    layers=1, heads=2, width=16, inner=32, generator=0.5, max_length=128, dropout=0.0, attention_dropout=0.0
 )
 
 

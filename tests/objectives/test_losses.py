@@ -11,7 +11,7 @@ from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence
 
-SMALL = Encoder(layers=1, heads=2, width=8, inner=16, longest=10, dropout=0.0, attention_dropout=0.0)
+SMALL = Encoder(layers=1, heads=2, width=8, inner=16, max_length=10, dropout=0.0, attention_dropout=0.0)
 
 
 def network(**weights: float) -> Network:

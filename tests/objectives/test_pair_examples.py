@@ -151,7 +151,7 @@ def test_the_loss_of_an_example_asks_for_its_words_and_its_verdict(name, tokeniz
     row = make(EXAMPLES[name], tokenizer)
     vocabulary = tokenizer.vocabulary
     torch.manual_seed(0)
-    model = Encoder(layers=1, heads=2, width=16, inner=16, longest=64, dropout=0.0).build(vocabulary).eval()
+    model = Encoder(layers=1, heads=2, width=16, inner=16, max_length=64, dropout=0.0).build(vocabulary).eval()
     tasks = (MaskedLM(), NextSentence())
     network = Network(
         model, {task.name: task.build(model) for task in tasks}, dict.fromkeys(("masked_lm", "next_sentence"), 1.0)

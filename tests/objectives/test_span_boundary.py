@@ -14,7 +14,7 @@ from plmkit.training.step import Step
 
 WIDTH, SIZE, LENGTH = 8, 30, 24
 SMALL = Encoder(
-    layers=1, heads=2, width=WIDTH, inner=16, longest=LENGTH, dropout=0.0, attention_dropout=0.0, pooler=False
+    layers=1, heads=2, width=WIDTH, inner=16, max_length=LENGTH, dropout=0.0, attention_dropout=0.0, pooler=False
 )
 
 

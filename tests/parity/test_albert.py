@@ -100,7 +100,7 @@ def test_import_export_and_import_again_change_no_bit(both):
 @pytest.mark.parametrize("sharing", ["attention", "feed_forward"])
 def test_a_separately_shared_sublayer_is_written_for_every_layer(sharing):
     torch.manual_seed(0)
-    settings = SharedEncoder(layers=3, heads=4, width=24, inner=40, embedding=12, longest=20, sharing=sharing)
+    settings = SharedEncoder(layers=3, heads=4, width=24, inner=40, embedding=12, max_length=20, sharing=sharing)
     ours = roughen(network_of(settings), names=("",), by=0.3).eval()
     theirs = theirs_with(num_hidden_groups=3).eval()
     missing, unexpected = theirs.load_state_dict(to_huggingface(ours.state_dict(), albert, settings), strict=False)

@@ -18,7 +18,7 @@ from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 from plmkit.training.checkpoint import put_weights, weights_of
 
 OURS = GeneratorDiscriminator(
-    layers=2, heads=4, width=24, inner=40, embedding=16, generator=1 / 3, longest=20,
+    layers=2, heads=4, width=24, inner=40, embedding=16, generator=1 / 3, max_length=20,
     dropout=0.0, attention_dropout=0.0,
 )  # fmt: skip
 

@@ -115,5 +115,5 @@ def test_the_output_embedding_is_the_token_embedding(both):
 def test_roberta_counts_its_positions_from_two():
     theirs, family = theirs_of("RobertaForMaskedLM")
     settings = family.architecture(theirs.config.to_dict(), where=None)
-    assert (settings.first, settings.longest, settings.segments) == (2, 20, 1)
+    assert (settings.first, settings.max_length, settings.segments) == (2, 20, 1)
     assert len(ours_from(theirs, family).model.embed.positions.weight) == 22

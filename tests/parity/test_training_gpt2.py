@@ -47,8 +47,8 @@ def text() -> TokenStore:
 
 def test_training_gives_the_losses_and_the_perplexity_of_transformers():
     words = Vocabulary.from_tokens([*(f"w{number}" for number in range(SIZE - 1)), "<|endoftext|>"], needed=("end",))
-    schedule = Schedule(steps=STEPS, batch=ROWS, rate=RATE, warmup=0.1, shape="cosine", optimizer=AdamW())
-    settings = Decoder(layers=2, heads=2, width=24, inner=96, longest=LENGTH, dropout=0.0, attention_dropout=0.0)
+    schedule = Schedule(steps=STEPS, batch=ROWS, learning_rate=RATE, warmup=0.1, shape="cosine", optimizer=AdamW())
+    settings = Decoder(layers=2, heads=2, width=24, inner=96, max_length=LENGTH, dropout=0.0, attention_dropout=0.0)
     recipe = replace(find("gpt2-tiny"), architecture=settings, stages=(Stage(length=LENGTH),), schedule=schedule)
     torch.manual_seed(0)
     config = GPT2Config(

@@ -168,7 +168,7 @@ def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, c
 
 @pytest.mark.parametrize(
     ("setting", "weights"),
-    [("architecture.width=1e9", "at least 4,000,000,000,000,000,000"), ("architecture.longest=3e6", "771,301,155")],
+    [("architecture.width=1e9", "at least 4,000,000,000,000,000,000"), ("architecture.max_length=3e6", "771,301,155")],
 )
 def test_a_recipe_that_no_memory_here_holds_is_warned_about(setting, weights, small, vocabulary, plm, monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda device: 8_000_000_000)

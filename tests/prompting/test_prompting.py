@@ -143,8 +143,8 @@ class Scribe(Engine):
         return [GeneratedText(prompt=prompt, text=self.says, tokens=9, ended="length") for prompt in prompts]
 
 
-def scribe(says: str, longest: int | None = None) -> Scribe:
-    own = toy(longest=longest)
+def scribe(says: str, max_length: int | None = None) -> Scribe:
+    own = toy(max_length=max_length)
     made = Scribe(own.model, own.tokenizer, own.max_length)
     made.says = says
     return made
@@ -180,11 +180,11 @@ def test_a_summary_is_sampled_by_the_seed(tmp_path):
 def test_the_context_leaves_a_hundred_tokens_for_a_summary_and_fifty_for_an_answer(tmp_path):
     summary = read_task(written(tmp_path / "a.jsonl", [{"text": "t", "summary": "s"}]), None, {})
     answer = read_task(written(tmp_path / "b.jsonl", [{"question": "t", "answer": "s"}]), None, {})
-    assert ask(scribe("It rained.", longest=80), answer, None, PromptOptions()).predicted == ["It rained."]
+    assert ask(scribe("It rained.", max_length=80), answer, None, PromptOptions()).predicted == ["It rained."]
     with pytest.raises(
         InputError, match=r"a\.jsonl: a row with its answer has 1\d\d tokens, but the context of this model is 80"
     ):
-        ask(scribe("It rained.", longest=80), summary, None, PromptOptions())
+        ask(scribe("It rained.", max_length=80), summary, None, PromptOptions())
 
 
 def test_other_answers_are_the_first_line_of_fifty_tokens_by_greedy_decoding(tmp_path):
@@ -273,10 +273,10 @@ def test_words_for_labels_that_do_not_occur_are_refused(tmp_path):
 def test_as_many_demonstrations_as_fit_are_shown_and_a_question_that_never_fits_is_refused(tmp_path):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})
-    found = ask(toy(longest=70), task, None, PromptOptions(shots=8))
+    found = ask(toy(max_length=70), task, None, PromptOptions(shots=8))
     assert 0 < found.shots < 8
     with pytest.raises(InputError, match="tokens, but the context of this model is 10 tokens"):
-        ask(toy(longest=10), task, None, PromptOptions())
+        ask(toy(max_length=10), task, None, PromptOptions())
 
 
 @pytest.mark.parametrize("shots", [0, 1, 2, 3])
@@ -287,12 +287,12 @@ def test_demonstrations_fit_where_prompt_and_answer_leave_one_token_of_the_conte
     prompt = ask(toy(), task, shown, PromptOptions(shots=shots)).prompt
     encode = toy().tokenizer.encode_plain
     needed = len(encode(prompt)) + max(len(encode(" odd")), len(encode(" even"))) + 1
-    assert ask(toy(longest=needed), task, shown, PromptOptions(shots=shots)).shots == shots
+    assert ask(toy(max_length=needed), task, shown, PromptOptions(shots=shots)).shots == shots
     if shots:
-        assert ask(toy(longest=needed - 1), task, task, PromptOptions(shots=shots)).shots == shots - 1
+        assert ask(toy(max_length=needed - 1), task, task, PromptOptions(shots=shots)).shots == shots - 1
     else:
         with pytest.raises(InputError, match=f"a row with its answer has {needed - 1} tokens"):
-            ask(toy(longest=needed - 1), task, None, PromptOptions())
+            ask(toy(max_length=needed - 1), task, None, PromptOptions())
 
 
 def test_a_file_of_demonstrations_is_refused_where_none_are_shown(tmp_path):

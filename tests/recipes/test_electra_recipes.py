@@ -35,7 +35,7 @@ from plmkit.training.pretrain import Order, pretrain
 from plmkit.training.step import validate
 
 TINY = (
-    "stages=[[1.0, 32]]", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.max_length=64", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "architecture.embedding=16", "tokenizer.size=300",
     "run.threads=1",
 )  # fmt: skip
@@ -92,7 +92,7 @@ def test_settings_are_the_papers():
     ):
         recipe = find(name)
         schedule = recipe.schedule
-        assert (schedule.rate, schedule.batch, recipe.stages) == (rate, batch, (Stage(length=length),))
+        assert (schedule.learning_rate, schedule.batch, recipe.stages) == (rate, batch, (Stage(length=length),))
         assert (schedule.steps, round(schedule.steps * schedule.warmup)) == (steps, 10_000)
         assert (recipe.corruption[1].rate, recipe.corruption[1].mask_share) == (hidden, 1.0)
         assert [objective.weight for objective in recipe.objectives] == [1.0, 50]

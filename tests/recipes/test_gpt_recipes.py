@@ -8,7 +8,7 @@ from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.counting import parameters
 from plmkit.schedules.stage import Stage
 
-SHAPES = {  # layers, width, heads, longest
+SHAPES = {  # layers, width, heads, max_length
     "gpt1": (12, 768, 12, 512),
     "gpt2-small": (12, 768, 12, 1024),
     "gpt2-medium": (24, 1024, 16, 1024),
@@ -31,7 +31,7 @@ RATES = {"125m": 6e-4, "350m": 3e-4, "760m": 2.5e-4, "1.3b": 2e-4,
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_are_the_papers(name):
     shape = find(name).architecture
-    assert (shape.layers, shape.width, shape.heads, shape.longest) == SHAPES[name]
+    assert (shape.layers, shape.width, shape.heads, shape.max_length) == SHAPES[name]
     assert (shape.inner, shape.activation, shape.epsilon, shape.dropout) == (4 * shape.width, "gelu_tanh", 1e-5, 0.1)
 
 
@@ -41,14 +41,14 @@ def test_parameters_follow_the_closed_form_for_any_vocabulary(name, vocabulary):
     shape = find(name).architecture
     width = shape.width
     last = 0 if name.startswith("gpt1") else 2 * width  # GPT-1 has no norm at the end
-    wanted = (vocabulary + shape.longest) * width + shape.layers * (12 * width**2 + 13 * width) + last
+    wanted = (vocabulary + shape.max_length) * width + shape.layers * (12 * width**2 + 13 * width) + last
     assert parameters(find(name), vocabulary) == wanted
 
 
 @pytest.mark.parametrize("size", RATES)
 def test_gpt3_spends_300_billion_tokens_at_the_papers_rates(size):
     schedule = find(f"gpt3-{size}").schedule
-    assert schedule.rate == RATES[size]
+    assert schedule.learning_rate == RATES[size]
     assert schedule.steps * schedule.batch * 2048 == pytest.approx(300e9, rel=1e-4)
     assert schedule.factor(schedule.warmup) == pytest.approx(1.0)
     assert schedule.factor(260 / 300) == pytest.approx(0.1)
@@ -65,7 +65,7 @@ def test_gpt1_keeps_the_papers_settings():
     recipe = find("gpt1")
     schedule = recipe.schedule
     assert (schedule.batch, recipe.stages) == (64, (Stage(length=512),))
-    assert (schedule.rate, schedule.shape) == (2.5e-4, "cosine")
+    assert (schedule.learning_rate, schedule.shape) == (2.5e-4, "cosine")
     assert schedule.warmup * schedule.steps == pytest.approx(2000)
     assert schedule.optimizer.decay == 0.01
     assert recipe.tokenizer.size == recipe.vocabulary == 40_478
@@ -77,7 +77,7 @@ def test_gpt2_differs_from_gpt1_in_more_than_its_size():
     changed = {field.name for field in fields(one) if getattr(one, field.name) != getattr(two, field.name)}
     assert {"vocabulary", "tokenizer", "architecture", "schedule"} <= changed
     assert [type(recipe.architecture).__name__ for recipe in (one, two)] == ["PostNormDecoder", "Decoder"]
-    assert [recipe.architecture.longest for recipe in (one, two)] == [512, 1024]
+    assert [recipe.architecture.max_length for recipe in (one, two)] == [512, 1024]
     assert [recipe.vocabulary for recipe in (one, two)] == [40_478, 50_257]
     assert [recipe.schedule.batch for recipe in (one, two)] == [64, 512]
 

@@ -39,9 +39,9 @@ def tiny(name: str, length: int = 32):
     return settle(
         recipe,
         (
-            f"stages={lengths}", "architecture.longest=64", "architecture.layers=2", "architecture.heads=2",
+            f"stages={lengths}", "architecture.max_length=64", "architecture.layers=2", "architecture.heads=2",
             "architecture.width=32", "architecture.inner=64", "tokenizer.size=120", "run.threads=1",
-            "run.log_steps=30", "schedule.rate=5e-3",
+            "run.log_steps=30", "schedule.learning_rate=5e-3",
         ),
     )  # fmt: skip
 
@@ -103,14 +103,14 @@ def test_spanbert_has_no_sentence_task_and_says_so_in_its_objectives():
 
 def test_the_papers_numbers_are_in_the_recipes():
     span = find("spanbert-base").corruption[1]
-    assert span == SpanMasking(rate=0.15, geometric=0.2, longest=10, mask_share=0.8, random_share=0.1)
+    assert span == SpanMasking(rate=0.15, geometric=0.2, max_length=10, mask_share=0.8, random_share=0.1)
     word = find("bert-wwm-base").corruption[1]
     assert word == WordMasking(rate=0.15, mask_share=0.8, random_share=0.1, max_masked=80, static_masks=10)
     assert [type(find(name).corruption[0]) for name in ("ernie-1.0", "ernie-mini")] == [MixedPairs, MixedPairs]
     unit = find("ernie-1.0").corruption[1]
     assert replace(unit, segmenter=None) == UnitMasking(rate=0.15, mask_share=0.8, random_share=0.1)
     ernie = find("ernie-1.0").architecture
-    assert (ernie.layers, ernie.width, ernie.heads, ernie.longest) == (12, 768, 12, 513)
+    assert (ernie.layers, ernie.width, ernie.heads, ernie.max_length) == (12, 768, 12, 513)
     assert (ernie.activation, ernie.epsilon) == ("relu", 1e-5)
 
 

@@ -129,7 +129,12 @@ def test_transformer_xl_keeps_the_settings_of_the_released_scripts(name):
     words = name.endswith("wt103")
     for recipe in (base, large):
         schedule = recipe.schedule
-        assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
+        assert (schedule.learning_rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (
+            2.5e-4,
+            0.25,
+            "cosine",
+            0.0,
+        )
         assert recipe.architecture.memory == recipe.max_length
         assert recipe.architecture.cutoffs == ((20_000, 40_000, 200_000) if words else ())
     assert (base.schedule.batch, base.max_length, base.schedule.steps) == (
@@ -148,9 +153,14 @@ def test_transformer_xl_of_the_billion_words_keeps_the_settings_of_the_released_
     assert (shape.layers, shape.width, shape.heads, shape.inner, shape.shrink) == (18, 1024, 8, 4096, 4)
     assert shape.cutoffs == (60_000, 100_000, 640_000)
     assert shape.dropout == shape.attention_dropout == 0.0
-    assert (schedule.batch, recipe.max_length, shape.memory, shape.longest) == (224, 32, 32, 32)
+    assert (schedule.batch, recipe.max_length, shape.memory, shape.max_length) == (224, 32, 32, 32)
     assert (schedule.steps, schedule.warmup * schedule.steps) == (500_000, pytest.approx(20_000))
-    assert (schedule.rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (2.5e-4, 0.25, "cosine", 0.0)
+    assert (schedule.learning_rate, schedule.clip, schedule.shape, schedule.optimizer.decay) == (
+        2.5e-4,
+        0.25,
+        "cosine",
+        0.0,
+    )
 
 
 @pytest.mark.parametrize("vocabulary", [50, 204])

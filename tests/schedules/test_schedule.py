@@ -11,7 +11,7 @@ from plmkit.schedules.schedule import SHAPES, Schedule, constant, cosine, linear
 
 
 def schedule(**changes) -> Schedule:
-    settings = {"steps": 100, "batch": 8, "rate": 1e-3, "warmup": 0.1}
+    settings = {"steps": 100, "batch": 8, "learning_rate": 1e-3, "warmup": 0.1}
     return Schedule(**settings | changes)
 
 
@@ -86,7 +86,7 @@ def test_no_shape_leaves_the_range_from_0_to_1(shape):
         ({"shape": "linaer"}, "Unknown schedule shape 'linaer'; choose from linear_over_all, linear_product, "),
         ({"steps": 0}, "schedule.steps must be above 0; found 0."),
         ({"batch": -8}, "schedule.batch must be above 0; found -8."),
-        ({"rate": 0.0}, "schedule.rate must be above 0; found 0.0."),
+        ({"learning_rate": 0.0}, "schedule.learning_rate must be above 0; found 0.0."),
         ({"warmup": 1.0}, "schedule.warmup must be a share of the run, below 1; found 1.0."),
         ({"warmup": -0.1}, "schedule.warmup must be a share of the run, below 1; found -0.1."),
         ({"clip": -1.0}, "schedule.clip must be a maximum gradient norm, or 0 for no clipping; found -1.0."),
@@ -113,7 +113,7 @@ def test_a_schedule_that_cannot_be_is_refused(changes, says):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"steps": 1, "batch": 1, "rate": 1e-9},
+        {"steps": 1, "batch": 1, "learning_rate": 1e-9},
         {"warmup": 0.999},
         {"clip": 0.0},
         {"optimizer": AdamW(beta1=0.0, beta2=0.999999, epsilon=0.0, decay=2.0)},

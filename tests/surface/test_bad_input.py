@@ -243,8 +243,8 @@ def test_an_unknown_recipe(verb, refused, here):
 @pytest.mark.parametrize(
     ("setting", "hint"),
     [
-        ("schedule.rte=1", "'schedule.rate'"),
-        ("shedule.rate=1", "'schedule'"),
+        ("schedule.learning_rte=1", "'schedule.learning_rate'"),
+        ("shedule.learning_rate=1", "'schedule'"),
         ("architecture.layer=3", "'architecture.layers'"),
         ("corruption.rte=0.2", "'corruption.rate'"),
         ("run.thread=1", "'run.threads'"),
@@ -261,17 +261,17 @@ def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
     said = refused(*tune(pretrained, here, "--set", "task.class_weights=[1,2]"))
     assert said.startswith("plm: There is no setting 'task.class_weights'. Known: task.batch, task.clip, ")
     assert "Did you mean" not in said
-    assert "start with task or run" in refused(*tune(pretrained, here, "--set", "schedule.rate=1"))
+    assert "start with task or run" in refused(*tune(pretrained, here, "--set", "schedule.learning_rate=1"))
 
 
 @pytest.mark.parametrize(
     ("setting", "wanted"),
     [
-        ("schedule.rate=fast", "a number"),
+        ("schedule.learning_rate=fast", "a number"),
         ("schedule.batch=2.5", "a whole number"),
         ("run.compile=perhaps", "true or false"),
         ("stages=128", "a JSON list"),
-        ("schedule.rate=", "a number"),
+        ("schedule.learning_rate=", "a number"),
     ],
 )
 def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
@@ -281,7 +281,7 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("schedule.rate=-1", "schedule.rate must be above 0; found -1.0."),
+        ("schedule.learning_rate=-1", "schedule.learning_rate must be above 0; found -1.0."),
         ("schedule.batch=0", "schedule.batch must be above 0; found 0."),
         ("corruption.rate=1.5", "corruption.rate must be the share of tokens to mask, above 0 and below 1; found 1.5."),
         ("run.checkpoint_steps=0", "run.checkpoint_steps must be 1 or more; found 0."),
@@ -293,7 +293,7 @@ def test_a_setting_of_the_wrong_type(setting, wanted, refused, here):
         ("run.layout=lines", "There is no layout 'lines'. Did you mean 'blank-lines'? Layouts: auto, blank-lines, "),
         (
             "stages=[[1.0, 4096]]",
-            "bert-tiny: stages use rows of 4096 tokens, but architecture.longest is 512. Change one",
+            "bert-tiny: stages use rows of 4096 tokens, but architecture.max_length is 512. Change one",
         ),
     ],
 )
@@ -332,7 +332,7 @@ def test_a_setting_of_fine_tuning_that_cannot_be(setting, says, refused, here, p
 
 
 def test_a_setting_without_a_value(refused, here):
-    assert "--set takes name=value" in refused(*train(here, "--set", "schedule.rate"))
+    assert "--set takes name=value" in refused(*train(here, "--set", "schedule.learning_rate"))
 
 
 def test_an_unknown_task(refused, here, pretrained):

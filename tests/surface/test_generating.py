@@ -10,7 +10,7 @@ import plmkit
 from plmkit.errors import InputError, PlmError
 
 TINY = (
-    "stages=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
+    "stages=[[1.0, 32]]", "architecture.max_length=48", "architecture.layers=2", "architecture.heads=2",
     "architecture.width=32", "architecture.inner=64", "tokenizer.size=400", "run.threads=1",
 )  # fmt: skip
 

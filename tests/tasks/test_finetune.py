@@ -179,7 +179,7 @@ def test_layer_decay_has_the_factors_of_the_released_code(pretrained, rows_file)
     assert factor("model.pooler.weight") == 1
     assert factor("model.embed.norm.weight", 24, 0.9) == pytest.approx(0.064611, abs=1e-6)
     assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
-    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5, rate=1.0)
+    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5, learning_rate=1.0)
     task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
     network = build(settled(order, parts), parts, task, 0)
@@ -341,7 +341,7 @@ def test_a_run_folder_is_self_contained(finetuned, rows_file, tmp_path):
 def test_texts_longer_than_the_training_rows_are_not_truncated(finetuned, pretrained, rows_file, tmp_path):
     """Nothing is truncated that fits the model; only concat pooling needs a fixed length."""
     model = plmkit.load(finetuned)
-    assert model.longest == plmkit.load(pretrained).longest > 16
+    assert model.max_length == plmkit.load(pretrained).max_length > 16
     model.predict(["the cat sees a house and " * 4])  # a warning would be an error
     finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling="concat"), Screen())
     assert json.loads((tmp_path / "out" / "run.json").read_text())["tasks"][0]["length"] == 16
@@ -362,7 +362,7 @@ def test_a_given_length_is_kept_and_truncation_is_reported(pretrained, rows_file
               "--set", "task.length=7")  # fmt: skip
     assert ran.code == 0
     assert "48 of 48 rows are longer than 7 tokens and are truncated" in ran.err
-    assert plmkit.load(tmp_path / "out").longest == 7
+    assert plmkit.load(tmp_path / "out").max_length == 7
 
 
 def test_narrow_networks_have_higher_learning_rates():
@@ -372,18 +372,20 @@ def test_narrow_networks_have_higher_learning_rates():
 
 
 def test_settings_of_task_and_run_are_set_by_name():
-    task, machine = settle_task(["task.rate=1e-4", "task.frozen=yes", "run.threads=1"], epochs=2.5)
-    assert (task.rate, task.frozen, task.epochs, machine.threads) == (1e-4, True, 2.5, 1)
+    task, machine = settle_task(["task.learning_rate=1e-4", "task.frozen=yes", "run.threads=1"], epochs=2.5)
+    assert (task.learning_rate, task.frozen, task.epochs, machine.threads) == (1e-4, True, 2.5, 1)
 
 
 @pytest.mark.parametrize(
     "setting",
     [
-        "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.rate=0", "task.rate=inf", "task.warmup=1",
+        "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.learning_rate=0", "task.learning_rate=inf",
+        "task.warmup=1",
         "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=last", "task.length=2", "task.layer_decay=0",
         "task.layer_decay=2", "task.layer_decay=-1", "task.layer_decay=nan", "task.layer_decay=inf",
-        "task.rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.rate=1", "task.rte=1", "task=1", "task.rate",
-        "schedule.rate=1",
+        "task.learning_rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.learning_rate=1",
+        "task.rte=1", "task=1", "task.learning_rate",
+        "schedule.learning_rate=1",
     ],
 )  # fmt: skip
 def test_an_invalid_setting_is_refused(setting):
@@ -409,7 +411,7 @@ def test_freezing_random_weights_is_refused():
 def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
     """Is the verb one of the first four? Three hundred rows, and a hundred others to evaluate on."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
-    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, rate=7e-4, dropout=0.0)
+    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, learning_rate=7e-4, dropout=0.0)
     assert finetune(order, Screen()).result["test"]["accuracy"] >= 0.9
 
 
@@ -444,9 +446,9 @@ def families(tmp_path_factory) -> tuple[Path, Path, Path]:
         find("bert-base"),
         tokenizer=WordPiece(size=400),
         streams=one_stream(SentencePairs(), TokenMasking()),
-        architecture=Encoder(layers=2, heads=2, width=64, inner=128, longest=64, dropout=0.0, attention_dropout=0.0),
+        architecture=Encoder(layers=2, heads=2, width=64, inner=128, max_length=64, dropout=0.0, attention_dropout=0.0),
         stages=(Stage(length=32),),
-        schedule=Schedule(steps=400, batch=16, rate=3e-3, warmup=0.1, optimizer=AdamW()),
+        schedule=Schedule(steps=400, batch=16, learning_rate=3e-3, warmup=0.1, optimizer=AdamW()),
     )
     settings = Settings(recipe=recipe, run=Machine(threads=1))
     order = PretrainOrder(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))
@@ -461,7 +463,7 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
     found, losses = {}, {}
     for scratch in (False, True):
         order = order_of(
-            model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, rate=1e-3,
+            model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, learning_rate=1e-3,
             dropout=0.0, seeds=3,
         )  # fmt: skip
         result = finetune(order, Screen()).result

@@ -14,8 +14,8 @@ def tokenizer() -> Tokenizer:
     return bert_tokenizer([*SPECIAL_TOKENS, *"abcdefghij"], lowercase=True)
 
 
-def framed(tokenizer: Tokenizer, first: str, second: str | None = None, longest: int = 64) -> str:
-    row = frame_all([(" ".join(first), None if second is None else " ".join(second))], tokenizer, longest)[0]
+def framed(tokenizer: Tokenizer, first: str, second: str | None = None, max_length: int = 64) -> str:
+    row = frame_all([(" ".join(first), None if second is None else " ".join(second))], tokenizer, max_length)[0]
     return " ".join(tokenizer.vocabulary.names(row.tokens))
 
 
@@ -46,14 +46,14 @@ def test_some_vocabularies_have_two_separators_between_texts_and_one_segment(tok
 
 
 def test_a_text_that_is_too_long_is_truncated_at_its_end(tokenizer):
-    assert framed(tokenizer, "abcdef", longest=6) == "[CLS] a b c d [SEP]"
-    assert framed(tokenizer, "abcd", longest=6) == "[CLS] a b c d [SEP]"
+    assert framed(tokenizer, "abcdef", max_length=6) == "[CLS] a b c d [SEP]"
+    assert framed(tokenizer, "abcd", max_length=6) == "[CLS] a b c d [SEP]"
 
 
 def test_of_a_pair_the_longer_text_is_truncated_first(tokenizer):
-    assert framed(tokenizer, "abcdefg", "hi", longest=9) == "[CLS] a b c d [SEP] h i [SEP]"
-    assert framed(tokenizer, "ab", "cdefghi", longest=9) == "[CLS] a b [SEP] c d e f [SEP]"
-    assert framed(tokenizer, "abcde", "fghij", longest=8) == "[CLS] a b c [SEP] f g [SEP]"
+    assert framed(tokenizer, "abcdefg", "hi", max_length=9) == "[CLS] a b c d [SEP] h i [SEP]"
+    assert framed(tokenizer, "ab", "cdefghi", max_length=9) == "[CLS] a b [SEP] c d e f [SEP]"
+    assert framed(tokenizer, "abcde", "fghij", max_length=8) == "[CLS] a b c [SEP] f g [SEP]"
 
 
 def test_lengths_after_truncation_equal_those_of_the_released_code():

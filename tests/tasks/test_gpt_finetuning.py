@@ -27,8 +27,9 @@ from plmkit.training.loop import Budget
 from plmkit.training.pretrain import Order, pretrain
 
 SMALL = (
-    "stages=[[1.0, 32]]", "architecture.longest=48", "architecture.layers=2", "architecture.heads=2",
-    "architecture.width=32", "architecture.inner=128", "tokenizer.size=300", "run.threads=1", "schedule.rate=3e-3",
+    "stages=[[1.0, 32]]", "architecture.max_length=48", "architecture.layers=2", "architecture.heads=2",
+    "architecture.width=32", "architecture.inner=128", "tokenizer.size=300", "run.threads=1",
+    "schedule.learning_rate=3e-3",
 )  # fmt: skip
 
 
@@ -244,7 +245,7 @@ def test_the_language_model_has_no_weights_of_its_own():
 def test_a_toy_sentiment_is_learnt_and_the_same_model_generates_text(gpt1, plm, labelled, tmp_path):
     train, test = labelled(tmp_path / "train.tsv", 160, 5), labelled(tmp_path / "test.tsv", 40, 6)
     ran = plm("finetune", gpt1, "--task", "classify", "--train", train, "--dev", test, "--epochs", 40, "--out",
-              tmp_path / "task", "--set", "run.threads=1", "--set", "task.rate=1e-3", "--set", "task.batch=8",
+              tmp_path / "task", "--set", "run.threads=1", "--set", "task.learning_rate=1e-3", "--set", "task.batch=8",
               "--set", "task.dropout=0", "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.json["dev"]["accuracy"] >= 0.9

@@ -32,7 +32,7 @@ def number_rows(path, mean: float, spread: float):
 def trained(model, rows, out, **settings):
     order = FinetuneRequest(
         model=model, task=Regress(), train=rows, dev=None, test=rows, out=out, machine=Machine(threads=1),
-        settings=TaskSettings(**{"epochs": 1, "batch": 16, "rate": 1e-9, **settings}),
+        settings=TaskSettings(**{"epochs": 1, "batch": 16, "learning_rate": 1e-9, **settings}),
     )  # fmt: skip
     finetune(order, Screen())
     return plmkit.load(out, device="cpu")
@@ -50,7 +50,7 @@ def test_training_does_not_depend_on_the_unit_of_the_numbers(pretrained, tmp_pat
     found = []
     for number, (mean, spread) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
         rows = number_rows(tmp_path / f"{number}.tsv", mean, spread)
-        steps = {"epochs": 10, "rate": 1e-3, "dropout": 0.0, "optimizer": BertAdam()}
+        steps = {"epochs": 10, "learning_rate": 1e-3, "dropout": 0.0, "optimizer": BertAdam()}
         model = trained(pretrained, rows, tmp_path / f"out{number}", **steps)
         answers = [answer.label for answer in model.predict(["the cat likes a house.", "the cat hears a house."])]
         found.append([(answer - mean) / spread for answer in answers])
@@ -62,7 +62,7 @@ def test_what_is_exported_gives_the_same_numbers(pretrained, tmp_path, plm):
     from transformers import AutoModelForSequenceClassification
 
     rows = number_rows(tmp_path / "rows.tsv", mean=300.0, spread=2.0)
-    model = trained(pretrained, rows, tmp_path / "out", epochs=2, rate=1e-3)
+    model = trained(pretrained, rows, tmp_path / "out", epochs=2, learning_rate=1e-3)
     assert plm("export", tmp_path / "out", tmp_path / "hub").code == 0
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "hub").eval()
     row = model.rows(["the cat likes a house."])[0]
@@ -111,7 +111,7 @@ def test_equal_numbers_have_no_standard_deviation_to_divide_by():
 
 def test_the_kept_scores_are_those_of_the_kept_weights(pretrained, tmp_path, plm):
     rows = number_rows(tmp_path / "rows.tsv", mean=40.0, spread=3.0)
-    trained(pretrained, rows, tmp_path / "out", rate=1e-3)
+    trained(pretrained, rows, tmp_path / "out", learning_rate=1e-3)
     told = json.loads((tmp_path / "out" / "scores.json").read_text())
     again = plm("evaluate", tmp_path / "out", rows, "--json").json
     assert again["mse"] == pytest.approx(told["test"]["mse"], rel=1e-4)

@@ -143,7 +143,8 @@ def test_spans_are_read_from_bio_tags():
 def test_a_task_for_words_is_fine_tuned_scored_and_used_by_every_command(rows, pretrained, plm, tmp_path):
     out = tmp_path / "out"
     ran = plm("finetune", pretrained, "--task", "tag", "--train", rows, "--dev", rows, "--out", out, "--epochs", 12,
-              "--set", "task.batch=8", "--set", "task.rate=3e-3", "--set", "run.threads=1", "--json")  # fmt: skip
+              "--set", "task.batch=8", "--set", "task.learning_rate=3e-3", "--set", "run.threads=1",
+              "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.json["dev"]["f1"] > 0.9
     assert plm("evaluate", out, rows, "--json").json["f1"] == ran.json["dev"]["f1"]

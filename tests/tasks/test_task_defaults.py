@@ -40,18 +40,18 @@ def settled(name: str, **settings) -> Settled:
 )
 def test_defaults_depend_on_the_network(name, rate, warmup, lm_weight):
     found = settled(name)
-    assert found.rate == pytest.approx(rate)
+    assert found.learning_rate == pytest.approx(rate)
     assert (found.warmup, found.lm_weight) == (warmup, lm_weight)
 
 
 def test_narrow_decoders_get_higher_learning_rates_too():
     architecture = replace(find("gpt1").architecture, width=384, heads=6, inner=1536)
-    assert TaskSettings().settled(architecture, find("gpt1").tuning).rate == pytest.approx(2.5e-4)
+    assert TaskSettings().settled(architecture, find("gpt1").tuning).learning_rate == pytest.approx(2.5e-4)
 
 
 def test_given_settings_are_kept():
-    found = settled("gpt1", rate=1e-4, warmup=0.0, lm_weight=0.0)
-    assert (found.rate, found.warmup, found.lm_weight) == (1e-4, 0.0, 0.0)
+    found = settled("gpt1", learning_rate=1e-4, warmup=0.0, lm_weight=0.0)
+    assert (found.learning_rate, found.warmup, found.lm_weight) == (1e-4, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", ["transformer-xl-tiny", "xlnet-tiny", "char-transformer-tiny", "bert-tiny"])
@@ -79,7 +79,7 @@ def peaks_of(architecture, decay: float) -> dict[str, float]:
         model = architecture.build(unnamed(9))
         head = ClassHead(width=architecture.width, outputs=2, pooling="first", length=8)
         network = Network(model, {"label": head}, {"label": 1.0})
-    settings = TaskSettings(layer_decay=decay, rate=1.0).settled(architecture)
+    settings = TaskSettings(layer_decay=decay, learning_rate=1.0).settled(architecture)
     optimizer = optimizer_of(network, settings)
     names = {id(weight): name for name, weight in network.named_parameters()}
     return {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
@@ -129,18 +129,19 @@ FAMILIES = {  # rate at this width, warm-up, shape, optimizer, clip, layer decay
 def test_a_family_is_fine_tuned_as_in_its_paper(name):
     rate, *others = FAMILIES[name]
     found = settled(name)
-    assert found.rate == pytest.approx(rate)
+    assert found.learning_rate == pytest.approx(rate)
     assert [found.warmup, found.shape, found.optimizer, found.clip, found.layer_decay] == others
     assert found.decay == found.optimizer.decay
 
 
 def test_every_default_can_be_set():
     given = [
-        "task.rate=1e-3", "task.warmup=0.2", "task.shape=cosine", "task.optimizer=AdamW", "task.optimizer.beta2=0.9",
-        "task.clip=2", "task.layer_decay=0.5",
+        "task.learning_rate=1e-3", "task.warmup=0.2", "task.shape=cosine", "task.optimizer=AdamW",
+        "task.optimizer.beta2=0.9", "task.clip=2", "task.layer_decay=0.5",
     ]  # fmt: skip
     found = settle_task(given, None)[0].settled(find("electra-base").architecture, find("electra-base").tuning)
-    assert (found.rate, found.warmup, found.shape, found.clip, found.layer_decay) == (1e-3, 0.2, "cosine", 2.0, 0.5)
+    assert (found.learning_rate, found.warmup, found.shape) == (1e-3, 0.2, "cosine")
+    assert (found.clip, found.layer_decay) == (2.0, 0.5)
     assert found.optimizer == AdamW(beta2=0.9)
 
 
@@ -223,7 +224,7 @@ def test_an_imported_model_is_fine_tuned_as_its_family(hub_folder, made):
     tokenizer.save(folder)
     parts = read_parts(folder)
     assert parts.tuning == find("roberta-base").tuning
-    assert (parts.architecture.start, parts.architecture.pooler_dropout) == ("normal", 0.1)
+    assert (parts.architecture.initialiser, parts.architecture.pooler_dropout) == ("normal", 0.1)
     assert read_parts(hub_folder).tuning == find("bert-base").tuning
 
 
@@ -270,10 +271,12 @@ def test_a_head_is_initialised_like_its_network(name, truncated):
 
 
 def test_roberta_is_initialised_from_an_untruncated_normal():
-    small = replace(find("roberta-base").architecture, layers=1, heads=1, width=64, inner=64, longest=8)
+    small = replace(find("roberta-base").architecture, layers=1, heads=1, width=64, inner=64, max_length=8)
     torch.manual_seed(0)
-    tables = [replace(small, start=start).build(unnamed(200)).embed.tokens.weight for start in ("normal", "truncated")]
-    assert small.start == "normal"
+    tables = [
+        replace(small, initialiser=how).build(unnamed(200)).embed.tokens.weight for how in ("normal", "truncated")
+    ]
+    assert small.initialiser == "normal"
     assert [bool((table.abs() > 0.04).any()) for table in tables] == [True, False]
 
 
@@ -282,20 +285,20 @@ def test_roberta_is_initialised_from_an_untruncated_normal():
 
 def test_a_run_that_diverges_names_the_setting_of_fine_tuning(pretrained, plm, rows_file, tmp_path):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "task",
-              "--set", "task.rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
+              "--set", "task.learning_rate=1e30", "--set", "task.warmup=0", "--set", "task.batch=8")  # fmt: skip
     assert ran.code == 2
     assert ran.err.endswith(
-        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
+        "Lower the learning rate (--set task.learning_rate=...) and run the same command with a new folder.\n"
     )
-    assert "schedule.rate" not in ran.err
+    assert "schedule.learning_rate" not in ran.err
 
 
 @pytest.mark.parametrize(
     ("option", "here"),
     [
         ("--batch-size", "--set task.batch=VALUE"),
-        ("--lr", "--set task.rate=VALUE"),
-        ("--learning-rate", "--set task.rate=VALUE"),
+        ("--lr", "--set task.learning_rate=VALUE"),
+        ("--learning-rate", "--set task.learning_rate=VALUE"),
         ("--max-seq-length", "--set task.length=VALUE"),
         ("--weight_decay", "--set task.decay=VALUE"),
         ("--dropout", "--set task.dropout=VALUE"),
@@ -332,13 +335,13 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
         "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dropout, "
-        "task.epochs, task.frozen, task.layer_decay, task.length, task.lm_weight, task.optimizer, task.pooling, "
-        "task.rate, task.scratch, task.shape, task.warmup."
+        "task.epochs, task.frozen, task.layer_decay, task.learning_rate, task.length, task.lm_weight, task.optimizer, "
+        "task.pooling, task.scratch, task.shape, task.warmup."
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("learning_rate", "rate"), ("batch_size", "batch"), ("lm_weigt", "lm_weight")]
+    ("name", "meant"), [("lr", "learning_rate"), ("batch_size", "batch"), ("lm_weigt", "lm_weight")]
 )
 def test_a_misspelt_name_or_one_of_another_tool_is_answered_with_ours(name, meant):
     with pytest.raises(SettingError, match=rf"^There is no setting 'task\.{name}'. Did you mean 'task\.{meant}'\?$"):
@@ -348,6 +351,6 @@ def test_a_misspelt_name_or_one_of_another_tool_is_answered_with_ours(name, mean
 def test_recipes_show_how_their_models_are_fine_tuned_as_set_takes_it(plm):
     lines = plm("recipes", "electra-base").out.splitlines()
     shown = [line.split()[0] for line in lines if line.startswith("  task.")]
-    assert {"task.rate=0.0001", "task.shape=linear_product", "task.layer_decay=0.8"} <= set(shown)
+    assert {"task.learning_rate=0.0001", "task.shape=linear_product", "task.layer_decay=0.8"} <= set(shown)
     found = settle_task(shown, None)[0]
-    assert found.settled(find("electra-base").architecture) == replace(settled("electra-base"), rate=1e-4)
+    assert found.settled(find("electra-base").architecture) == replace(settled("electra-base"), learning_rate=1e-4)

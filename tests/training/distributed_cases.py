@@ -16,11 +16,10 @@ SHRUNK = {
     "inner": 64,
     "embedding": 16,
     "max_length": 64,
-    "longest": 64,
     "memory": 24,
 }
 GIVEN = {
-    "tokenizer.size": 300, "schedule.batch": 5, "schedule.rate": 3e-3, "run.threads": 1, "run.device": "cpu",
+    "tokenizer.size": 300, "schedule.batch": 5, "schedule.learning_rate": 3e-3, "run.threads": 1, "run.device": "cpu",
     "run.dtype": "float32", "run.log_steps": 1, "run.checkpoint_steps": HALF, "run.valid_share": 0.05,
     "architecture.dropout": 0, "architecture.attention_dropout": 0,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from plmkit.data.vocabulary import unnamed
 
 @pytest.mark.filterwarnings("ignore")  # torch warns of itself
 def test_a_compiled_network_gives_the_states_and_gradients_of_the_plain_one(caplog):
-    settings = Encoder(layers=2, heads=2, width=16, inner=32, longest=16, dropout=0.1, attention_dropout=0.1)
+    settings = Encoder(layers=2, heads=2, width=16, inner=32, max_length=16, dropout=0.1, attention_dropout=0.1)
     torch.manual_seed(0)
     network = settings.build(unnamed(30))
     visible = torch.ones(3, 10, dtype=torch.bool)

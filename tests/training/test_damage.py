@@ -243,11 +243,11 @@ def test_a_fine_tuning_that_another_process_finished_meanwhile_is_left_as_it_is(
 def test_a_fine_tuning_that_diverges_names_its_own_setting(pretrained, rows_file, tmp_path, plm):
     ran = plm(
         "finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out",
-        "--epochs", 1, "--set", "task.rate=1e38", "--set", "task.batch=48", "--set", "run.threads=1",
+        "--epochs", 1, "--set", "task.learning_rate=1e38", "--set", "task.batch=48", "--set", "run.threads=1",
     )  # fmt: skip
     assert ran.code == 2
     assert ran.err.endswith(
         "plm: The weights or the loss are not finite after step 1; the run stops here.\n"
-        "Lower the learning rate (--set task.rate=...) and run the same command with a new folder.\n"
+        "Lower the learning rate (--set task.learning_rate=...) and run the same command with a new folder.\n"
     )
     assert not list((tmp_path / "out").rglob("*.safetensors"))

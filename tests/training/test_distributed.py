@@ -108,7 +108,7 @@ def test_the_first_process_alone_writes_and_prints(runs):
     assert said.count(f"100% step {STEPS} ") == len(RECIPES) + len(CONTINUED)
     assert said.count(f"step {HALF}.") == len(CONTINUED)  # continuing from it
     for name in RECIPES:
-        steps = [line["step"] for line in read_metrics(runs / "two" / name) if "rate" in line]
+        steps = [line["step"] for line in read_metrics(runs / "two" / name) if "learning_rate" in line]
         assert steps == list(range(1, STEPS + 1))
         assert len(list((runs / "two" / name / "tensorboard").iterdir())) == 1
 

@@ -16,7 +16,7 @@ from plmkit.training.watch import interruptible, read_metrics
 
 SETTINGS = (
     "architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=64",
-    "architecture.longest=32", "architecture.dropout=0.1", "architecture.attention_dropout=0.1",
+    "architecture.max_length=32", "architecture.dropout=0.1", "architecture.attention_dropout=0.1",
     "schedule.batch=4", "stages=[[0.5, 16], [1.0, 32]]", "corruption.static_masks=2", "tokenizer.size=200",
     "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=5",
 )  # fmt: skip
@@ -152,7 +152,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 def assert_equal_runs(out: Path, whole: Path) -> None:
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert without_time(out) == without_time(whole)
-    assert [line["step"] for line in read_metrics(out) if "rate" in line] == list(range(1, STEPS + 1))
+    assert [line["step"] for line in read_metrics(out) if "learning_rate" in line] == list(range(1, STEPS + 1))
     assert files(out) == files(whole)
 
 

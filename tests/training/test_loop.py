@@ -65,7 +65,7 @@ class Same:
 
 
 def schedule(**changes) -> Schedule:
-    settings = {"steps": 10, "batch": 2, "rate": 0.5, "warmup": 0.0, "clip": 0.0}
+    settings = {"steps": 10, "batch": 2, "learning_rate": 0.5, "warmup": 0.0, "clip": 0.0}
     return Schedule(**settings | changes)
 
 
@@ -88,7 +88,7 @@ def descend(
 
 def bert(**changes):
     """A BERT of one layer of width 16."""
-    settings = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "longest": 32} | changes
+    settings = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "max_length": 32} | changes
     recipe = settle(
         find("bert-tiny"),
         ["stages=[[1.0, 8]]", *(f"architecture.{name}={value}" for name, value in settings.items())],
@@ -221,7 +221,7 @@ def test_a_model_that_the_last_update_spoilt_is_refused_with_the_setting_of_the_
         descend(network, Budget(steps=3), watch=network.spoil)
     assert str(refusal.value) == (
         "The weights or the loss are not finite after step 3; the run stops here.\n"
-        "Lower the learning rate (--set schedule.rate=...) and run the same command with a new folder."
+        "Lower the learning rate (--set schedule.learning_rate=...) and run the same command with a new folder."
     )
 
 
@@ -237,7 +237,7 @@ def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
     network = Slope((1.0,))
     reports, state = descend(network, Budget(steps=4))
     assert [report.state.step for report in reports] == [1, 2, 3, 4]
-    assert [report.rate for report in reports] == pytest.approx([0.4, 0.3, 0.2, 0.1])
+    assert [report.learning_rate for report in reports] == pytest.approx([0.4, 0.3, 0.2, 0.1])
     assert [report.progress for report in reports] == [0.25, 0.5, 0.75, 1.0]
     assert network.weight.tolist() == pytest.approx([-1.0])
     assert (state.step, state.tokens) == (4, 48)
@@ -245,7 +245,7 @@ def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
 
 def test_the_first_step_of_a_warm_up_has_a_rate_above_nothing():
     reports, _ = descend(Slope((1.0,)), Budget(steps=10), warmup=0.5, shape="constant")
-    assert [report.rate for report in reports[:5]] == pytest.approx([0.5 * step / 5.5 for step in range(1, 6)])
+    assert [report.learning_rate for report in reports[:5]] == pytest.approx([0.5 * step / 5.5 for step in range(1, 6)])
 
 
 def test_a_budget_of_tokens_ends_with_the_step_that_reaches_it_and_counts_no_padding():
@@ -271,8 +271,8 @@ def test_a_budget_of_seconds_ends_on_time_with_its_rate_near_nothing():
     assert 0.6 <= took < 1.2
     assert 0.6 <= state.seconds <= took
     assert len(reports) > 5
-    assert reports[0].rate > 0.4
-    assert reports[-1].rate < 0.1  # of 0.5
+    assert reports[0].learning_rate > 0.4
+    assert reports[-1].learning_rate < 0.1  # of 0.5
     assert reports[-1].progress == 1.0
 
 

@@ -84,7 +84,7 @@ def samples(documents: int) -> Samples:
 
 
 def run(made: Network, source: Samples, steps: int, *, state: State = State(), **settings) -> State:
-    schedule = Schedule(steps=9, batch=2, rate=1e-9, warmup=0.0)
+    schedule = Schedule(steps=9, batch=2, learning_rate=1e-9, warmup=0.0)
     optimizer = torch.optim.SGD([{"params": list(made.parameters()), "peak": 1e-9}], lr=1e-9)
     budget = Budget(steps=steps)
     step = Step(made, optimizer, clip=schedule.clip, **settings)

@@ -23,7 +23,7 @@ from plmkit.training.step import Step
 CPU = torch.device("cpu")
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
+    "architecture.max_length=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
     "run.threads=1", "run.checkpoint_steps=2",
 )  # fmt: skip
 REFUSED = (
@@ -64,7 +64,7 @@ def test_many_layers_are_counted_as_if_they_were_built(name):
         ("architecture.width=1e9", "4,000,000,000,000,000,000", "64,000,000,000.0 GB"),
         ("architecture.layers=1e9", "262,144,000,000,000", "4,244,304.0 GB"),
         ("architecture.inner=1e17", "102,400,000,000,000,000,000", "1,638,400,000,000.0 GB"),
-        ("architecture.longest=1e15", "1,000,000,000,000,000", "16,000,000.0 GB"),
+        ("architecture.max_length=1e15", "1,000,000,000,000,000", "16,000,000.0 GB"),
     ],
 )
 def test_a_shape_beyond_all_memory_is_refused_before_any_text_is_read(

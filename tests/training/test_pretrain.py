@@ -33,8 +33,9 @@ from plmkit.training.watch import read_metrics
 
 TINY = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
-    "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.rate=0.001", "corruption.rate=0.15",
+    "architecture.max_length=32", "schedule.batch=4", "stages=[[1.0, 32]]", "tokenizer.size=120",
+    "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.learning_rate=0.001",
+    "corruption.rate=0.15",
 )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def about(folder: Path) -> dict:
 
 
 def steps_told(folder: Path) -> list[int]:
-    return [line["step"] for line in read_metrics(folder) if "rate" in line]
+    return [line["step"] for line in read_metrics(folder) if "learning_rate" in line]
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -357,7 +358,7 @@ def test_a_checkpoint_of_another_network_is_refused_before_anything_is_written(p
 @pytest.mark.parametrize(
     ("sets", "more", "says"),
     [
-        (("schedule.rate=0.5",), (), "schedule.rate was 0.001, is 0.5"),
+        (("schedule.learning_rate=0.5",), (), "schedule.learning_rate was 0.001, is 0.5"),
         (("stages=[[1.0, 16]]",), (), "stages.length was 32, is 16"),
         (("corruption.rate=0.3",), (), "corruption.rate was 0.15, is 0.3"),
         (("run.valid_share=0.2",), (), "run.valid_share was 0.01, is 0.2"),
@@ -528,7 +529,7 @@ def test_a_budget_in_minutes_ends_on_time_and_its_rate_with_it(plm, text, tmp_pa
     ran = plm(*command(text, tmp_path / "run", "--minutes", 0.03))
     assert ran.code == 0, ran.err
     assert 1.8 <= about(tmp_path / "run")["result"]["seconds"] <= 5.0
-    rates = [line["rate"] for line in read_metrics(tmp_path / "run") if "rate" in line]
+    rates = [line["learning_rate"] for line in read_metrics(tmp_path / "run") if "learning_rate" in line]
     assert rates[-1] < 0.3 * max(rates)
 
 
@@ -553,7 +554,7 @@ def test_held_out_text_can_be_a_file_of_its_own(plm, text, tmp_path):
 
 
 def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
-    ran = plm(*command(text, tmp_path / "run", sets=("schedule.rate=1e30", "schedule.warmup=0")))
+    ran = plm(*command(text, tmp_path / "run", sets=("schedule.learning_rate=1e30", "schedule.warmup=0")))
     assert ran.code == 2
     assert "plm: The loss or its gradient is not finite at step 2; the run stops here.\n" in ran.err
     assert about(tmp_path / "run")["state"] == "unfinished"
@@ -585,11 +586,11 @@ def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_
 
 
 def test_a_model_that_its_last_update_spoilt_is_not_saved(plm, text, tmp_path):
-    ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.rate=1e38", "schedule.warmup=0")))
+    ran = plm(*command(text, tmp_path / "run", "--steps", 1, sets=("schedule.learning_rate=1e38", "schedule.warmup=0")))
     assert ran.code == 2
     assert ran.err.endswith(
         "plm: The weights or the loss are not finite after step 1; the run stops here.\n"
-        "Lower the learning rate (--set schedule.rate=...) and run the same command with a new folder.\n"
+        "Lower the learning rate (--set schedule.learning_rate=...) and run the same command with a new folder.\n"
     )
     assert about(tmp_path / "run")["state"] == "unfinished"
     assert not list(tmp_path.rglob("*.safetensors"))

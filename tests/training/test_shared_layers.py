@@ -23,9 +23,9 @@ from plmkit.training.pretrain import Order, pretrain
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
-    "architecture.embedding=8", "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]",
+    "architecture.embedding=8", "architecture.max_length=32", "schedule.batch=4", "stages=[[1.0, 32]]",
     "tokenizer.size=300", "run.threads=1", "run.log_steps=1", "run.checkpoint_steps=3", "schedule.optimizer=Lamb",
-    "schedule.rate=0.01", "schedule.optimizer.decay=0.02",
+    "schedule.learning_rate=0.01", "schedule.optimizer.decay=0.02",
 )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(cor
     given = order(corpus, tmp_path / "run")
     pretrain(given, Screen())
     model = plmkit.load(given.out, device="cpu")
-    network, settings = model.network, TaskSettings(layer_decay=0.5, rate=1.0).settled(model.architecture)
+    network, settings = model.network, TaskSettings(layer_decay=0.5, learning_rate=1.0).settled(model.architecture)
     optimizer = optimizer_of(network, settings)
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}

@@ -48,12 +48,12 @@ def recipe(lengths: tuple[int, int, int] = (32, 32, 32)) -> Recipe:
     return replace(
         find("ernie-1.0"),
         streams=tuple(stream(name, replace(UNITS, shares=shares)) for name, shares in SHARES.items()),
-        architecture=Encoder(layers=1, heads=2, width=8, inner=16, longest=64, activation="relu"),
+        architecture=Encoder(layers=1, heads=2, width=8, inner=16, max_length=64, activation="relu"),
         stages=tuple(
             Stage(until=until, length=length, streams=(name,))
             for until, length, name in zip((1 / 3, 2 / 3, 1.0), lengths, SHARES, strict=True)
         ),
-        schedule=Schedule(steps=12, batch=4, rate=1e-3, warmup=0.1),
+        schedule=Schedule(steps=12, batch=4, learning_rate=1e-3, warmup=0.1),
     )
 
 
@@ -77,7 +77,7 @@ class Recorded:
 def go(made: Recipe, source: Recorded, until: int = 12, state: State = State()) -> State:
     torch.manual_seed(0)
     network = made.build(WORDS)
-    optimizer = made.schedule.optimizer.build(network.named_parameters(), made.schedule.rate)
+    optimizer = made.schedule.optimizer.build(network.named_parameters(), made.schedule.learning_rate)
     step = Step(network, optimizer, clip=made.schedule.clip)
     return train(
         step, source, made.schedule, Budget(steps=12), lambda report: report.state.step < until, seed=0, state=state

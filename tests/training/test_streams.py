@@ -30,8 +30,8 @@ from plmkit.training.step import Step
 
 TINY = (
     "tokenizer.size=150", "architecture.layers=1", "architecture.heads=2", "architecture.width=16",
-    "architecture.inner=16", "architecture.longest=32", "schedule.batch=4", "stages=[[1.0, 32]]", "run.threads=1",
-    "run.valid_share=0.2", "run.log_steps=1", "run.device=cpu", "run.dtype=float32", "schedule.rate=1e-3",
+    "architecture.inner=16", "architecture.max_length=32", "schedule.batch=4", "stages=[[1.0, 32]]", "run.threads=1",
+    "run.valid_share=0.2", "run.log_steps=1", "run.device=cpu", "run.dtype=float32", "schedule.learning_rate=1e-3",
 )  # fmt: skip
 SENTENCES = DataStream(
     name="sentences", arrangement=SingleSegment(), maskings=(TokenMasking(),), heads=("masked_lm",), weight=3
@@ -67,7 +67,7 @@ def go(recipe: Recipe, material, *, until: int = 12, start=None):
     """Train up to a step, from the beginning or from weights, optimizer state and position."""
     torch.manual_seed(0)
     network = recipe.build(material.tokenizer.vocabulary)
-    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.rate)
+    optimizer = recipe.schedule.optimizer.build(network.named_parameters(), recipe.schedule.learning_rate)
     state = State()
     if start is not None:
         network.load_state_dict(start[0])
@@ -187,7 +187,7 @@ def test_the_recipe_of_an_older_run_is_the_one_that_the_same_settings_give_today
     about = json.loads((Path(__file__).parents[1] / "config" / "run_of_format_1.json").read_text(encoding="utf-8"))
     given = [
         "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=16",
-        "architecture.longest=32", "schedule.lengths=[[0.25,16],[0.5,16],[1.0,32]]", "tokenizer.size=120",
+        "architecture.max_length=32", "schedule.lengths=[[0.25,16],[0.5,16],[1.0,32]]", "tokenizer.size=120",
         "schedule.batch=2", "corruption.masked=0.7",
     ]  # fmt: skip
     old, new = recipe_from_json(about["recipe"]), settle(find("ernie-mini"), given).recipe

@@ -15,9 +15,9 @@ def write(folder: Path, *lines: str) -> Path:
 
 def test_every_line_is_json_and_there_at_once(tmp_path):
     with Log(tmp_path) as log:
-        log.write(10, {"train/masked_lm": 2.5, "rate": 0.001})
-        assert read_metrics(tmp_path) == [{"step": 10, "train/masked_lm": 2.5, "rate": 0.001}]
-        log.write(20, {"train/masked_lm": 2.25, "rate": 0.0})
+        log.write(10, {"train/masked_lm": 2.5, "learning_rate": 0.001})
+        assert read_metrics(tmp_path) == [{"step": 10, "train/masked_lm": 2.5, "learning_rate": 0.001}]
+        log.write(20, {"train/masked_lm": 2.25, "learning_rate": 0.0})
     assert [line["step"] for line in read_metrics(tmp_path)] == [10, 20]
 
 

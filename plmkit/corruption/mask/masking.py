@@ -38,10 +38,13 @@ def check_count(name: str, count: int | None) -> None:
         raise SettingError(tr("corruption.{name} must be at least 1, or none; found {count}.", name=name, count=count))
 
 
-def check_longest(longest: int) -> None:
-    if longest < 1:
+def check_max_length(max_length: int) -> None:
+    if max_length < 1:
         raise SettingError(
-            tr("corruption.longest must be a number of words, at least 1; found {longest}.", longest=longest)
+            tr(
+                "corruption.max_length must be a number of words, at least 1; found {max_length}.",
+                max_length=max_length,
+            )
         )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from plmkit.corruption.contract import Masking
-from plmkit.corruption.mask.masking import candidates, check_longest, check_rate
+from plmkit.corruption.mask.masking import candidates, check_max_length, check_rate
 from plmkit.corruption.mask.word import weights
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
@@ -26,14 +26,14 @@ class PermutedSpans(Masking):
     """
 
     rate: float = 1 / 6  # share of the tokens that are predicted, rounded down
-    longest: int = 5  # pieces of a span; n of them with a probability proportional to 1/n
+    max_length: int = 5  # pieces of a span; n of them with a probability proportional to 1/n
     context: int = 6  # pieces around a span that are not predicted, per piece of the span
     reuse: float = 0.5  # share of a row, its first part, that does not attend to the rest; each part has its own order
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "attention_order"})
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
-        check_longest(self.longest)
+        check_max_length(self.max_length)
         if self.context < 1:
             raise SettingError(
                 tr("corruption.context must be a number of pieces, at least 1; found {context}.", context=self.context)
@@ -113,8 +113,8 @@ class PermutedSpans(Masking):
 
     def pieces(self, draw: float) -> int:
         """Number of pieces of a span: n with a probability proportional to 1/n."""
-        sums = weights(self.longest)
-        return 1 + bisect_right(sums, draw * sums[-1], 0, self.longest - 1)
+        sums = weights(self.max_length)
+        return 1 + bisect_right(sums, draw * sums[-1], 0, self.max_length - 1)
 
 
 def starts_of(rows: Rows, vocabulary: Vocabulary) -> np.ndarray:

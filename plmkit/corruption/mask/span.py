@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from plmkit.corruption.contract import Counts, Masking
-from plmkit.corruption.mask.masking import Units, check_longest, masked_rows, ordinary_token, runs_of, units_of
+from plmkit.corruption.mask.masking import Units, check_max_length, masked_rows, ordinary_token, runs_of, units_of
 from plmkit.corruption.mask.token import BertMasking, TokenMasking
 from plmkit.data.batch import IGNORE
 from plmkit.data.randomness import Draws
@@ -29,7 +29,7 @@ class SpanMasking(BertMasking):
     """
 
     geometric: float = 0.2  # probability that a span ends after each word
-    longest: int = 10  # words
+    max_length: int = 10  # words
     segmenter: AnySegmenter | None = (
         None  # finds the words of languages without spaces; None: words are recognised by `##`
     )
@@ -45,7 +45,7 @@ class SpanMasking(BertMasking):
                     geometric=self.geometric,
                 )
             )
-        check_longest(self.longest)
+        check_max_length(self.max_length)
 
     def for_validation(self) -> Masking:
         """As in BERT, so that validation losses can be compared; spans are runs of adjacent masked tokens."""
@@ -84,8 +84,8 @@ class SpanMasking(BertMasking):
         return masked
 
     def lengths(self, draw: np.ndarray) -> np.ndarray:
-        """Number of words of a span, for each draw: geometric, truncated at `longest` and renormalised."""
-        shares = (1 - self.geometric) ** np.arange(self.longest)
+        """Number of words of a span, for each draw: geometric, truncated at `max_length` and renormalised."""
+        shares = (1 - self.geometric) ** np.arange(self.max_length)
         return 1 + np.searchsorted(np.cumsum(shares)[:-1] / shares.sum(), draw, side="right")
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from plmkit.corruption.mask.masking import NEVER, check_longest, units_of
+from plmkit.corruption.mask.masking import NEVER, check_max_length, units_of
 from plmkit.corruption.mask.token import BudgetMasking
 from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
@@ -54,14 +54,14 @@ def fitting(sizes: list[int], room: int) -> list[int]:
 class NgramMasking(BudgetMasking):
     """Mask one to three adjacent words, n of them with a probability proportional to 1/n (Lan et al., 2020, 4.1)."""
 
-    longest: int = 3  # words
+    max_length: int = 3  # words
     segmenter: AnySegmenter | None = (
         None  # finds the words of languages without spaces; None: words are recognised by `##`
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_longest(self.longest)
+        check_max_length(self.max_length)
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a piece is masked: n-grams that start at random words, within the budget."""
@@ -90,7 +90,7 @@ class NgramMasking(BudgetMasking):
                 break
             if not free[word]:
                 continue
-            count = self.words(sizes[word], neighbours(starts, ends, word, self.longest))
+            count = self.words(sizes[word], neighbours(starts, ends, word, self.max_length))
             while count and ends[word + count - 1] - starts[word] > room:  # too long: shorten
                 count -= 1
             if count and all(free[word : word + count]):
@@ -103,19 +103,19 @@ class NgramMasking(BudgetMasking):
 
     def words(self, draw: float, available: int) -> int:
         """Number of words: n with a probability proportional to 1/n, up to those available."""
-        sums = weights(self.longest)
+        sums = weights(self.max_length)
         return 1 + bisect_right(sums, draw * sums[available - 1], 0, available - 1)
 
 
 @cache
-def weights(longest: int) -> tuple[float, ...]:
+def weights(max_length: int) -> tuple[float, ...]:
     """1, 1 + 1/2, 1 + 1/2 + 1/3 ..."""
-    return tuple(accumulate(1 / count for count in range(1, longest + 1)))
+    return tuple(accumulate(1 / count for count in range(1, max_length + 1)))
 
 
-def neighbours(starts: list[int], ends: list[int], word: int, longest: int) -> int:
-    """Number of adjacent words from this one on, at most `longest`; a special token ends them."""
+def neighbours(starts: list[int], ends: list[int], word: int, max_length: int) -> int:
+    """Number of adjacent words from this one on, at most `max_length`; a special token ends them."""
     count = 1
-    while count < longest and word + count < len(starts) and ends[word + count - 1] == starts[word + count]:
+    while count < max_length and word + count < len(starts) and ends[word + count - 1] == starts[word + count]:
         count += 1
     return count

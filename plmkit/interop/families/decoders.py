@@ -75,7 +75,7 @@ class GPT2(DecoderFamily):
 
     def writes(self, architecture: Architecture) -> bool:
         if isinstance(architecture, BandedDecoder):
-            return architecture.band >= architecture.longest
+            return architecture.band >= architecture.max_length
         return isinstance(architecture, Decoder)
 
     def architecture(self, config: dict[str, Any], where: Path) -> Decoder:
@@ -173,7 +173,7 @@ def read_decoder(config: dict[str, Any], where: Path, defaults: dict[str, Any]) 
         "layers": config["n_layer"],
         "heads": config["n_head"],
         "width": config["n_embd"],
-        "longest": config["n_positions"],
+        "max_length": config["n_positions"],
         "dropout": config["resid_pdrop"],
         "attention_dropout": config["attn_pdrop"],
         "epsilon": config["layer_norm_epsilon"],
@@ -186,7 +186,7 @@ def write_decoder(architecture: Any) -> dict[str, Any]:
         "n_layer": architecture.layers,
         "n_head": architecture.heads,
         "n_embd": architecture.width,
-        "n_positions": architecture.longest,
+        "n_positions": architecture.max_length,
         "resid_pdrop": architecture.dropout,
         "embd_pdrop": architecture.dropout,
         "attn_pdrop": architecture.attention_dropout,

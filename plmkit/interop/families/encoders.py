@@ -104,7 +104,7 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
             "heads": config["num_attention_heads"],
             "width": config["hidden_size"],
             "inner": config["intermediate_size"],
-            "longest": config["max_position_embeddings"],
+            "max_length": config["max_position_embeddings"],
             "segments": config["type_vocab_size"],
             "activation": ACTIVATIONS[activation],
             "dropout": config["hidden_dropout_prob"],
@@ -132,7 +132,7 @@ def write_shape(architecture: Any) -> dict[str, Any]:
         "num_hidden_layers": architecture.layers,
         "num_attention_heads": architecture.heads,
         "intermediate_size": architecture.inner,
-        "max_position_embeddings": architecture.longest,
+        "max_position_embeddings": architecture.max_length,
         "type_vocab_size": architecture.segments,
         "hidden_act": ACTIVATION_NAMES[architecture.activation],
         "hidden_dropout_prob": architecture.dropout,
@@ -264,11 +264,11 @@ class Roberta(Family):
             raise InputError(
                 tr("{where}: only hidden_act 'gelu' is supported, which RoBERTa's LM head always has.", where=where)
             )
-        shape |= {"longest": shape["longest"] - first, "pooler_dropout": shape["dropout"]}
-        return Encoder(**shape, first=first, start="normal")
+        shape |= {"max_length": shape["max_length"] - first, "pooler_dropout": shape["dropout"]}
+        return Encoder(**shape, first=first, initialiser="normal")
 
     def config(self, architecture: Any) -> dict[str, Any]:
-        return {**write_shape(architecture), "max_position_embeddings": architecture.first + architecture.longest}
+        return {**write_shape(architecture), "max_position_embeddings": architecture.first + architecture.max_length}
 
     def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
         """The dense layer of their classifier is our pooler."""

@@ -14,7 +14,7 @@ from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KIND
 from plmkit.interop.families.family import Family, Pair
 from plmkit.language import tr
 
-LONGEST = 512  # transformers sets no limit; the released models were trained at this length
+MAX_LENGTH = 512  # transformers sets no limit; the released models were trained at this length
 DEFAULTS: dict[str, Any] = {
     "ff_activation": "gelu",
     "layer_norm_eps": 1e-12,
@@ -100,9 +100,9 @@ class XLNet(Family):
                 heads=given["n_head"],
                 width=given["d_model"],
                 inner=given["d_inner"],
-                longest=LONGEST,
+                max_length=MAX_LENGTH,
                 memory=given["mem_len"] or 0,
-                reuse=(given["reuse_len"] or LONGEST) / LONGEST,
+                reuse=(given["reuse_len"] or MAX_LENGTH) / MAX_LENGTH,
                 activation=ACTIVATIONS[given["ff_activation"]],
                 dropout=given["dropout"],
                 attention_dropout=given["dropout"],
@@ -123,7 +123,7 @@ class XLNet(Family):
             "dropout": architecture.dropout,
             "layer_norm_eps": architecture.epsilon,
             "mem_len": architecture.memory or None,
-            "reuse_len": None if architecture.reuse == 1 else round(architecture.reuse * architecture.longest),
+            "reuse_len": None if architecture.reuse == 1 else round(architecture.reuse * architecture.max_length),
             "initializer_range": 0.02,
             **ONLY,
         }

@@ -46,7 +46,7 @@ def bert_base() -> Recipe:
         schedule=Schedule(  # A.2
             steps=1_000_000,
             batch=256,
-            rate=1e-4,
+            learning_rate=1e-4,
             warmup=0.01,
             optimizer=BertAdam(),
         ),
@@ -113,7 +113,7 @@ def bert_mini() -> Recipe:
         objectives=(MaskedLM(corpus_vocabulary=True), NextSentence()),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 
 

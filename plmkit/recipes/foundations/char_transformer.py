@@ -38,7 +38,7 @@ def char_transformer_64l() -> Recipe:
         schedule=Schedule(
             steps=4_000_000,
             batch=16,
-            rate=0.003,
+            learning_rate=0.003,
             warmup=0.0,
             shape="constant",
             clip=0.0,
@@ -63,10 +63,10 @@ def char_transformer_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         architecture=CharacterDecoder(
-            layers=4, heads=4, width=256, inner=1024, longest=128, dropout=0.0, attention_dropout=0.0
+            layers=4, heads=4, width=256, inner=1024, max_length=128, dropout=0.0, attention_dropout=0.0
         ),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

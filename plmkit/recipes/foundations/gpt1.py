@@ -32,7 +32,7 @@ def gpt1() -> Recipe:
         schedule=Schedule(  # 4.1
             steps=STEPS,
             batch=64,
-            rate=2.5e-4,
+            learning_rate=2.5e-4,
             warmup=2_000 / STEPS,
             shape="cosine",
             optimizer=AdamW(decay=0.01),
@@ -50,7 +50,7 @@ def gpt1_mini() -> Recipe:
         for_minutes=True,
         tokenizer=WordEndBPE(size=8_000),
         architecture=PostNormDecoder(
-            layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0
+            layers=4, heads=4, width=256, inner=1024, max_length=256, dropout=0.0, attention_dropout=0.0
         ),
         stages=gpt2_mini().stages,
         schedule=gpt2_mini().schedule,

@@ -18,7 +18,9 @@ NOTES = (
     "never published; these are those of the GPT-3 model of the same size (Brown et al., 2020, B)."
 )
 FOR_MINUTES = for_minutes("size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "length", "vocabulary")
-TUNING = Tuning(rate=6.25e-5, warmup=0.002, shape="linear_product", optimizer=AdamW())  # Radford et al., 2018, 4.1
+TUNING = Tuning(
+    learning_rate=6.25e-5, warmup=0.002, shape="linear_product", optimizer=AdamW()
+)  # Radford et al., 2018, 4.1
 
 
 def gpt2_small() -> Recipe:
@@ -37,7 +39,7 @@ def gpt2_small() -> Recipe:
         schedule=Schedule(
             steps=600_000,
             batch=512,  # 2.3
-            rate=6e-4,
+            learning_rate=6e-4,
             warmup=0.002,
             shape="cosine",
             optimizer=AdamW(beta2=0.95, epsilon=1e-8, decay=0.1),
@@ -47,20 +49,22 @@ def gpt2_small() -> Recipe:
 
 
 def gpt2_medium() -> Recipe:
-    return sized("gpt2-medium", Decoder(layers=24, heads=16, width=1024, inner=4096), rate=3e-4)
+    return sized("gpt2-medium", Decoder(layers=24, heads=16, width=1024, inner=4096), learning_rate=3e-4)
 
 
 def gpt2_large() -> Recipe:
-    return sized("gpt2-large", Decoder(layers=36, heads=20, width=1280, inner=5120), rate=2.5e-4)
+    return sized("gpt2-large", Decoder(layers=36, heads=20, width=1280, inner=5120), learning_rate=2.5e-4)
 
 
 def gpt2_xl() -> Recipe:
-    return sized("gpt2-xl", Decoder(layers=48, heads=25, width=1600, inner=6400), rate=2e-4)
+    return sized("gpt2-xl", Decoder(layers=48, heads=25, width=1600, inner=6400), learning_rate=2e-4)
 
 
-def sized(name: str, architecture: Decoder, rate: float) -> Recipe:
+def sized(name: str, architecture: Decoder, learning_rate: float) -> Recipe:
     small = gpt2_small()
-    return replace(small, name=name, architecture=architecture, schedule=replace(small.schedule, rate=rate))
+    return replace(
+        small, name=name, architecture=architecture, schedule=replace(small.schedule, learning_rate=learning_rate)
+    )
 
 
 def gpt2_mini() -> Recipe:
@@ -71,12 +75,14 @@ def gpt2_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=StreamByteBPE(size=8_000),
-        architecture=Decoder(layers=4, heads=4, width=256, inner=1024, longest=256, dropout=0.0, attention_dropout=0.0),
+        architecture=Decoder(
+            layers=4, heads=4, width=256, inner=1024, max_length=256, dropout=0.0, attention_dropout=0.0
+        ),
         stages=(Stage(until=0.9, length=128), Stage(length=256)),  # the last stage trains the later positions
         schedule=Schedule(
             steps=10_000,
             batch=8,
-            rate=1e-3,
+            learning_rate=1e-3,
             warmup=0.05,
             shape="cosine",
             optimizer=AdamW(),

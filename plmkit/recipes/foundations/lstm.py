@@ -33,13 +33,13 @@ def lstm_medium() -> Recipe:
         vocabulary=10_000,
         tokenizer=Words(size=10_000, punctuation=False),  # 4.1: Penn Treebank
         streams=one_stream(ParallelStreams()),
-        architecture=Recurrent(layers=2, width=650, dropout=0.5, spread=0.05),  # 4.1
+        architecture=Recurrent(layers=2, width=650, dropout=0.5, initial_range=0.05),  # 4.1
         objectives=(CausalLM(),),
         stages=(Stage(length=35),),
         schedule=Schedule(
             steps=51_753,  # 39 epochs of 1327 steps
             batch=20,
-            rate=1.0,
+            learning_rate=1.0,
             warmup=0.0,
             shape="cosine",
             clip=5.0,
@@ -53,7 +53,7 @@ def lstm_large() -> Recipe:
     return replace(
         medium,
         name="lstm-large",
-        architecture=Recurrent(layers=2, width=1500, dropout=0.65, spread=0.04),  # 4.1
+        architecture=Recurrent(layers=2, width=1500, dropout=0.65, initial_range=0.04),  # 4.1
         schedule=replace(medium.schedule, steps=72_985, clip=10.0),  # 55 epochs
     )
 
@@ -67,9 +67,9 @@ def lstm_mini() -> Recipe:
         for_minutes=True,
         vocabulary=8_000,
         tokenizer=StreamByteBPE(size=8_000),
-        architecture=Recurrent(layers=2, width=512, longest=128, dropout=0.0, spread=0.05),
+        architecture=Recurrent(layers=2, width=512, max_length=128, dropout=0.0, initial_range=0.05),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=2e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=2e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

@@ -46,7 +46,7 @@ def transformer_xl_enwik8() -> Recipe:
         schedule=Schedule(
             steps=400_000,
             batch=22,
-            rate=2.5e-4,
+            learning_rate=2.5e-4,
             warmup=0.0,
             shape="cosine",
             clip=0.25,
@@ -61,7 +61,7 @@ def transformer_xl_enwik8_large() -> Recipe:
         base,
         name="transformer-xl-enwik8-large",
         architecture=SegmentRecurrence(
-            layers=24, heads=8, width=1024, inner=3072, memory=768, longest=768, dropout=0.15, attention_dropout=0.15
+            layers=24, heads=8, width=1024, inner=3072, memory=768, max_length=768, dropout=0.15, attention_dropout=0.15
         ),
         stages=(Stage(length=768),),
         schedule=replace(base.schedule, batch=64, warmup=0.01),
@@ -95,7 +95,7 @@ def transformer_xl_wt103() -> Recipe:
         vocabulary=267_735,
         tokenizer=Words(size=267_735, punctuation=False),
         architecture=SegmentRecurrence(
-            layers=16, heads=10, width=410, inner=2100, memory=150, longest=150, cutoffs=(20_000, 40_000, 200_000)
+            layers=16, heads=10, width=410, inner=2100, memory=150, max_length=150, cutoffs=(20_000, 40_000, 200_000)
         ),
         stages=(Stage(length=150),),
         schedule=replace(base.schedule, steps=200_000, batch=60),
@@ -113,7 +113,7 @@ def transformer_xl_wt103_large() -> Recipe:
             width=1024,
             inner=4096,
             memory=384,
-            longest=384,
+            max_length=384,
             cutoffs=(20_000, 40_000, 200_000),
             shrink=4,
             dropout=0.2,
@@ -139,7 +139,7 @@ def transformer_xl_lm1b() -> Recipe:
             width=1024,
             inner=4096,
             memory=32,
-            longest=32,
+            max_length=32,
             cutoffs=(60_000, 100_000, 640_000),
             shrink=4,
             dropout=0.0,
@@ -165,13 +165,13 @@ def transformer_xl_mini() -> Recipe:
             width=256,
             inner=1024,
             memory=128,
-            longest=128,
+            max_length=128,
             neighbours=True,
             dropout=0.0,
             attention_dropout=0.0,
         ),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=1e-3, warmup=0.05, shape="cosine", optimizer=AdamW()),
     )
 
 

@@ -45,12 +45,12 @@ def xlnet_large() -> Recipe:
         schedule=Schedule(  # A.4
             steps=500_000,
             batch=8192,
-            rate=4e-4,
+            learning_rate=4e-4,
             warmup=0.08,
             shape="linear_after_warmup",
             optimizer=BertAdam(),
         ),
-        tuning=Tuning(rate=2e-5, shape="linear_after_warmup"),  # A.5
+        tuning=Tuning(learning_rate=2e-5, shape="linear_after_warmup"),  # A.5
     )
 
 
@@ -79,7 +79,7 @@ def xlnet_mini() -> Recipe:
         initialisation=Initialisation(frequency_bias=True),
         stages=(Stage(length=128),),
         schedule=Schedule(
-            steps=10_000, batch=8, rate=1e-3, warmup=0.1, shape="linear_after_warmup",
+            steps=10_000, batch=8, learning_rate=1e-3, warmup=0.1, shape="linear_after_warmup",
             optimizer=AdamW(),
         ),
     )  # fmt: skip

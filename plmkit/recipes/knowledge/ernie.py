@@ -56,7 +56,7 @@ def ernie() -> Recipe:
         tokenizer=WordPiece(size=18_000, lowercase=True),
         streams=(characters(0.15), phrases(0.15), entities(0.15)),  # 3.2
         architecture=Encoder(
-            layers=12, heads=12, width=768, inner=3072, longest=513, activation="relu", epsilon=1e-5
+            layers=12, heads=12, width=768, inner=3072, max_length=513, activation="relu", epsilon=1e-5
         ),  # 3.1
         objectives=(MaskedLM(), NextSentence()),
         stages=(
@@ -67,11 +67,11 @@ def ernie() -> Recipe:
         schedule=Schedule(  # the released scripts: 8 devices of 8,192 tokens
             steps=1_000_000,
             batch=128,
-            rate=1e-4,
+            learning_rate=1e-4,
             warmup=0.005,
             optimizer=AdamW(),
         ),
-        tuning=Tuning(rate=5e-5, optimizer=AdamW()),  # the released scripts
+        tuning=Tuning(learning_rate=5e-5, optimizer=AdamW()),  # the released scripts
     )
 
 

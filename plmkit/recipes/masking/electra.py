@@ -44,12 +44,12 @@ def electra_base() -> Recipe:
         schedule=Schedule(  # A
             steps=766_000,
             batch=256,
-            rate=2e-4,
+            learning_rate=2e-4,
             warmup=10 / 766,
             shape="linear_product",
             optimizer=BertAdam(),
         ),
-        tuning=Tuning(rate=1e-4, shape="linear_product", layer_decay=0.8),  # A, and the released code
+        tuning=Tuning(learning_rate=1e-4, shape="linear_product", layer_decay=0.8),  # A, and the released code
     )
 
 
@@ -60,7 +60,7 @@ def electra_small() -> Recipe:
         name="electra-small",
         architecture=GeneratorDiscriminator(layers=12, heads=4, width=256, inner=1024, embedding=128, generator=1 / 4),
         stages=(Stage(length=128),),
-        schedule=replace(base.schedule, steps=1_000_000, batch=128, rate=5e-4, warmup=10 / 1_000),
+        schedule=replace(base.schedule, steps=1_000_000, batch=128, learning_rate=5e-4, warmup=10 / 1_000),
     )
 
 
@@ -102,7 +102,7 @@ def electra_mini() -> Recipe:
         schedule=Schedule(
             steps=10_000,
             batch=8,
-            rate=5e-4,  # at 1e-3 this size learns token frequencies only
+            learning_rate=5e-4,  # at 1e-3 this size learns token frequencies only
             warmup=0.1,
             shape="linear_product",
             optimizer=AdamW(),
@@ -115,7 +115,7 @@ def electra_tiny() -> Recipe:
     return replace(
         mini,
         name="electra-tiny",
-        schedule=replace(mini.schedule, rate=1e-3),
+        schedule=replace(mini.schedule, learning_rate=1e-3),
         architecture=GeneratorDiscriminator(
             layers=2,
             heads=2,

@@ -42,14 +42,15 @@ def roberta_base() -> Recipe:
         streams=one_stream(FullSentences(), DynamicMasking(rate=0.15)),  # 4.1, 4.2
         architecture=Encoder(
             layers=12, heads=12, width=768, inner=3072,
-            first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False, pooler_dropout=0.1, start="normal",
+            first=2, segments=1, activation="gelu", epsilon=1e-5, pooler=False, pooler_dropout=0.1,
+            initialiser="normal",
         ),  # A, and the released models
         objectives=(MaskedLM(),),  # 4.2
         stages=(Stage(length=512),),
         schedule=Schedule(  # A, table 9
             steps=500_000,
             batch=8192,
-            rate=6e-4,
+            learning_rate=6e-4,
             warmup=24_000 / 500_000,
             shape="linear_to_zero",
             clip=0.0,
@@ -67,7 +68,7 @@ def roberta_large() -> Recipe:
         base,
         name="roberta-large",
         architecture=base.architecture.with_settings(layers=24, heads=16, width=1024, inner=4096),
-        schedule=replace(base.schedule, rate=4e-4, warmup=30_000 / 500_000),
+        schedule=replace(base.schedule, learning_rate=4e-4, warmup=30_000 / 500_000),
     )
 
 
@@ -88,7 +89,7 @@ def roberta_mini() -> Recipe:
         objectives=(MaskedLM(corpus_vocabulary=True),),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )  # fmt: skip
 
 

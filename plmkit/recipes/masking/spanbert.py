@@ -37,19 +37,19 @@ def spanbert_base() -> Recipe:
         name="spanbert-base",
         paper="arXiv:1907.10529",
         summary="Predict masked spans, also from their boundary states alone; single segments.",
-        streams=one_stream(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, longest=10)),  # 3.1, 3.3
+        streams=one_stream(SingleSegment(), SpanMasking(rate=0.15, geometric=0.2, max_length=10)),  # 3.1, 3.3
         architecture=Encoder(layers=12, heads=12, width=768, inner=3072, activation="gelu", pooler=False),
         objectives=(MaskedLM(), SpanBoundary()),  # 3.2
         stages=(Stage(length=512),),
         schedule=Schedule(  # 4.2: 32 devices of 4,096 tokens
             steps=2_400_000,
             batch=256,
-            rate=1e-4,
+            learning_rate=1e-4,
             warmup=10_000 / 2_400_000,
             shape="linear_to_zero",
             optimizer=AdamW(epsilon=1e-8, decay=0.01),
         ),
-        tuning=Tuning(rate=2e-5),  # the released scripts
+        tuning=Tuning(learning_rate=2e-5),  # the released scripts
     )
 
 

@@ -55,7 +55,7 @@ def bert_wwm_chinese() -> Recipe:
         schedule=Schedule(  # 3.1: 100k steps of 128 tokens, then 100k of 512
             steps=200_000,
             batch=2560,
-            rate=1e-4,
+            learning_rate=1e-4,
             warmup=0.1,
             optimizer=Lamb(),
         ),

@@ -45,7 +45,7 @@ def albert_base() -> Recipe:
         schedule=Schedule(  # 4.1
             steps=125_000,
             batch=4096,
-            rate=0.00176,
+            learning_rate=0.00176,
             warmup=0.025,
             optimizer=Lamb(),
         ),
@@ -89,7 +89,7 @@ def albert_mini() -> Recipe:
         objectives=(MaskedLM(corpus_vocabulary=True), SentenceOrder()),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
-        schedule=Schedule(steps=10_000, batch=8, rate=1e-3, warmup=0.1, optimizer=AdamW()),
+        schedule=Schedule(steps=10_000, batch=8, learning_rate=1e-3, warmup=0.1, optimizer=AdamW()),
     )
 
 

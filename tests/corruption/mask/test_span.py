@@ -33,9 +33,9 @@ def test_drawn_lengths_have_a_mean_of_3_80():
     assert (lengths.min(), lengths.max()) == (1, 10)
 
 
-@pytest.mark.parametrize(("geometric", "longest", "mean"), [(0.5, 2, 4 / 3), (0.2, 1, 1.0), (0.4, 3, 3.28 / 1.96)])
-def test_other_lengths_can_be_set(geometric, longest, mean):
-    lengths = SpanMasking(geometric=geometric, longest=longest).lengths((np.arange(10_000) + 0.5) / 10_000)
+@pytest.mark.parametrize(("geometric", "max_length", "mean"), [(0.5, 2, 4 / 3), (0.2, 1, 1.0), (0.4, 3, 3.28 / 1.96)])
+def test_other_lengths_can_be_set(geometric, max_length, mean):
+    lengths = SpanMasking(geometric=geometric, max_length=max_length).lengths((np.arange(10_000) + 0.5) / 10_000)
     assert lengths.mean() == pytest.approx(mean, abs=1e-3)
 
 
