@@ -102,7 +102,7 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
     from plmkit.catalogue import find
     from plmkit.config.machine import settle
-    from plmkit.training.pretrain import Order
+    from plmkit.training.order import Order
 
     os.environ["PLM_CACHE"] = str(options.folder / "cache")
     tiny = ["architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=32"]

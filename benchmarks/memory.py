@@ -21,7 +21,8 @@ from plmkit.inference.loading import load
 from plmkit.inference.model import Model
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 WITH, WITHOUT = "with memory", "without memory"
 COLOURS = {WITH: "#1b6ca8", WITHOUT: "#c0392b"}

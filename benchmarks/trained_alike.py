@@ -23,7 +23,8 @@ from plmkit.recipe import Recipe
 from plmkit.storage.files import write_json
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 ALLOWED = 0.02  # of the perplexity
 

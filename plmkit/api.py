@@ -23,7 +23,7 @@ from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order
+from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain as run_pretraining
 
 PathLike = str | Path

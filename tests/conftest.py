@@ -121,7 +121,8 @@ def pretrained(made: Path, mixed_corpus: Path) -> Path:
     from plmkit.config.machine import settle
     from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
-    from plmkit.training.pretrain import Order, pretrain
+    from plmkit.training.order import Order
+    from plmkit.training.pretrain import pretrain
 
     settings = settle(find("bert-tiny"), TINY)
     out = made / "pretrained"

@@ -18,7 +18,8 @@ from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 SMALL = (
     "stages=[[1.0, 32]]", "architecture.max_length=32", "architecture.layers=2", "architecture.heads=2",

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from plmkit.inference.model import Candidate
+from plmkit.inference.masked import Candidate
 from plmkit.language import several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next

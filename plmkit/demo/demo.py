@@ -27,7 +27,8 @@ from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import weights_of
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.watch import METRICS
 

@@ -17,7 +17,9 @@ from plmkit.errors import InputError, SettingError
 from plmkit.generation.likelihood import text_log_probabilities
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
-from plmkit.inference.model import Cut, Model
+from plmkit.inference.masked import pseudo_score
+from plmkit.inference.model import Model
+from plmkit.inference.reader import Cut
 from plmkit.language import tr
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import plain_rows
@@ -171,7 +173,7 @@ def pseudo_log_likelihoods(model: Model, texts: Sequence[str]) -> tuple[list[tup
         if not text.strip():
             found.append((0, 0.0))
             continue
-        score, was_cut = model.pseudo_score(text)
+        score, was_cut = pseudo_score(model, text)
         found.append((score.tokens, score.pseudo_log_probability))
         cut += was_cut
     return found, cut

@@ -13,7 +13,10 @@ from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
 from plmkit.data.writing import beside, check_out, is_same, records_of
 from plmkit.errors import InputError, SettingError
-from plmkit.inference.model import Cut, Model
+from plmkit.inference.embedding import embed_texts
+from plmkit.inference.model import Model
+from plmkit.inference.predicting import predict_rows, task_named
+from plmkit.inference.reader import Cut
 from plmkit.language import several, tr
 from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.batches import evaluate
@@ -30,7 +33,7 @@ def evaluate_file(
     model: Model, file: Path, screen: Screen, columns: Columns = Columns(), task: str | None = None
 ) -> dict[str, Any]:
     """The scores of a model's task on the rows of a file."""
-    chosen = model.task_named(task, tr("be evaluated"))
+    chosen = task_named(model, task, tr("be evaluated"))
     rows = read_labelled(file, chosen, search_for(chosen, columns), screen.say).rows
     chosen.check(rows, file)
     examples = chosen.frame(rows, model.tokenizer, chosen.length)
@@ -55,13 +58,13 @@ def predict_file(
     task: str | None = None,
 ) -> None:  # fmt: skip
     """The rows, with the prediction and the probability of each class as new columns."""
-    chosen = model.task_named(task, tr("predict"))
+    chosen = task_named(model, task, tr("predict"))
     check_out(out, source, "predictions")
     search = search_for(chosen, columns)
     table = input_table(source, search, screen.say)
     rows, _ = chosen.read(table, search, screen.say, labelled=False)
     answered = with_text(rows, table, tr("which get no prediction"), screen)
-    predictions, cut = model.predictions(rows, chosen, screen=screen if len(rows) > MANY else None)
+    predictions, cut = predict_rows(model, rows, chosen, screen=screen if len(rows) > MANY else None)
     report_cut(cut, screen)
     rendered = [chosen.render(prediction) for prediction in predictions]
     sheet = beside(table, list(rendered[0]), [list(cells.values()) for cells in rendered])
@@ -112,7 +115,7 @@ def embed_file(
     pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
     filled = with_text(rows, table, tr("whose vectors are 0"), screen)
     watched = screen if len(rows) > MANY else None
-    found, cut = model.vectors([pairs[number] for number in filled], level, screen=watched)
+    found, cut = embed_texts(model, [pairs[number] for number in filled], level, screen=watched)
     width = model.architecture.width if by_token else model.width
     vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):

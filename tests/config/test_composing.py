@@ -19,7 +19,8 @@ from plmkit.objectives.sentence_pair import NextSentence, SentenceOrder
 from plmkit.recipe import Recipe, one_stream
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 BASE, MINI, ROBERTA = find("bert-base"), find("bert-mini"), find("roberta-mini")
 

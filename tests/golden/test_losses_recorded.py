@@ -26,7 +26,8 @@ from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 STEPS = 10
 MACHINE = {"threads": 1, "device": "cpu", "dtype": "float32", "log_steps": 1}

@@ -31,7 +31,8 @@ from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 from plmkit.training.step import validate
 
 TINY = (

@@ -22,7 +22,8 @@ from plmkit.recipe import Recipe, one_stream
 from plmkit.schedules.stage import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 NAMES = ["bert-wwm-mini", "spanbert-mini", "ernie-mini"]
 LOSSES = {

@@ -22,7 +22,8 @@ def decoder(made, mixed_corpus):
     from plmkit.config.machine import settle
     from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
-    from plmkit.training.pretrain import Order, pretrain
+    from plmkit.training.order import Order
+    from plmkit.training.pretrain import pretrain
 
     out = made / "decoder"
     if not out.exists():

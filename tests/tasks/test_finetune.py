@@ -36,7 +36,7 @@ from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order as PretrainOrder
+from plmkit.training.order import Order as PretrainOrder
 from plmkit.training.pretrain import pretrain
 from plmkit.training.watch import read_metrics
 

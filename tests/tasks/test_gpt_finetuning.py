@@ -24,7 +24,8 @@ from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 SMALL = (
     "stages=[[1.0, 32]]", "architecture.max_length=48", "architecture.layers=2", "architecture.heads=2",

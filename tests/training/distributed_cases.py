@@ -5,7 +5,7 @@ from pathlib import Path
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order
+from plmkit.training.order import Order
 
 STEPS, HALF = 20, 10
 RECIPES = ("bert-tiny", "electra-tiny", "gpt2-tiny", "transformer-xl-tiny")

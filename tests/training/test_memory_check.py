@@ -17,7 +17,8 @@ from plmkit.terminal.screen import Screen
 from plmkit.training import memory as room
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, free_memory, kept_bytes
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 from plmkit.training.step import Step
 
 CPU = torch.device("cpu")

@@ -21,12 +21,13 @@ from plmkit.preparation.prepare import prepare
 from plmkit.storage.manifest import MANIFEST
 from plmkit.storage.tensors import checksum
 from plmkit.terminal.screen import Screen
-from plmkit.training import checkpoint, watch
+from plmkit.training import checkpoint, job, watch
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import digest
 from plmkit.training.loop import Budget
 from plmkit.training.memory import NoRoom
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order, parts_to_start_from
+from plmkit.training.pretrain import pretrain
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
 from plmkit.training.watch import read_metrics
@@ -564,13 +565,13 @@ def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
 def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_it_is(
     plm, text, tmp_path, original, monkeypatch, seed
 ):
-    out, check_fits = tmp_path / "run", module.check_fits
+    out, check_fits = tmp_path / "run", job.check_fits
 
     def meanwhile(*arguments):
         shutil.copytree(original, out)
         return check_fits(*arguments)
 
-    monkeypatch.setattr(module, "check_fits", meanwhile)  # the last that is asked before the folder is locked
+    monkeypatch.setattr(job, "check_fits", meanwhile)  # the last that is asked before the folder is locked
     ran = plm(*command(text, out, "--steps", 5, "--seed", seed))
     assert ran.code == 2
     told = {
@@ -710,7 +711,7 @@ class Slow:
 
 def begun(recipe, material, seed=0):
     size = len(material.frequencies)
-    statistics = module.Counting(material=material, seed=seed, screen=Screen())
+    statistics = job.Counting(material=material, seed=seed, screen=Screen())
     return module.begin(recipe.build(unnamed(size)), recipe.initialisation, statistics)
 
 
@@ -772,7 +773,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     assert (material.frequencies == 0).any()
 
     def losses(order):
-        network = module.initial_network(order, material, module.parts_to_start_from(order, print), Screen())
+        network = job.initial_network(order, material, parts_to_start_from(order, print), Screen())
         return tuple(network.train(mode)(batch).weighted["masked_lm"].item() for mode in (True, False))
 
     training, judged = losses(replace(anew, start=tmp_path / "first"))

@@ -19,7 +19,8 @@ from plmkit.tasks.seed_run import optimizer_of
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.pretrain import Order, pretrain
+from plmkit.training.order import Order
+from plmkit.training.pretrain import pretrain
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",

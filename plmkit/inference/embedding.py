@@ -1,0 +1,63 @@
+"""Texts → vectors: one per text, by the pooling of the model, or one per token."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import PlmError
+from plmkit.inference.arguments import text_or_pair
+from plmkit.inference.reader import Cut, Reader, Text
+from plmkit.language import tr
+from plmkit.terminal.screen import Screen
+
+
+def embed_texts(
+    reader: Reader, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
+) -> tuple[list[np.ndarray], Cut]:
+    """The vector of each text, or the vectors of its tokens."""
+    by_token, max_length = level == "token", reader.max_length
+    if not by_token:
+        check_pooling(reader)
+        max_length = min(max_length, reader.pooling.max_length or max_length)
+    pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
+    prompt = "" if by_token else reader.pooling.prompt
+    rows, cut = reader.framed([(prompt + text, other) for text, other in pairs], max_length)
+    vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
+    for numbers in reader.batches(rows, batch_size, screen, tr("embedding")):
+        states, batch = reader.states([rows[number] for number in numbers])
+        found = token_vectors(reader, states, batch) if by_token else sentence_vectors(reader, states, batch)
+        for number, vector in zip(numbers.tolist(), found, strict=True):
+            vectors[number] = vector.cpu().numpy()
+    return vectors, cut
+
+
+def check_pooling(reader: Reader) -> None:
+    if reader.pooling.unknown:
+        raise PlmError(
+            tr(
+                "{folder} pools its vectors with {unknown}, which plmkit does not support.\n"
+                "Embed with sentence-transformers, or compute token vectors: --level token.",
+                folder=reader.folder,
+                unknown=", ".join(reader.pooling.unknown),
+            )
+        )
+
+
+@torch.inference_mode()
+def sentence_vectors(reader: Reader, states: States, batch: Batch) -> Tensor:
+    """(B, width): one vector per row."""
+    return reader.pooling(states.hidden, batch.source.visible)
+
+
+def token_vectors(reader: Reader, states: States, batch: Batch) -> list[Tensor]:
+    """The token vectors of each row; of an empty row, that of its first special token."""
+    framing = [number for part in reader.tokenizer.vocabulary.frame(2) for number in part]
+    special = torch.tensor(framing, dtype=torch.long, device=reader.device)
+    words = batch.source.visible & ~torch.isin(batch.source.tokens, special)
+    return [
+        hidden[mine if mine.any() else shown.nonzero()[:1, 0]].float()
+        for hidden, mine, shown in zip(states.hidden, words, batch.source.visible, strict=True)
+    ]

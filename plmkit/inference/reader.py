@@ -1,0 +1,163 @@
+"""A trained network with its tokenizer: texts → rows of tokens → hidden states, in batches."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plmkit.data.batch import Batch, States
+from plmkit.errors import InputError, PlmError, TruncationWarning
+from plmkit.generation.engine import Engine, engine_for
+from plmkit.inference.arguments import count, text_or_pair
+from plmkit.interop.pooling import MEAN, Pooling
+from plmkit.language import tr
+from plmkit.network import Network
+from plmkit.tasks.contract import Task
+from plmkit.tasks.framing import Framed, Padded, Texts, batch_of, by_length, frame, frame_all
+from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.threads import look
+
+Text = str | tuple[str, str] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How many texts were truncated."""
+
+    cut: int
+    texts: int
+    length: int
+
+    def __str__(self) -> str:
+        return tr(
+            "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the longer "
+            "text first).",
+            cut=self.cut,
+            texts=self.texts,
+            length=self.length,
+        )
+
+    def warn(self) -> None:
+        """Warn callers from Python; the command line prints a line instead."""
+        if self.cut:
+            warnings.warn(str(self), TruncationWarning, stacklevel=3)
+
+
+class Reader:
+    """What a model folder holds, loaded: reads texts into hidden states. `Model` adds the verbs of users."""
+
+    def __init__(
+        self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
+        tasks: Sequence[Task] = (), device: torch.device | None = None,
+        max_length: int | None = None, pooling: Pooling = MEAN,
+    ) -> None:  # fmt: skip
+        self.device = device or torch.device("cpu")
+        self.network = network.to(self.device).eval()
+        self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
+        self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
+        self.max_length = max_length or architecture.max_length  # tokens per row
+        self.generator: Reader | None = None  # of ELECTRA: fills blanks, which a discriminator cannot
+
+    def rows(self, texts: Sequence[Text]) -> list[Framed]:
+        """Texts as token ids."""
+        return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.max_length)[0]
+
+    def framed(self, texts: Sequence[Texts], max_length: int) -> tuple[list[Framed], Cut]:
+        """Texts as token ids, and how many of them were truncated."""
+        framed = frame_all(texts, self.tokenizer, max_length)
+        return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=max_length)
+
+    def whole_row(self, text: str) -> Framed:
+        """A text that may contain special tokens and must not be truncated."""
+        tokens = np.array(self.tokenizer.encode(text), dtype=np.int64)
+        row = frame(tokens, None, self.tokenizer.vocabulary, self.max_length)
+        if row.cut:
+            raise InputError(
+                tr(
+                    "The text has {tokens} tokens; this model reads at most {max_length}.",
+                    tokens=len(tokens),
+                    max_length=self.max_length - 2,
+                )
+            )
+        return row
+
+    def batches(
+        self, rows: Sequence[Padded], batch_size: int | None, screen: Screen | None, what: str
+    ) -> Iterator[np.ndarray]:
+        """Indices of the rows of each batch; the screen shows the progress."""
+        if batch_size is not None:
+            count(batch_size, "batch_size")
+        groups = by_length(rows, batch_size)
+        if screen is None:
+            for numbers in groups:
+                look()
+                yield numbers
+            return
+        with screen.counting(what, len(rows)) as advance:
+            for numbers in groups:
+                look()
+                yield numbers
+                advance(len(numbers))
+
+    @torch.inference_mode()
+    def states(
+        self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None
+    ) -> tuple[States, Batch]:
+        """The hidden states of rows; with `needed`, of these positions only."""
+        look()
+        batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
+        return self.network.model(replace(batch, needed=needed(batch) if needed else None)), batch
+
+    def head(self, name: str, verb: str) -> Any:
+        """The head of that name; without it, a model is refused with a message that says what it can do."""
+        if name in self.network.heads:
+            return self.network.heads[name]
+        if self.architecture.generates != "no":
+            raise PlmError(
+                tr(
+                    "{folder} is a causal language model, so it cannot {verb}.\n"
+                    'Continue a text instead: plm generate {folder} "the beginning of a text"',
+                    folder=self.folder,
+                    verb=verb,
+                )
+            )
+        raise PlmError(
+            tr(
+                "{folder} has no masked-LM head, so it cannot {verb}. Use a pretrained model.",
+                folder=self.folder,
+                verb=verb,
+            )
+        )
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Generates text; a model that cannot is refused in the same way."""
+        if self.architecture.generates == "no":
+            raise PlmError(
+                tr(
+                    "{folder} is a masked (bidirectional) language model and cannot generate text.\n"
+                    'Use it to fill blanks (plm fill {folder} "a text with a [MASK]"), or pretrain a causal '
+                    "language model: plm pretrain gpt2-mini CORPUS --out DIR",
+                    folder=self.folder,
+                )
+            )
+        head = self.network.head_that_generates
+        if head is None:
+            raise PlmError(
+                tr(
+                    "{folder} has no LM head, so it cannot generate text. Use a pretrained model.",
+                    folder=self.folder,
+                )
+            )
+        bounded = self.architecture.bounded
+        return engine_for(
+            cast(Any, self.network.model), head.output, self.tokenizer,
+            self.architecture.max_length if bounded else None, self.device, causal=bounded,
+        )  # fmt: skip

@@ -1,0 +1,208 @@
+"""A request that has been checked: the corpus read, the network built, and both known to fit into memory."""
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from plmkit.data.randomness import WORD
+from plmkit.data.samples import Position
+from plmkit.data.vocabulary import unnamed
+from plmkit.errors import FolderError
+from plmkit.inference.loading import Parts, start_from
+from plmkit.language import several, tr
+from plmkit.network import Network
+from plmkit.preparation.doctor import Diagnosis, diagnose
+from plmkit.preparation.prepare import Material, prepare
+from plmkit.recipe import Recipe
+from plmkit.terminal.screen import Screen
+from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
+from plmkit.training.earlier import check_resumable
+from plmkit.training.loop import Budget
+from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights
+from plmkit.training.order import Order, parts_to_start_from, tokenizer_folder, whole_budget
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import PretrainRecord
+from plmkit.training.threads import Threads
+from plmkit.training.world import World
+
+TRIED = 4  # rows whose memory is measured before training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A request that has been checked: everything that training needs except the network."""
+
+    order: Order
+    folder: RunFolder
+    earlier: PretrainRecord | None  # the run that is continued
+    checked: int | None  # step of its checkpoint that is known to be intact
+    budget: Budget
+    start: Parts | None
+    material: Material
+    examples: int  # per epoch
+    dtype: torch.dtype
+    threads: Threads
+    world: World
+    screen: Screen
+
+    @property
+    def record(self) -> PretrainRecord:
+        """The content of run.json during the run."""
+        # a finished run is continued: its model stays usable until the new one is saved
+        kept = self.earlier.checksum if self.earlier and self.folder.has_weights else None
+        return replace(
+            self.order.record,
+            budget=self.budget,
+            tokens_key=self.material.key,
+            dtype=name_of(self.dtype),
+            checksum=kept,
+        )
+
+
+def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Screen) -> Job:
+    """Check the request and read the corpus."""
+    folder = order.folder
+    if earlier is None:
+        folder.claim()
+    checked = None if earlier is None else check_resumable(folder, earlier)
+    start = parts_to_start_from(order, screen.say)
+    check_shape(order.settings.recipe, world.device)
+    check_initialisation(order.settings.recipe)
+    tokenizer = tokenizer_folder(order, earlier, start)
+    material = prepare(order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer)
+    if earlier and earlier.tokens_key != material.key:
+        raise FolderError(
+            tr(
+                "{out} holds a run on other text: the corpus has changed since it started.\n"
+                "Give the same corpus to continue it, or use another --out.",
+                out=order.out,
+            )
+        )
+    found = diagnose(material, order.settings.recipe)
+    report(found, screen)
+    threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
+    width = order.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
+    screen.say(computing(world.device, dtype, width, world.size))
+    budget = whole_budget(order, earlier)
+    screen.say(
+        tr("Budget: {budget}, the recipe's default (--steps, --minutes or --tokens changes it).", budget=budget)
+        if order.by_default
+        else tr("Budget: {budget}.", budget=budget)
+    )
+    return Job(
+        order=order, folder=folder, earlier=earlier, checked=checked, budget=budget, start=start,
+        material=material, examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
+    )  # fmt: skip
+
+
+def check_initialisation(recipe: Recipe) -> None:
+    """Refuse initial weights that the network has no place for, before any text is read."""
+    with torch.device("meta"):
+        recipe.initialisation.check(recipe.build(unnamed(recipe.vocabulary)))
+
+
+def report(found: Diagnosis, screen: Screen) -> None:
+    """What `plm doctor` reports, in short."""
+    screen.say(
+        tr(
+            "{documents}, {sentences}, {tokens}; {examples} per epoch; {held_out} ({held_out_tokens}) held out.",
+            documents=several(found.documents, "document"),
+            sentences=several(found.sentences, "sentence"),
+            tokens=several(found.tokens, "token"),
+            examples=several(found.examples, "training example"),
+            held_out=several(found.held_out, "document"),
+            held_out_tokens=several(found.held_out_tokens, "token"),
+        )
+    )
+    for warning in found.warnings:
+        screen.say(f"! {warning}")
+
+
+def agreed_dtype(job: Job) -> torch.dtype:
+    """The type that the first process chose: each measures for itself which is faster."""
+    dtypes = list(DTYPES.values())
+    return dtypes[int(job.world.agreed(dtypes.index(job.dtype)))]
+
+
+def build(job: Job) -> Network:
+    """The network on its device, if it fits into memory."""
+    check_weights(job.order.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
+    network = initial_network(job.order, job.material, job.start, job.screen).to(job.world.device)
+    check_fits(job, network)
+    return network
+
+
+def initial_network(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
+    torch.manual_seed(order.seed & WORD)
+    network = order.settings.recipe.build(material.tokenizer.vocabulary)
+    if start:
+        # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
+        initialisation = replace(order.settings.recipe.initialisation, cooccurrence_embeddings=False)
+        initialisation.apply(network, Counting(material=material, seed=order.seed, screen=screen))
+        if fresh := start_from(network, start):
+            screen.say(
+                tr(
+                    "{start} has no weights for {fresh}; initialised randomly.",
+                    start=order.start,
+                    fresh=", ".join(fresh),
+                )
+            )
+    else:
+        network.restrict_vocabulary(lambda: material.frequencies)
+    return network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """The corpus statistics that initialise weights; reports what takes time."""
+
+    material: Material
+    seed: int
+    screen: Screen
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        return self.material.frequencies
+
+    def cooccurrence_embeddings(self, width: int) -> np.ndarray:
+        begun = time.perf_counter()
+        self.screen.say(tr("Counting co-occurrences to initialise the token embeddings."))
+        try:
+            made = self.material.cooccurrence_embeddings(width, self.seed)
+        except MemoryError as error:
+            raise NoRoom(
+                tr(
+                    "Out of memory while counting co-occurrences of tokens.\n"
+                    "Turn it off (--set initialisation.cooccurrence_embeddings=false), or use a smaller vocabulary."
+                )
+            ) from error
+        known = int(made.any(1).sum())
+        self.screen.say(
+            tr(
+                "Counted in {seconds:.1f} s: {known:,} of {total:,} tokens have neighbours.",
+                seconds=time.perf_counter() - begun,
+                known=known,
+                total=len(made),
+            )
+        )
+        return made
+
+
+def check_fits(job: Job, network: Network) -> None:
+    """Check that a batch and a step fit into memory, before anything is written."""
+    recipe, machine = job.order.settings.recipe, job.order.settings.run
+    rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
+    check_batch(rows, recipe.max_length, settings_to_lower())
+    source = job.material.source(recipe, 0)
+    sample = source.next(Position(), step=0, progress=0.0, rows=recipe.schedule.batch)[0].part(0, TRIED)
+    own = -(-rows // job.world.size)
+    at_once = min(own, machine.micro_batch or own)
+    check_step(network, sample, at_once, job.world.device, settings_to_lower(), longer=recipe.max_length / length)
+
+
+def settings_to_lower() -> str:
+    """The settings that make a step smaller."""
+    return tr("schedule.batch, the lengths of stages or architecture.layers")

@@ -1,0 +1,136 @@
+"""A request for a pretraining run, its budget, and the model that it starts from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.config.machine import Settings
+from plmkit.config.settings import to_json
+from plmkit.data.reading.columns import Say
+from plmkit.errors import SettingError
+from plmkit.inference.loading import Parts, read_parts
+from plmkit.language import tr
+from plmkit.recipe import Recipe
+from plmkit.tokenizers.files import TOKENIZER_FILE
+from plmkit.training.loop import Budget
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import Difference, PretrainRecord, differences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A request for a pretraining run."""
+
+    settings: Settings
+    corpora: tuple[str, ...]  # empty: the documentation on this machine
+    out: Path
+    budget: Budget
+    seed: int = 0
+    start: Path | None = None  # weights to start from
+    tokenizer: Path | None = None
+    valid: str | None = None
+    extend: bool = False  # continue a finished run
+    by_default: bool = False  # the budget is the recipe's
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder as it is now."""
+        return RunFolder(self.out)
+
+    @property
+    def record(self) -> PretrainRecord:
+        """The record of the requested run, before anything is read."""
+        return PretrainRecord(
+            recipe=self.settings.recipe,
+            run=self.settings.run,
+            corpora=tuple(map(str, self.corpora)),
+            budget=self.budget,
+            asked=self.budget,
+            seed=self.seed,
+            start=str(self.start) if self.start else None,
+            tokenizer=str(self.tokenizer) if self.tokenizer else None,
+            valid=self.valid,
+        )
+
+
+def whole_budget(order: Order, earlier: PretrainRecord | None) -> Budget:
+    """The budget of the whole run; extending a run adds to what is spent."""
+    if earlier is None:
+        return order.budget
+    return extended(order.budget, earlier.result) if earlier.is_finished else earlier.budget
+
+
+def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
+    """The new budget plus what is spent."""
+    return Budget(
+        steps=None if budget.steps is None else budget.steps + spent["steps"],
+        tokens=None if budget.tokens is None else budget.tokens + spent["tokens"],
+        seconds=None if budget.seconds is None else budget.seconds + spent["seconds"],
+    )
+
+
+def parts_to_start_from(order: Order, say: Say) -> Parts | None:
+    """The model given by --from, checked to fit before any text is read."""
+    if order.start is None:
+        return None
+    if order.tokenizer:
+        raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
+    parts = read_parts(order.start, say)
+    check_same_network(parts.architecture, order.settings.recipe, order.start)
+    return parts
+
+
+def tokenizer_folder(order: Order, earlier: PretrainRecord | None, start: Parts | None) -> Path | None:
+    """The folder whose tokenizer the run must use, if any."""
+    if earlier is not None and (order.out / TOKENIZER_FILE).is_file():
+        return order.out
+    return start.folder if start else order.tokenizer
+
+
+def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
+    """Refuse weights of a network that differs from the recipe's."""
+    changed = unlike(theirs, recipe.architecture)
+    if not changed:
+        return
+    if type(theirs) is type(recipe.architecture):
+        found = (
+            tr("{name} is {theirs}, not {ours}", name=one.name, ours=one.values[0], theirs=one.values[1])
+            for one in changed[:4]
+        )
+        raise SettingError(
+            tr(
+                "The network of --from {where} differs from the recipe's: {found}.\n"
+                "Use the recipe that it was trained with, or add {settings}.",
+                where=where,
+                found="; ".join(found),
+                settings=as_settings(changed),
+            )
+        )
+    alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
+    other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
+    settings = as_settings(unlike(theirs, other.architecture))
+    if other.max_length > theirs.max_length:
+        settings += f" --set 'stages=[[1.0, {theirs.max_length}]]'"
+    raise SettingError(
+        tr(
+            "--from {where} has the architecture {theirs}, but {recipe} trains {ours}.\n"
+            "To continue from it, use the recipe {other}{settings}.",
+            where=where,
+            theirs=type(theirs).__name__,
+            recipe=recipe.name,
+            ours=type(recipe.architecture).__name__,
+            other=other.name,
+            settings=tr(" with {settings}", settings=settings) if settings else "",
+        )
+    )
+
+
+def unlike(theirs: Any, ours: Any) -> list[Difference]:
+    free = ours.may_change | ours.initial
+    old, new = ({name: value for name, value in to_json(one).items() if name not in free} for one in (theirs, ours))
+    return differences(new, old, "architecture")
+
+
+def as_settings(changed: list[Difference]) -> str:
+    return " ".join(f"--set {one.name}={one.values[1]}" for one in changed)
