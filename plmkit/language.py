@@ -1,32 +1,79 @@
 """Messages in the reader's language: the English text stands in the code and is its key in the catalogue.
 
-PLM_LANG=zh or PLM_LANG=en chooses; otherwise the first of LC_ALL, LC_MESSAGES and LANG that is set does.
+PLM_LANG=zh or PLM_LANG=en chooses (or another of NAMES); otherwise the first of LC_ALL, LC_MESSAGES and LANG that is
+set does.
 `tools/messages.py` keeps `locale/zh.po` in step with the code.
 """
 
 import ast
 import os
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 LOCALE = Path(__file__).parent / "locale"
 
 
+NAMES = {"zh": "zh", "cn": "zh", "chinese": "zh", "中文": "zh", "en": "en", "english": "en", "c": "en", "posix": "en"}
+
+SYSTEM = (  # reasons that the operating system and Python's own readers give, as the values {reason} and {error}
+    "Permission denied",
+    "Operation not permitted",
+    "No such file or directory",
+    "Is a directory",
+    "Not a directory",
+    "Read-only file system",
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "File name too long",
+    "Input/output error",
+    "Too many open files",
+    "unexpected end of data",  # csv: a quote that is not closed
+    "',' expected after '\"'",
+    "';' expected after '\"'",
+    "'\t' expected after '\"'",
+)
+
+
 def language() -> str:
     """`zh` or `en`, by the environment."""
     variables = ("PLM_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
     chosen = next((value for name in variables if (value := os.environ.get(name))), "en")
-    return "zh" if chosen.casefold().startswith("zh") else "en"
+    return named(chosen) or "en"
+
+
+def unknown_language() -> str | None:
+    """What PLM_LANG asks for, if that is no language of the messages."""
+    chosen = os.environ.get("PLM_LANG")
+    return chosen if chosen and named(chosen) is None else None
+
+
+def named(name: str) -> str | None:
+    """The language of `zh_CN.UTF-8`, `zh-Hans` or `Chinese`; None if there are no messages in it."""
+    return NAMES.get(re.split(r"[_.@-]", name.strip().casefold())[0])
 
 
 def tr(template: str, /, **values: object) -> str:
     """The message in the chosen language, its {names} filled in by `str.format`; braces of its own are doubled."""
-    return translated(template).format(**values)
+    foreign = {name: translated(str(values[name])) for name in ("reason", "strerror", "error") if name in values}
+    return translated(template).format(**values | foreign)
 
 
 def translated(text: str) -> str:
     """The text of the catalogue as it stands there; English where the catalogue has none."""
     return text if language() == "en" else catalogue(language()).get(text) or text
+
+
+def comma() -> str:
+    """Between the items of a list: `, ` or 、."""
+    return ", " if language() == "en" else "、"
+
+
+def sentences(texts: Iterable[str]) -> str:
+    """One after the other; Chinese has no blank between them."""
+    return (" " if language() == "en" else "").join(texts)
 
 
 def several(count: int, noun: str) -> str:

@@ -6,15 +6,24 @@ import re
 import string
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import fields as fields_of
+from itertools import chain
 
 import pytest
 
 from plmkit import language
+from plmkit.choices import CHOICES
+from plmkit.cli import main
+from plmkit.cli.typer_words import WORD, error_in_language
 from plmkit.errors import nearest
+from plmkit.inference.evaluation import TextScore
 from plmkit.language import LOCALE, several, tr
+from plmkit.prompting.metrics import METRICS
+from plmkit.tasks.scores import class_scores, number_scores
+from plmkit.terminal.labels import label
 from tools import messages
 
-# rooms whose messages are still written as plain strings
 ROOT = LOCALE.parent.parent
 CATALOGUE = dict(language.read_po((LOCALE / "zh.po").read_text(encoding="utf-8"))[1:])
 
@@ -38,6 +47,12 @@ def fields(template: str) -> set[str]:
         ({"PLM_LANG": "zh"}, "zh"),
         ({"PLM_LANG": "", "LANG": "zh_CN"}, "zh"),
         ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"PLM_LANG": "zh_CN"}, "zh"),
+        ({"PLM_LANG": "zh-Hans"}, "zh"),
+        ({"PLM_LANG": "Chinese"}, "zh"),
+        ({"PLM_LANG": "中文"}, "zh"),
+        ({"PLM_LANG": "English", "LANG": "zh_CN"}, "en"),
+        ({"LC_ALL": "C.UTF-8", "LANG": "zh_CN"}, "en"),
     ],
 )
 def test_the_language_follows_the_environment(variables, found, monkeypatch):
@@ -48,12 +63,27 @@ def test_the_language_follows_the_environment(variables, found, monkeypatch):
     assert language.language() == found
 
 
+@pytest.mark.parametrize(("name", "found"), [("", None), ("zh_TW", None), ("chines", "chines"), ("de", "de")])
+def test_an_unknown_language_is_noticed(name, found, monkeypatch):
+    monkeypatch.setenv("PLM_LANG", name)
+    assert language.unknown_language() == found
+
+
 def test_a_message_is_looked_up_and_filled_in(monkeypatch):
     monkeypatch.setattr(language, "catalogue", lambda name: {"{n:,} of {name}": "{name}中的{n:,}个"})
     assert tr("{n:,} of {name}", n=1200, name="x") == "1,200 of x"
     monkeypatch.setenv("PLM_LANG", "zh")
     assert tr("{n:,} of {name}", n=1200, name="x") == "x中的1,200个"
     assert tr("not in the catalogue: {{}} {n}", n=1) == "not in the catalogue: {} 1"
+
+
+def test_reasons_of_the_system_are_translated_too(monkeypatch):
+    def message():
+        return tr("{path} cannot be read: {reason}.", path="Is a directory", reason="Permission denied")
+
+    assert message() == "Is a directory cannot be read: Permission denied."
+    monkeypatch.setenv("PLM_LANG", "zh")
+    assert message() == "无法读取 Is a directory：没有权限。"
 
 
 def test_counted_nouns_in_both_languages(monkeypatch):
@@ -90,6 +120,41 @@ def test_a_translation_has_the_same_values_and_the_same_kind(key):
     assert key.endswith("\n") == text.endswith("\n")
 
 
+HAN = "[\u3400-\u9fff]"
+PUNCTUATION = re.compile(
+    rf"{HAN} ?[,:;](?!\w)|[,:;?] ?{HAN}"  # ASCII, next to Chinese
+    r"|[，。：；？！、（）] |\w [，。：；？！、）]"  # a blank after or before what has its own
+)
+
+
+def punctuated(text: str) -> str | None:
+    """The first ASCII punctuation next to Chinese, or blank next to full-width punctuation; values become X."""
+    plain = re.sub(r"\{[^{}]*\}", "X", text).replace("[MASK]", "X")
+    found = PUNCTUATION.search(re.sub(r"\[/?\w*\]", "", plain))
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("好，{count:,} 个；很好。", None),
+        ("默认：0=bad,1=good。", None),
+        ("好, 很好", "好,"),
+        ("很好; 好", "好;"),
+        ("实际为 {name}: 好", ": 好"),
+        ("好。 是不是", "。 "),
+        ("好 ，", "好 ，"),
+    ],
+)
+def test_what_counts_as_wrong_punctuation(text, found):
+    assert punctuated(text) == found
+
+
+def test_translations_have_chinese_punctuation():
+    found = [f"{punctuated(text)!r} in {text!r}" for text in CATALOGUE.values() if punctuated(text)]
+    assert not found, "\n".join(found)
+
+
 def test_no_message_bypasses_the_catalogue():
     found = messages.untranslated()
     assert not found, "\n".join(f"{each.file}:{each.line}: {each.text}" for each in found)
@@ -99,6 +164,39 @@ def test_only_literals_are_translated():
     for file, tree in messages.sources():
         for call in messages.calls(tree, {"tr"}):
             assert messages.key_of(call) is not None, f"{file}:{call.lineno}: tr of something that is no literal"
+
+
+def calls_at_import(node: ast.AST) -> Iterator[ast.Call]:
+    """Calls of `tr` and the like that run when the module is imported, which would fix the language then."""
+    if isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        defaults = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        yield from chain.from_iterable(map(calls_at_import, defaults))
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in messages.TRANSLATING:
+        yield node
+    yield from chain.from_iterable(map(calls_at_import, ast.iter_child_nodes(node)))
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ('X = {"a": tr("b")}', 1),
+        ('class A:\n    b: str = tr("c")', 1),
+        ('def f(a=tr("b"), *, c=tr("d")):\n    return tr("e")', 2),
+        ('X = {"a": lambda: tr("b")}', 0),
+    ],
+)
+def test_what_runs_at_import(code, count):
+    assert len(list(calls_at_import(ast.parse(code)))) == count
+
+
+def test_no_module_fixes_the_language_at_import():
+    """But for `plm`: typer takes help texts as strings, and a command has one language."""
+    trees = {file: tree for file, tree in messages.sources() if not file.startswith("cli/")}
+    found = [f"{file}:{call.lineno}" for file, tree in trees.items() for call in calls_at_import(tree)]
+    assert not found, f"translate where it is shown, not at import: {found}"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +219,7 @@ def test_what_counts_as_a_message(code, count):
 
 def test_a_suggestion_in_chinese(monkeypatch):
     monkeypatch.setenv("PLM_LANG", "zh")
-    assert nearest("epoch", ["epochs"]) == " 是不是想写 'epochs'？"
+    assert nearest("epoch", ["epochs"]) == "是不是想写 'epochs'？"
 
 
 def test_help_in_chinese():
@@ -131,8 +229,80 @@ def test_help_in_chinese():
     assert ran.returncode == 0, ran.stderr
     assert "…" not in ran.stdout  # cut off, where a narrow terminal has to fold
     assert "用掩码语言模型填空" in ran.stdout
-    assert "选项" in ran.stdout
+    assert "用法：plm fill [选项]" in ran.stdout
+    assert "╭─ 选项 ─" in ran.stdout
+    assert "[默认值：5]" in ran.stdout
     assert "示例：plm fill runs/mine" in ran.stdout
+
+
+def test_lines_of_help_break_between_words():
+    line = "默认：text、sentence（见 `plm recipes`）。-- …"
+    found, place = [], 0
+    while match := WORD.match(line, place):
+        found.append(match[0])
+        place = match.end()
+    assert place == len(line)
+    assert found == ["默", "认：", "text、", "sentence", "（见 ", "`plm ", "recipes`）。", "-- ", "…"]
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("No such command 'pretran'. Did you mean 'pretrain'?", "没有命令 'pretran'。是不是想写 'pretrain'？"),
+        ("No such command 'x'.", "没有命令 'x'。"),
+        ("No such option: --quite (Possible options: --quiet)", "没有选项 --quite。是不是想写 --quiet？"),
+        ("No such option: --bogus", "没有选项 --bogus。"),
+        ("Missing argument 'MODEL'.", "缺少参数 'MODEL'。"),
+        ("Option '--top' requires an argument.", "选项 '--top' 后面缺少值。"),
+        ("Invalid value for '--top': Input should be greater than or equal to 1", "'--top' 的值无效：不能小于 1。"),
+        ("Invalid value for '--top': 'a' is not a valid integer.", "'--top' 的值无效：'a' 不是整数。"),
+        ("something new", "something new"),
+    ],
+)
+def test_errors_of_the_parser_in_chinese(message, found, monkeypatch):
+    assert error_in_language(message) == message
+    monkeypatch.setenv("PLM_LANG", "zh")
+    assert error_in_language(message) == found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["pretran"], ["fill"], ["fill", "x", "y", "z"], ["fill", "x", "y", "--top"], ["fill", "x", "y", "--top", "a"],
+        ["fill", "x", "y", "--top", "0"], ["fill", "x", "y", "--quite"], ["fill", "x", "y", "--json=3"],
+        ["generate", "x", "--temperature", "hot"], ["finetune", "x", "--task", "classify", "--out", "y"],
+    ],
+)  # fmt: skip
+def test_mistakes_on_the_command_line_are_explained_in_chinese(arguments, monkeypatch, capsys):
+    monkeypatch.setenv("PLM_LANG", "zh")
+    monkeypatch.setattr(sys, "argv", ["plm", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert not re.search(r"[A-Za-z]{2,} [a-z]{2,}", said.splitlines()[0]), said  # no two English words in a row
+    assert re.search(HAN, said.splitlines()[0])
+
+
+def test_an_unknown_language_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("PLM_LANG", "chines")
+    monkeypatch.setattr(sys, "argv", ["plm", "recipes"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "plm: PLM_LANG=chines: there are no messages in this language. "
+        "Set PLM_LANG=zh (中文) or PLM_LANG=en (English).\n"
+    )
+
+
+def test_losses_and_scores_have_names_in_chinese(monkeypatch):
+    monkeypatch.setenv("PLM_LANG", "zh")
+    objectives = CHOICES["objectives"]
+    names = {kind.name for kind in objectives} | {kind.label or kind.name for kind in objectives}
+    names |= {*class_scores([0], [0], ["a"]), *number_scores([1.0], [1.0]), *METRICS}
+    names |= {field.name for field in fields_of(TextScore) if field.type in (int, float)}
+    assert [name for name in sorted(names) if label(name) == name] == []
 
 
 # Plain words (the glossary in CONTRIBUTING.md)
@@ -142,7 +312,6 @@ DIALECT = re.compile(
     r"|\bbits a\b|\btokens a second\b|\ban epoch\b|\bmemory of this machine\b|\bhidden (?:token|word|character|span)"
     r"|\blearnt\b|\bbegun\b|(?<!\.)\bspread\b|there is none\b"
 )
-# rooms whose messages still wait for a rewrite by the glossary
 
 
 def visible_texts() -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from plmkit.language import LOCALE, counted, read_po
+from plmkit.language import LOCALE, SYSTEM, counted, read_po
 
 PACKAGE = LOCALE.parent
 PROSE = re.compile(r"[A-Za-z]{2,}[,:;]? ([a-z]{2,}|\{\})|(\{\}|\b[Aa]n?) [a-z]{2,}")  # two words, or a word and a value
@@ -26,11 +26,7 @@ TRANSLATING = {"tr", "several", "translated"}  # their first string is a key of 
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
 SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown
 SILENT_CONSTANTS = {"FOR_MINUTES", "NOTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
-OF_TYPER = (  # help texts of its own options
-    "Show this message and exit.",
-    "Install completion for the current shell.",
-    "Show completion for the current shell, to copy it or customize the installation.",
-)
+SILENT_CONSTANTS |= {"HELP", "ERRORS", "SYSTEM"}  # of other programs
 SILENT_NODES = (ast.Assert, ast.Compare)
 
 
@@ -79,8 +75,18 @@ def key_of(call: ast.Call) -> str | None:
 def shown_texts() -> dict[str, list[str]]:
     """What is shown in the reader's language but is data and not in a call of `tr`, by where it is."""
     from plmkit.cli.show_recipes import texts_of_recipes
+    from plmkit.cli.typer_words import ERRORS, HELP
+    from plmkit.tasks.registry import KINDS
+    from plmkit.terminal.labels import NAMES
 
-    return {"recipes": texts_of_recipes(), "cli/app.py": list(OF_TYPER)}
+    summaries = [kind.summary for kind in KINDS.values()]
+    return {
+        "recipes": texts_of_recipes(),
+        "cli/typer_words.py": [*HELP, *ERRORS],
+        "tasks/registry.py": summaries,
+        "terminal/labels.py": list(NAMES),
+        "language.py": list(SYSTEM),
+    }
 
 
 def bypassing(tree: ast.Module) -> Iterator[ast.expr]:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from plmkit import __version__
+from plmkit.cli.typer_words import error_in_language, translate_help
 from plmkit.errors import PlmError, is_out_of_memory
-from plmkit.language import language, tr, translated
+from plmkit.language import language, tr, unknown_language
 from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
@@ -41,8 +42,16 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     arguments = sys.argv[1:] or ["--help"]
+    if unknown := unknown_language():
+        fail(
+            tr(
+                "PLM_LANG={name}: there are no messages in this language. "
+                "Set PLM_LANG=zh (中文) or PLM_LANG=en (English).",
+                name=unknown,
+            )
+        )
     if language() != "en" and {"-h", "--help"} & set(arguments):
-        translate_frame()
+        translate_help()
     try:
         code = app(arguments, prog_name="plm", standalone_mode=False)
         sys.stdout.flush()
@@ -95,7 +104,7 @@ def misused(error: Any) -> str:
     context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
     if type(error).__name__ == "MissingParameter" and parameter is not None and parameter.name in ("out", "task"):
         return missing(parameter.name)
-    found = option_of_other_tools(error) or error.format_message()
+    found = option_of_other_tools(error) or error_in_language(error.format_message())
     command = context.command_path if context else "plm"
     return tr("{problem}\n`{command} --help` lists its options.", problem=found, command=command)
 
@@ -124,37 +133,6 @@ def option_of_other_tools(error: Any) -> str | None:
     options = {option for parameter in context.command.params for option in parameter.opts}
     here = option_meant(option, options, tuning if context.info_name == "finetune" else training)
     return tr("No such option: {option}. In plm it is {here}.", option=option, here=here) if here else None
-
-
-def translate_frame() -> None:
-    """Typer's own words around help texts, in tables that fold text without spaces."""
-    from rich.columns import Columns
-    from rich.table import Table
-    from rich.text import Text
-    from typer import rich_utils
-
-    class FoldingTable(Table):  # the default cuts off what has no space to break at, and Chinese has none
-        def add_row(self, *cells: Any, **options: Any) -> None:
-            super().add_row(*cells, **options)
-            for column in self.columns:
-                column.overflow = "fold"
-
-    plain = rich_utils._make_rich_text
-
-    def in_language(*, text: str, **options: Any) -> Any:  # help of typer's own options; ours is translated already
-        return plain(text=translated(text), **options)
-
-    def in_one_line(items: list[Any]) -> Any:
-        return Text(" ").join(items) if all(isinstance(item, Text) for item in items) else Columns(items)
-
-    rich_utils._make_rich_text = in_language
-    rich_utils.Table = FoldingTable  # type: ignore[misc]
-    rich_utils.Columns = in_one_line  # type: ignore[misc, assignment]
-    rich_utils.ARGUMENTS_PANEL_TITLE = tr("Arguments")
-    rich_utils.OPTIONS_PANEL_TITLE = tr("Options")
-    rich_utils.COMMANDS_PANEL_TITLE = tr("Commands")
-    rich_utils.REQUIRED_LONG_STRING = tr("[required]")
-    rich_utils.DEFAULT_STRING = tr("[default: {{}}]")
 
 
 def version(wanted: bool) -> None:

@@ -10,11 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
-from plmkit.language import several, tr
+from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe
+from plmkit.terminal.labels import label
 from plmkit.terminal.screen import curve
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
@@ -24,7 +26,7 @@ console = Console(highlight=False, soft_wrap=True)  # a command that is shown ca
 
 def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
     bad_files(found.bad_files)
-    languages = ", ".join(f"{name} {share:.0%}" for name, share in found.languages.items() if share >= 0.005)
+    languages = comma().join(f"{label(name)} {share:.0%}" for name, share in found.languages.items() if share >= 0.005)
     rows = {
         tr("documents"): tr(
             "{documents:,}, {duplicate_share:.1%} of them duplicates",
@@ -42,7 +44,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         tr("longest line"): tr(
             "{longest_line:,} characters ({longest_line_at})",
             longest_line=found.longest_line,
-            longest_line_at=found.longest_line_at,
+            longest_line_at=shown_place(found.longest_line_at),
         ),
         tr("examples"): tr(
             "{examples:,} per epoch for {name}, {tokens_per_example:.0f} tokens each",
@@ -50,10 +52,10 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
             name=recipe.name,
             tokens_per_example=found.tokens_per_example,
         ),
-        tr("held out"): f"{several(found.held_out, 'document')}, {several(found.held_out_tokens, 'token')}",
+        tr("held out"): tr(", ").join([several(found.held_out, "document"), several(found.held_out_tokens, "token")]),
     }
     if len(found.sources) > 1:
-        rows[tr("mix by tokens")] = ", ".join(f"{name} {share:.1%}" for name, share in found.sources.items())
+        rows[tr("mix by tokens")] = comma().join(f"{name} {share:.1%}" for name, share in found.sources.items())
     width = max(map(cell_len, rows))
     for name, value in rows.items():
         paragraph(set_cell_size(name, width + 1), value, "bold", "")
@@ -128,7 +130,7 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
 def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
     result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
-    valid = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in losses.items())
+    valid = comma().join(f"{label(name).replace('_', ' ')} {value:.3f}" for name, value in losses.items())
     work = tr(
         "{steps:,} steps, {tokens:,} tokens, {minutes:.1f} minutes",
         steps=result["steps"],
@@ -140,9 +142,9 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
     if record.recipe.architecture.generates != "no":
-        console.print(f'  plm generate {out} "how a text begins"', markup=False)
+        console.print(f'  plm generate {out} "{tr("how a text begins")}"', markup=False)
     else:
-        console.print(f'  plm fill {out} "a text with a [MASK] in it"', markup=False)
+        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}"', markup=False)
     console.print(
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
     )
@@ -156,13 +158,13 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     for part, scores in result["spread"].items():
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
-            table.add_row(f"{part} {name}", *(f"{cell:.4f}" for cell in cells))
+            table.add_row(f"{label(part)} {label(name)}", *(f"{cell:.4f}" for cell in cells))
     for part, baseline in result.get("baseline", {}).items():
         table.add_row(
             tr(
                 "{part} {measure} of {answer}",
-                part=part,
-                measure=baseline["measure"],
+                part=label(part),
+                measure=label(baseline["measure"]),
                 answer=escape(baseline["answer"]),
             ),
             f"{baseline['score']:.4f}",
@@ -175,7 +177,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         chosen.append(tr("Best on dev: epoch {epoch:g} of {epochs:g}.", epoch=result["epoch"], epochs=epochs))
     if record.seconds is not None:
         chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
-    console.print(" ".join(chosen))
+    console.print(sentences(chosen))
     for warning in doubts(result):
         console.print(f"! {warning}", markup=False)
     if not hints:
@@ -195,7 +197,7 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
             yield tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
                 "(--set task.learning_rate=...) or a model that was pretrained for longer.",
-                part=part,
+                part=label(part),
                 answer=baseline["answer"],
             )
 
@@ -204,7 +206,7 @@ def scores(found: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False)
     for name, value in found.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
-            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+            table.add_row(label(name), f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
@@ -231,7 +233,7 @@ def answers(result: dict[str, Any]) -> None:
     )
     for name, value in result.items():
         if isinstance(value, float):
-            table.add_row(name, f"{value:.4f}")
+            table.add_row(label(name), f"{value:.4f}")
     console.print(table)
 
 

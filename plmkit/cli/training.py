@@ -26,12 +26,12 @@ from plmkit.cli.options import (
     recipe_names,
     screen,
 )
-from plmkit.language import tr
+from plmkit.language import tr, translated
 from plmkit.tasks.registry import KINDS
 
 
 def task_names(typed: str) -> list[tuple[str, str]]:
-    return [(name, kind.summary) for name, kind in KINDS.items() if name.startswith(typed)]
+    return [(name, translated(kind.summary)) for name, kind in KINDS.items() if name.startswith(typed)]
 
 
 @app.command(
@@ -115,7 +115,12 @@ def finetune(
     task: Annotated[
         str,
         typer.Option(
-            help="; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items()) + ".",
+            help=tr(
+                "{tasks}.",
+                tasks=tr("; ").join(
+                    tr("{name}: {summary}", name=name, summary=translated(kind.summary)) for name, kind in KINDS.items()
+                ),
+            ),
             autocompletion=task_names,
         ),
     ],

@@ -13,7 +13,7 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
@@ -113,7 +113,10 @@ class ClassTask(RowTask):
 
     def describe(self, rows: Sequence[Row]) -> str:
         counted = Counter(str(row.label) for row in rows).most_common()
-        named = [f"{name}: {count:,} ({count / len(rows):.1%})" for name, count in counted[:LISTED]]
+        named = [
+            tr("{name}: {count:,} ({share:.1%})", name=name, count=count, share=count / len(rows))
+            for name, count in counted[:LISTED]
+        ]
         if others := counted[LISTED:]:
             named.append(
                 tr(
@@ -123,7 +126,7 @@ class ClassTask(RowTask):
                     count=others[-1][1],
                 )
             )
-        return tr("{count:,} classes: {named}", count=len(counted), named=", ".join(named))
+        return tr("{count:,} classes: {named}", count=len(counted), named=comma().join(named))
 
     @property
     def answers(self) -> str:

@@ -18,6 +18,7 @@ from plmkit.inference.arguments import text_or_pair
 from plmkit.language import tr
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
+from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 
@@ -90,7 +91,7 @@ class Baseline:
     score: float
 
     def __str__(self) -> str:
-        return f"{self.answer}: {self.measure} {self.score:.3f}"
+        return tr("{answer}: {measure} {score:.3f}", answer=self.answer, measure=label(self.measure), score=self.score)
 
 
 @dataclass(frozen=True, kw_only=True)

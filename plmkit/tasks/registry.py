@@ -19,17 +19,17 @@ class Kind:
     """Where a kind of task is defined; imported on first use, because it imports torch."""
 
     place: str  # module:class
-    summary: str
+    summary: str  # in English; translated where it is shown
 
 
 KINDS = {
-    "classify": Kind("plmkit.tasks.kinds.classify:Classify", tr("one text, one class")),
-    "pair": Kind("plmkit.tasks.kinds.pair:Pair", tr("two texts, one class")),
-    "nli": Kind("plmkit.tasks.kinds.nli:NLI", tr("premise and hypothesis: contradiction, entailment or neutral")),
-    "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", tr("two texts in both orders, one class")),
-    "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", tr("two texts in both orders, a number")),
-    "choose": Kind("plmkit.tasks.kinds.choose:Choose", tr("a context, a question, and one of several choices")),
-    "regress": Kind("plmkit.tasks.kinds.regress:Regress", tr("one or two texts, a number")),
+    "classify": Kind("plmkit.tasks.kinds.classify:Classify", summary="one text, one class"),
+    "pair": Kind("plmkit.tasks.kinds.pair:Pair", summary="two texts, one class"),
+    "nli": Kind("plmkit.tasks.kinds.nli:NLI", summary="premise and hypothesis: contradiction, entailment or neutral"),
+    "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", summary="two texts in both orders, one class"),
+    "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", summary="two texts in both orders, a number"),
+    "choose": Kind("plmkit.tasks.kinds.choose:Choose", summary="a context, a question, and one of several choices"),
+    "regress": Kind("plmkit.tasks.kinds.regress:Regress", summary="one or two texts, a number"),
 }
 
 

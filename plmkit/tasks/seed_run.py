@@ -25,6 +25,7 @@ from plmkit.tasks.framing import TOKENS_AT_ONCE
 from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.settings import Settled
+from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.loop import Budget, Report, train
@@ -33,8 +34,6 @@ from plmkit.training.step import Step
 from plmkit.training.threads import Threads
 from plmkit.training.watch import Log, interruptible
 from plmkit.training.world import World
-
-LOWER = tr("task.batch or task.length")  # settings that make a step smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,8 @@ class SeedRun:
                 self.note(report, bar, screen.say)
                 return not interrupted()
 
-            with memory_explained(LOWER, lambda: tr("Finished seeds are saved.")):
+            lower = tr("task.batch or task.length")  # settings that make a step smaller
+            with memory_explained(lower, lambda: tr("Finished seeds are saved.")):
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
@@ -157,8 +157,8 @@ class SeedRun:
         found = self.keep_best(step)
         if self.baseline and found:
             names = dict.fromkeys((self.data.task.best, self.baseline.measure))
-            report += [tr("dev {name} {score:.3f}", name=name, score=found[name]) for name in names]
-            report[-1] += f" ({self.baseline})"
+            report += [tr("dev {name} {score:.3f}", name=label(name), score=found[name]) for name in names]
+            report[-1] += tr(" ({baseline})", baseline=self.baseline)
         say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=tr(", ").join(report)))
         self.of_epoch.clear()
         self.network.train()

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
 from plmkit.language import tr
+from plmkit.terminal.labels import label
 
 if TYPE_CHECKING:
     from plmkit.training.loop import Report
@@ -102,15 +103,15 @@ class Screen:
                 tenth = int(report.progress * 10)
                 if not self.console.is_terminal and tenth > shown:
                     shown = tenth
-                    place = f"{where}, " if where else ""
                     step = tr("step {step:,}", step=report.state.step)
-                    self.say(f"{report.progress:4.0%} {place}{step} {status}, {left}")
+                    places = tr(", ").join(filter(None, [where, step]))
+                    self.say(f"{report.progress:4.0%} {places} {status}{tr(', ')}{left}")
 
             yield update
 
 
 def brief(losses: dict[str, float]) -> str:
-    return " ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+    return " ".join(f"{label(name)} {loss:.3f}" for name, loss in losses.items())
 
 
 def time_left(seconds: float, share: float, after: int = 0) -> str:

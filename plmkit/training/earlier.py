@@ -59,10 +59,9 @@ def check_same_budget(order: Order, finished: PretrainRecord) -> None:
 
 def summary_line(record: PretrainRecord) -> str:
     result = record.result
-    scores = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/"))
-    return tr("{steps:,} steps, {tokens:,} tokens", steps=result["steps"], tokens=result["tokens"]) + (
-        f", {scores}" if scores else ""
-    )
+    work = tr("{steps:,} steps, {tokens:,} tokens", steps=result["steps"], tokens=result["tokens"])
+    scores = [f"{name} {value:.3f}" for name, value in result.items() if name.startswith("valid/")]
+    return tr(", ").join([work, *scores])
 
 
 def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:

@@ -187,9 +187,9 @@ def report(heading: Heading, known: dict[str, list[str]]) -> str | None:
     foreign = {role: names for role, names in known.items() if names[0] != role}
     if not foreign:
         return None
-    read = tr(" and ").join(
-        tr("column '{column}' as {role}", column=short(names[0]), role=role) for role, names in foreign.items()
-    )
+    (role, first), *others = ((role, short(names[0])) for role, names in foreign.items())
+    read = tr("column '{column}' as {role}", column=first, role=role)
+    read += "".join(tr(" and column '{column}' as {role}", column=column, role=role) for role, column in others)
     options = [f"{OPTIONS[role]} {shlex.quote(name)}" for role, names in foreign.items() for name in names[1:]]
     if not heading.header and len(heading.columns) > 1:
         options = [f"{OPTIONS[role]} COLUMN" for role in foreign]
