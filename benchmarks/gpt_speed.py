@@ -85,7 +85,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     from plmkit.data.mixture_source import MixtureSource
     from plmkit.data.vocabulary import unnamed
     from plmkit.schedules.optimizers import AdamW
-    from plmkit.schedules.stage import Stage
+    from plmkit.schedules.schedule import Stage
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)

@@ -82,7 +82,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     from plmkit.objectives.sentence_pair import NextSentence
     from plmkit.recipe import one_stream
     from plmkit.schedules.optimizers import AdamW
-    from plmkit.schedules.stage import Stage
+    from plmkit.schedules.schedule import Stage
     from plmkit.training.device import set_threads
 
     set_threads(case.threads)

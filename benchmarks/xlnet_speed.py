@@ -61,7 +61,7 @@ def make_ours(
 
     from plmkit.catalogue import find
     from plmkit.data.mixture_source import MixtureSource
-    from plmkit.schedules.stage import Stage
+    from plmkit.schedules.schedule import Stage
     from plmkit.training.device import set_threads
     from plmkit.training.loop import Budget, State, train
     from plmkit.training.step import Step

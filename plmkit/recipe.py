@@ -17,9 +17,7 @@ from plmkit.initialisation.corpus import Initialisation
 from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage, check_stages
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Schedule, Stage, Tuning, check_stages
 from plmkit.segmentation.choosing import SEGMENTERS
 from plmkit.tokenizers.contract import TokenizerSettings
 

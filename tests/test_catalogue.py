@@ -10,7 +10,7 @@ from plmkit.config.settings import to_json
 from plmkit.errors import RecipeError
 from plmkit.objectives.contract import FIELDS
 from plmkit.recipe import DataStream, recipe_from_json
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 
 COUNTS = {
     "bert-tiny": (4_385_920, 4_433_468),

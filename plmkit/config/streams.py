@@ -10,7 +10,7 @@ from plmkit.config.upgrading import ONLY, stage_names
 from plmkit.errors import SettingError, nearest
 from plmkit.language import several, tr
 from plmkit.recipe import DataStream
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 
 Streams = tuple[DataStream, ...]
 Stages = tuple[Stage, ...]

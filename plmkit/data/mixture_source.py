@@ -9,7 +9,7 @@ import numpy as np
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Place, Position
-from plmkit.schedules.stage import Stage, stage_at
+from plmkit.schedules.schedule import Stage, stage_at
 
 STREAM = 6  # the purpose of these random numbers
 ONLY = "text"  # the name of a stream that is the only one

@@ -24,7 +24,7 @@ from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.language import tr
 from plmkit.network import Network
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Tuning
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
 from plmkit.tasks.kinds.classify import ClassifyAny

@@ -1,8 +1,9 @@
-"""Batch size, learning rate and optimizer of a run."""
+"""Batch size, learning rate and optimizer of a run, its stages, and the same for fine-tuning."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from plmkit.errors import SettingError
 from plmkit.language import tr
@@ -10,6 +11,7 @@ from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 
 Optimizers = AdamW | BertAdam | Lamb | Momentum
 BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf}
+SHORTEST = 5  # tokens of a row: [CLS] a [SEP] b [SEP]
 
 
 def linear_over_all(progress: float, warmup: float) -> float:
@@ -116,3 +118,47 @@ class Schedule:
     def factor(self, progress: float) -> float:
         """The factor of the peak learning rate when this share of the run is done."""
         return max(0.0, SHAPES[self.shape](min(progress, 1.0), self.warmup))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A part of a run, with its sequence length and streams."""
+
+    until: float = 1.0  # share of the run at which it ends
+    length: int  # tokens per row
+    streams: tuple[str, ...] = ()  # names of the active streams; (): all
+
+    def __post_init__(self) -> None:
+        if self.length < SHORTEST:
+            raise SettingError(
+                tr(
+                    "stages: rows need at least {shortest} tokens; found {length}.",
+                    shortest=SHORTEST,
+                    length=self.length,
+                )
+            )
+
+
+def check_stages(stages: Sequence[Stage]) -> None:
+    """Refuse stages that do not rise to the end of the run."""
+    until = [0.0, *(stage.until for stage in stages)]
+    if until[-1] != 1.0 or any(after <= before for before, after in pairwise(until)):
+        found = [[stage.until, stage.length] for stage in stages]
+        raise SettingError(tr("stages must rise to 1.0, as in [[0.9, 128], [1.0, 512]]; found {found}.", found=found))
+
+
+def stage_at(stages: Sequence[Stage], progress: float) -> int:
+    """The index of the stage that is active when this share of the run is done."""
+    return next(number for number, stage in enumerate(stages) if progress < stage.until or stage.until == 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Defaults of `plm finetune`; BERT's where a paper does not say (Devlin et al., 2018)."""
+
+    learning_rate: float = 3e-5  # at its peak, for a width of 768
+    warmup: float = 0.1  # as a share of the steps
+    shape: str = "linear_over_all"
+    optimizer: AdamW | BertAdam = BertAdam()
+    clip: float = 1.0  # maximum gradient norm; 0: no clipping
+    layer_decay: float = 1.0  # learning rate of each layer relative to the layer above

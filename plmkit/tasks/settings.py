@@ -11,8 +11,7 @@ from plmkit.errors import SettingError, nearest
 from plmkit.language import tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
-from plmkit.schedules.schedule import SHAPES, check_optimizer
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
 from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]

@@ -18,7 +18,7 @@ from plmkit.errors import FolderError, RecipeError, SettingError
 from plmkit.inference.arguments import kind_of
 from plmkit.language import tr
 from plmkit.recipe import Recipe, recipe_from_json
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Tuning
 from plmkit.training.loop import Budget
 
 FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.upgrading reads it

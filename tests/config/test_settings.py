@@ -11,7 +11,7 @@ from plmkit.config.machine import Machine, settle
 from plmkit.config.settings import from_json, parse, snake, to_json
 from plmkit.errors import RecipeError, SettingError
 from plmkit.recipe import one_stream, recipe_from_json
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.training.run_record import Difference, differences

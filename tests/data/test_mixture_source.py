@@ -9,7 +9,7 @@ import torch
 from plmkit.data.batch import Batch, Side
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.samples import Place, Position
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 
 
 @dataclass

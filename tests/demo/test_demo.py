@@ -12,7 +12,7 @@ from plmkit.corruption.mask.token import TokenMasking
 from plmkit.demo import demo as demonstration
 from plmkit.preparation import prepare
 from plmkit.recipe import one_stream
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training import device
 

@@ -18,8 +18,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.interop.families import gpt2
 from plmkit.interop.huggingface import from_huggingface
 from plmkit.schedules.optimizers import AdamW
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.training.checkpoint import put_weights
 from plmkit.training.loop import Budget, train
 from plmkit.training.step import Step

@@ -23,7 +23,7 @@ from plmkit.errors import InputError
 from plmkit.inference.loading import read_parts, without_generator
 from plmkit.interop.export import export
 from plmkit.preparation.prepare import prepare
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 from plmkit.storage.manifest import unseal
 from plmkit.tasks import finetune
 from plmkit.tasks.registry import find_kind

@@ -6,7 +6,7 @@ import pytest
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.counting import parameters
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 
 SHAPES = {  # layers, width, heads, max_length
     "gpt1": (12, 768, 12, 512),

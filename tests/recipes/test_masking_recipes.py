@@ -19,7 +19,7 @@ from plmkit.inference.loading import load
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe, one_stream
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.order import Order

@@ -24,8 +24,7 @@ from plmkit.errors import SettingError, TruncationWarning
 from plmkit.inference.loading import Parts, read_parts
 from plmkit.recipe import one_stream
 from plmkit.schedules.optimizers import AdamW
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tasks import seed_run as finetuning
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.heads import ClassHead

@@ -14,7 +14,7 @@ from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.network import Network
 from plmkit.schedules.optimizers import AdamW, BertAdam
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Tuning
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.seed_run import optimizer_of

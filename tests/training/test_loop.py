@@ -15,8 +15,7 @@ from plmkit.data.mixture_source import FedStream, MixtureSource
 from plmkit.data.samples import Place, Position
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.network import Outcome
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.training.loop import Budget, Diverged, State, train
 from plmkit.training.step import Gradients, Step, norm_of, pieces, validate
 

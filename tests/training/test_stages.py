@@ -18,8 +18,7 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.recipe import DataStream, Recipe
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.training.loop import Budget, State, train
 from plmkit.training.step import Step
 

@@ -21,7 +21,7 @@ from plmkit.errors import RecipeError, SettingError
 from plmkit.objectives.contract import Head
 from plmkit.preparation.prepare import prepare
 from plmkit.recipe import DataStream, Recipe, recipe_from_json
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import CHECKPOINTS, read_position
 from plmkit.training.loop import Budget, State, train

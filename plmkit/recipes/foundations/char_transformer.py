@@ -8,8 +8,7 @@ from plmkit.objectives.causal_lm import AuxiliaryLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Momentum
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 NOTES = (

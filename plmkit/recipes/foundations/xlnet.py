@@ -10,9 +10,7 @@ from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, BertAdam
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Schedule, Stage, Tuning
 from plmkit.tokenizers.unigram import ClosingUnigram
 
 FOR_MINUTES = for_minutes(

@@ -11,9 +11,7 @@ from plmkit.recipe import DataStream, Recipe
 from plmkit.recipes.foundations.bert import bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Schedule, Stage, Tuning
 from plmkit.segmentation.chinese import Jieba
 from plmkit.tokenizers.wordpiece import WordPiece
 

@@ -12,9 +12,7 @@ from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.bert import bert_base_cased, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
-from plmkit.schedules.tuning import Tuning
+from plmkit.schedules.schedule import Schedule, Stage, Tuning
 
 FOR_MINUTES = for_minutes(
     "size",

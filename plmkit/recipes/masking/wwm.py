@@ -8,8 +8,7 @@ from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.bert import bert_base, bert_base_chinese, bert_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import Lamb
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.segmentation.chinese import Jieba
 
 CHINESE_WORDS = Jieba()

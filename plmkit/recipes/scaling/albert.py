@@ -11,8 +11,7 @@ from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Lamb
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 

@@ -9,8 +9,7 @@ from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.foundations.gpt2 import TUNING, gpt2_mini
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
-from plmkit.schedules.schedule import Schedule
-from plmkit.schedules.stage import Stage
+from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 
 TOKENS = 300e9  # of training, for every size
