@@ -14,7 +14,7 @@ from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import RecipeError
 from plmkit.initialisation.corpus import Initialisation
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.network import Network
 from plmkit.objectives.contract import Objective
 from plmkit.schedules.schedule import Schedule, Stage, Tuning, check_stages
@@ -116,7 +116,7 @@ def check_fit(recipe: Recipe) -> None:
 
 def check_steps(name: str, steps: Sequence[Step]) -> None:
     """One arrangement, then maskings; no two steps write the same field."""
-    names = ", ".join(map(kind_of, steps)) or tr("nothing")
+    names = comma().join(map(kind_of, steps)) or tr("nothing")
     if [isinstance(step, Arrangement) for step in steps] != [True, *(False for _ in steps[1:])]:
         raise RecipeError(
             tr(
@@ -124,7 +124,7 @@ def check_steps(name: str, steps: Sequence[Step]) -> None:
                 "Arrangements: {arrangements}.",
                 name=name,
                 names=names,
-                arrangements=", ".join(kind.__name__ for kind in ARRANGEMENTS),
+                arrangements=comma().join(kind.__name__ for kind in ARRANGEMENTS),
             )
         )
     for number, step in enumerate(steps):
@@ -136,7 +136,7 @@ def check_steps(name: str, steps: Sequence[Step]) -> None:
                         name=name,
                         first=kind_of(earlier),
                         second=kind_of(step),
-                        fields=", ".join(sorted(both)),
+                        fields=comma().join(sorted(both)),
                     )
                 )
 
@@ -150,7 +150,7 @@ def check_streams(recipe: Recipe) -> None:
             tr(
                 "{name}: streams need unique names; found {names}.",
                 name=recipe.name,
-                names=", ".join(names) or tr("no stream"),
+                names=comma().join(names) or tr("no stream"),
             )
         )
     if unknown := [name for stage in recipe.stages for name in stage.streams if name not in names]:
@@ -159,7 +159,7 @@ def check_streams(recipe: Recipe) -> None:
                 "{name}: a stage uses the stream '{unknown}'; the streams are {names}.",
                 name=recipe.name,
                 unknown=unknown[0],
-                names=", ".join(names),
+                names=comma().join(names),
             )
         )
     run = {stream.name for stage in recipe.stages for stream in recipe.running(stage)}
@@ -184,7 +184,7 @@ def check_streams(recipe: Recipe) -> None:
                     name=recipe.name,
                     stream=stream.name,
                     absent=absent[0],
-                    known=", ".join(known),
+                    known=comma().join(known),
                 )
             )
         for other in recipe.streams:
@@ -207,7 +207,7 @@ def check_streams(recipe: Recipe) -> None:
                     "{name}: a stream whose rows continue from batch to batch must be alone in its stage; found "
                     "{streams}.",
                     name=recipe.name,
-                    streams=", ".join(stream.name for stream in running),
+                    streams=comma().join(stream.name for stream in running),
                 )
             )
 
@@ -246,7 +246,7 @@ def check_architecture(recipe: Recipe) -> None:
             tr(
                 "{name}: `reuse` must be the same everywhere; found {found}.",
                 name=recipe.name,
-                found=", ".join(f"{name} {share}" for name, share in shares.items()),
+                found=comma().join(f"{name} {share}" for name, share in shares.items()),
             )
         )
 
@@ -267,7 +267,7 @@ def check_objectives(recipe: Recipe) -> None:
                 )
             )
         if absent := set(objective.needs_objectives) - {other.name for other in recipe.objectives}:
-            needed = ", ".join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
+            needed = comma().join(kind.__name__ for kind in OBJECTIVES if kind.name in absent)
             raise RecipeError(
                 tr(
                     "{name}: {objective} uses the head of {needed}, which is not among the objectives. Add it, or "
@@ -314,8 +314,8 @@ def check_reads(recipe: Recipe, objective: Objective, stream: DataStream) -> Non
                 "Choose a corruption or architecture that does{writers}, or drop the objective.",
                 name=recipe.name,
                 objective=kind_of(objective),
-                missing=", ".join(sorted(missing)),
-                makers=", ".join(map(kind_of, makers)),
+                missing=comma().join(sorted(missing)),
+                makers=comma().join(map(kind_of, makers)),
                 writers=writers_of(missing, recipe.architecture),
             )
         )

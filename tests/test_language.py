@@ -18,7 +18,7 @@ from plmkit.cli import main
 from plmkit.cli.typer_words import WORD, error_in_language
 from plmkit.errors import nearest
 from plmkit.inference.evaluation import TextScore
-from plmkit.language import LOCALE, several, tr
+from plmkit.language import LOCALE, comma, several, tr
 from plmkit.prompting.metrics import METRICS
 from plmkit.tasks.scores import class_scores, number_scores
 from plmkit.terminal.labels import label
@@ -166,6 +166,25 @@ def test_only_literals_are_translated():
             assert messages.key_of(call) is not None, f"{file}:{call.lineno}: tr of something that is no literal"
 
 
+def test_lists_are_joined_in_the_readers_language():
+    """`comma().join` and not `", ".join`, which Chinese writes with 、."""
+    own = ("recipes/minutes.py", "demo/docstrings.py", "data/batch.py")  # keys, text to train on, errors of ours
+    found = [
+        f"{file}:{node.lineno}"
+        for file, tree in messages.sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "join" and file not in own
+        if isinstance(node.value, ast.Constant) and node.value.value == ", "
+    ]
+    assert not found, found
+
+
+def test_a_list_in_both_languages(monkeypatch):
+    assert comma().join("ab") == "a, b"
+    monkeypatch.setenv("PLM_LANG", "zh")
+    assert comma().join("ab") == "a、b"
+
+
 def calls_at_import(node: ast.AST) -> Iterator[ast.Call]:
     """Calls of `tr` and the like that run when the module is imported, which would fix the language then."""
     if isinstance(node, ast.Lambda):
@@ -174,7 +193,11 @@ def calls_at_import(node: ast.AST) -> Iterator[ast.Call]:
         defaults = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
         yield from chain.from_iterable(map(calls_at_import, defaults))
         return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in messages.TRANSLATING:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {*messages.TRANSLATING, "comma"}
+    ):
         yield node
     yield from chain.from_iterable(map(calls_at_import, ast.iter_child_nodes(node)))
 

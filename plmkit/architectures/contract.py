@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.layers.cache import Cache
 from plmkit.layers.transformer import ACTIVATIONS
 from plmkit.layers.vocabulary_head import AdaptiveEmbedding, VocabularyHead
@@ -217,7 +217,7 @@ def check_heads(width: int, heads: int, even: bool = False) -> None:
 def check_activations(settings: Architecture, *names: str) -> None:
     for name in names:
         if getattr(settings, name) not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
+            known = comma().join(ACTIVATIONS)
             raise SettingError(
                 tr(
                     "Unknown architecture.{name} '{value}'; choose from {known}.",

@@ -19,7 +19,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_local_heads, init_truncated_normal
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.layers.packing import Packing
 from plmkit.layers.transformer import Borrowed, PostNormBlock
 
@@ -50,7 +50,7 @@ class SharedEncoder(Architecture):
             raise SettingError(
                 tr(
                     "architecture.sharing must be one of {sharings}; found '{sharing}'.",
-                    sharings=", ".join(SHARINGS),
+                    sharings=comma().join(SHARINGS),
                     sharing=self.sharing,
                 )
             )

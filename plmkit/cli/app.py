@@ -11,7 +11,7 @@ import typer
 from plmkit import __version__
 from plmkit.cli.typer_words import error_in_language, translate_help
 from plmkit.errors import PlmError, is_out_of_memory
-from plmkit.language import language, tr, unknown_language
+from plmkit.language import comma, language, tr, unknown_language
 from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 
@@ -112,7 +112,7 @@ def misused(error: Any) -> str:
 def missing(option: str) -> str:
     if option == "task":
         return tr(
-            "--task is missing: one of {names}. `--task classify` sorts texts into classes.", names=", ".join(KINDS)
+            "--task is missing: one of {names}. `--task classify` sorts texts into classes.", names=comma().join(KINDS)
         )
     return tr("--out is missing: name the output folder, as in --out runs/mine.")
 

@@ -115,7 +115,7 @@ def stage_of(recipe: Recipe, stage: int) -> str:
         stages=len(recipe.stages),
         begin=100 * (recipe.stages[stage - 1].until if stage else 0.0),
         end=chosen.until,
-        streams=", ".join(chosen.streams),
+        streams=comma().join(chosen.streams),
     )
 
 
@@ -283,11 +283,11 @@ def demo(result: dict[str, Any]) -> None:
     for blank in result["blanks"]:
         console.print(Text(f"  {blank['text']}"))
         best = "    " + "  ".join(f"{token} {value:.0%}" for token, value in blank["answers"])
-        random = ", ".join(f"{token} {value:.2%}" for token, value in blank["untrained"])
+        random = comma().join(f"{token} {value:.2%}" for token, value in blank["untrained"])
         console.print(Text(best, style="green").append(tr("    untrained: {random}", random=random), style="dim"))
     console.print(tr("\n[bold]Nearest neighbours[/] in the token embeddings"))
     for word, close in result["neighbours"].items():
-        console.print(Text(f"  {word:<10}").append(", ".join(close), style="green"))
+        console.print(Text(f"  {word:<10}").append(comma().join(close), style="green"))
     console.print(
         tr("\n{minutes:.1f} minutes in total. Output in {out}:", minutes=result["seconds"] / 60, out=result["out"]),
         markup=False,

@@ -13,7 +13,7 @@ from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.config.machine import Machine
 from plmkit.config.settings import snake, to_json
-from plmkit.language import tr, translated
+from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
 
 
@@ -123,7 +123,7 @@ def axes_of(recipe: Recipe) -> dict[str, Any]:
 def choices_of(recipe: Recipe) -> list[str]:
     """The choices that others can be named for, as --set takes them."""
     task = sentence_task(recipe)
-    tasks = ", ".join(name for name in SENTENCE_TASKS if name != task)
+    tasks = comma().join(name for name in SENTENCE_TASKS if name != task)
     lines = [""]
     if task:
         lines.append(f"{SENTENCE_TASK}={task}" + tr("    (or {others})", others=tasks))
@@ -132,7 +132,7 @@ def choices_of(recipe: Recipe) -> list[str]:
         names = list(dict.fromkeys(type(choice).__name__ for choice in as_tuple(value)))
         others = [kind.__name__ for kind in kinds if kind.__name__ not in names]
         named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
-        lines.append(f"{axis}={named}" + (tr("    (or {others})", others=", ".join(others)) if others else ""))
+        lines.append(f"{axis}={named}" + (tr("    (or {others})", others=comma().join(others)) if others else ""))
     return lines
 
 

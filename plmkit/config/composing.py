@@ -9,7 +9,7 @@ from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
 from plmkit.config.settings import snake
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.recipe import DataStream, Recipe, check_steps
 
 SENTENCE_TASK = "sentence_task"
@@ -74,7 +74,7 @@ def with_kinds(recipe: Recipe, stream: DataStream, path: list[str], text: str) -
 def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     """The recipe's streams and objectives with another sentence task; settings that both have are kept."""
     if task not in SENTENCE_TASKS:
-        known = ", ".join(SENTENCE_TASKS)
+        known = comma().join(SENTENCE_TASKS)
         raise SettingError(
             tr(
                 "There is no sentence_task '{task}'.{hint} Known: {known}.",
@@ -158,7 +158,7 @@ def kind_called(name: str, axis: str) -> type:
                 name=name,
                 axis=axis,
                 hint=nearest(name, kinds),
-                kinds=", ".join(kinds),
+                kinds=comma().join(kinds),
             )
         )
     return kinds[name]
@@ -174,7 +174,7 @@ def take_over(kind: type, old: Any = None) -> Any:
             tr(
                 "{kind} needs {wanted}, which {type} does not have. Choose another, or write a recipe with it.",
                 kind=kind.__name__,
-                wanted=", ".join(wanted),
+                wanted=comma().join(wanted),
                 type=type(old).__name__,
             )
         )

@@ -9,7 +9,7 @@ from plmkit.config.renamed import current
 from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
@@ -123,7 +123,7 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
                     "lists them.",
                     name=name,
                     meant=meant,
-                    axes=", ".join((*AXES, *STREAMS)),
+                    axes=comma().join((*AXES, *STREAMS)),
                     recipe=recipe.name,
                 )
             )
@@ -168,7 +168,7 @@ def check_read(name: str, read: Sequence[str], verb: str) -> None:
                 "{name} has no effect on {verb}, which uses {used}. Leave it out.",
                 name=name,
                 verb=verb,
-                used=", ".join(stem for stem in read if stem.startswith("run.") == name.startswith("run.")),
+                used=comma().join(stem for stem in read if stem.startswith("run.") == name.startswith("run.")),
             )
         )
 

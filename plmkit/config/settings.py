@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from plmkit.config import habits
 from plmkit.config.renamed import current, set_name
 from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 LARGEST = 10**18  # every count is below, and fits into 64 bits
 
@@ -113,7 +113,7 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
             tr(
                 "'{full}' takes one of {kinds}, or none; found '{text}'.{hint}",
                 full=full,
-                kinds=", ".join(kinds),
+                kinds=comma().join(kinds),
                 text=text,
                 hint=nearest(text, kinds),
             )
@@ -125,8 +125,8 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
 
 def not_a_value(full: str, group: Any, kinds: Iterable[str] = ()) -> SettingError:
     """The error where a value is given to a group of settings."""
-    options = ", ".join(sorted(names_in(group)))
-    others = tr(" Or choose one of {kinds}.", kinds=", ".join(kinds)) if kinds else ""
+    options = comma().join(sorted(names_in(group)))
+    others = tr(" Or choose one of {kinds}.", kinds=comma().join(kinds)) if kinds else ""
     return SettingError(
         tr(
             "'{full}' is a group of settings, not a value; it has {options}.{others}",
@@ -169,7 +169,7 @@ def assign_member(members: tuple, path: list[str], text: str, full: str) -> tupl
     else:
         having = [m for m in members if name in {f.name for f in dataclasses.fields(m)}]
         if len(having) > 1:
-            options = ", ".join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
+            options = comma().join(full.replace(name, f"{snake(type(m).__name__)}.{name}") for m in having)
             raise SettingError(tr("'{full}' is ambiguous. Choose one of {options}.", full=full, options=options))
         if named:
             raise not_a_value(full, named[0])
@@ -202,7 +202,7 @@ def suggest(settings: Any, full: str, name: str) -> str:
     usual = habits.meant(name)
     if close := usual if usual in known else nearest_name(name, known | kinds):
         return did_you_mean(stem + close)
-    return tr(" Known: {names}.", names=", ".join(stem + option for option in sorted(known)))
+    return tr(" Known: {names}.", names=comma().join(stem + option for option in sorted(known)))
 
 
 def snake(name: str) -> str:

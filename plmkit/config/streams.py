@@ -8,7 +8,7 @@ from typing import Any
 from plmkit.config.settings import assign, changed, parse
 from plmkit.config.upgrading import ONLY, stage_names
 from plmkit.errors import SettingError, nearest
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.recipe import DataStream
 from plmkit.schedules.schedule import Stage
 
@@ -69,7 +69,7 @@ def assign_shares(streams: Streams, path: list[str], shares: list[list[float]], 
                 full=full,
                 lists=len(shares),
                 streams=len(streams),
-                names=", ".join(stream.name for stream in streams),
+                names=comma().join(stream.name for stream in streams),
             )
         )
     texts = [json.dumps(one) for one in shares] * (len(streams) // len(shares))
@@ -109,7 +109,7 @@ def assign_stream(streams: Streams, path: list[str], text: str, full: str) -> St
                 "streams are {names}.",
                 full=full,
                 hint=nearest(found, names),
-                names=", ".join(names),
+                names=comma().join(names),
             )
         )
     name, *rest = path
@@ -126,7 +126,7 @@ def assign_stages(stages: Stages, text: str, full: str) -> Stages:
     given = parse(text, STAGES, full)
     named = any(stage.streams for stage in stages)
     if named and len(given) != len(stages):
-        streams = ", ".join(tr(" and ").join(stage.streams) or tr("all streams") for stage in stages)
+        streams = comma().join(tr(" and ").join(stage.streams) or tr("all streams") for stage in stages)
         raise SettingError(
             tr(
                 "'{full}' has {stages}, but the recipe has {expected}, with the streams {streams}.\n"

@@ -17,7 +17,7 @@ from plmkit.data.reading.remarks import ReadColumn, Remarks, name_some
 from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes, Source
 from plmkit.data.reading.tables import parquet_header, table_heading
 from plmkit.errors import InputError, SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 __all__ = ["Corpus", "Document", "Source", "open_corpus"]
 
@@ -130,7 +130,7 @@ def _open(
                 "There is no layout '{layout}'.{hint} Layouts: {layouts}.",
                 layout=layout,
                 hint=nearest(layout, LAYOUTS),
-                layouts=", ".join(LAYOUTS),
+                layouts=comma().join(LAYOUTS),
             )
         )
     remarks = Remarks()

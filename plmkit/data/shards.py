@@ -17,7 +17,7 @@ from plmkit.data.corpus import Corpus, Document
 from plmkit.data.survey import Survey, survey_of
 from plmkit.data.text import split_sentences
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.segmentation.choosing import ToolSegmenter, fingerprint
 from plmkit.segmentation.units import Finder, token_units
 from plmkit.storage.files import new_folder, read_json, write_json
@@ -158,7 +158,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                     sources.append(np.full(len(kept), number, dtype=np.int16))
                     survey = survey + portion.survey
         if not sum(map(len, document_sentences)):
-            names = ", ".join(str(source.path) for corpus in corpora for source in corpus.sources)
+            names = comma().join(str(source.path) for corpus in corpora for source in corpus.sources)
             raise InputError(
                 tr("{names} gives no tokens: the tokenizer drops all of its characters. Give other text.", names=names)
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 ROLES = ("pad", "unknown", "cls", "sep", "mask")  # masked language models need all of these
 OTHER_ROLES = ("end", "extract")
@@ -83,7 +83,7 @@ class Vocabulary:
                 tr(
                     "The vocabulary of {count} tokens has no {missing}. It needs all of {needed}.",
                     count=len(tokens),
-                    missing=", ".join(missing),
+                    missing=comma().join(missing),
                     needed=" ".join(name for role, name in names.items() if role in needed),
                 )
             )

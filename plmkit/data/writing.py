@@ -13,7 +13,7 @@ from typing import Any
 from plmkit.data.reading.cells import short
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import explained, new_file, write_text
 
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -117,7 +117,7 @@ def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = T
                 "--out {out}: {what} are written as {kinds}. Choose one of these types.",
                 out=out,
                 what=what,
-                kinds=", ".join(kinds),
+                kinds=comma().join(kinds),
             )
         )
     if out and is_same(out, Path(source)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from plmkit.errors import SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 TEMPERATURE, TOP_P = 0.8, 0.95  # defaults for text that people read: varied, and rarely off topic
 MAX_TOKENS, MAX_TEXTS, MAX_BEAMS = 1_000_000, 100_000, 1_000  # more is a typing error, and would never end
@@ -137,7 +137,7 @@ def options_from(given: Mapping[str, Any]) -> GenerationOptions:
                     "There is no setting '{name}'.{hint} Known: {defaults}.",
                     name=name,
                     hint=nearest(name, defaults),
-                    defaults=", ".join(sorted(defaults)),
+                    defaults=comma().join(sorted(defaults)),
                 )
             )
         if name == "stop":

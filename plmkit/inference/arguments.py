@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.errors import InputError, SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 
 def one_text(value: Any, verb: str) -> str:
@@ -24,7 +24,7 @@ def text_or_pair(row: Any, number: int) -> tuple[str, str | None]:
         first, second = row.get("text", row.get("text_a")), row.get("text_b")
         if not isinstance(first, str) or not isinstance(second, str | None):
             raise InputError(
-                tr("A row needs `text`, or `text_a` and `text_b`; found {row}.", row=", ".join(map(str, row)))
+                tr("A row needs `text`, or `text_a` and `text_b`; found {row}.", row=comma().join(map(str, row)))
             )
         return first, second
     if isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], str | None):

@@ -10,7 +10,7 @@ from plmkit.data.batch import Batch, States
 from plmkit.errors import PlmError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.inference.reader import Cut, Reader, Text
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
 
 
@@ -41,7 +41,7 @@ def check_pooling(reader: Reader) -> None:
                 "{folder} pools its vectors with {unknown}, which plmkit does not support.\n"
                 "Embed with sentence-transformers, or compute token vectors: --level token.",
                 folder=reader.folder,
-                unknown=", ".join(reader.pooling.unknown),
+                unknown=comma().join(reader.pooling.unknown),
             )
         )
 

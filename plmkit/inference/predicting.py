@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from plmkit.errors import PlmError, SettingError
 from plmkit.inference.reader import Cut, Reader
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.tasks.batches import predictions_of
 from plmkit.tasks.contract import Prediction, Row, Task
 from plmkit.terminal.screen import Screen
@@ -29,7 +29,7 @@ def task_named(reader: Reader, name: str | None, verb: str) -> Task:
             if name
             else tr("{folder} has several tasks.", folder=reader.folder)
         )
-        raise SettingError(tr("{found} Choose one of {tasks}.", found=found, tasks=", ".join(reader.tasks)))
+        raise SettingError(tr("{found} Choose one of {tasks}.", found=found, tasks=comma().join(reader.tasks)))
     return reader.tasks[name]
 
 

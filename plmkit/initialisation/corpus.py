@@ -10,7 +10,7 @@ from torch import nn
 from plmkit.data.randomness import generator
 from plmkit.data.shards import TokenStore, let_go
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.layers.vocabulary_head import TableHead
 from plmkit.network import Network
 
@@ -57,7 +57,7 @@ class Initialisation:
                 tr(
                     "initialisation.frequency_bias has no effect: the output layers of {heads} have no bias. Turn it "
                     "off.",
-                    heads=", ".join(network.all_heads()),
+                    heads=comma().join(network.all_heads()),
                 )
             )
         if self.cooccurrence_embeddings and token_embedding(network) is None:

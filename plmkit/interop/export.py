@@ -25,7 +25,7 @@ from plmkit.interop.huggingface import (
     transformers_installed,
     write_huggingface,
 )
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import explained, held, unfinished
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Task
@@ -57,7 +57,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 "There is no export format '{format}'.{hint} Formats: {formats}.",
                 format=format,
                 hint=nearest(format, FORMATS),
-                formats=", ".join(FORMATS),
+                formats=comma().join(FORMATS),
             )
         )
     parts = read_parts(model, screen.say)
@@ -80,7 +80,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 "! In sentence-transformers, the embeddings of {model} use {unknown}, which is not supported: the new "
                 "folder has no sentence-transformers settings.",
                 model=model,
-                unknown=", ".join(parts.pooling.unknown),
+                unknown=comma().join(parts.pooling.unknown),
             )
         )
     with kept_if_sound(folder) as draft:

@@ -18,7 +18,7 @@ from plmkit.interop.families import FAMILIES, bert
 from plmkit.interop.families.family import Family, Net, Pair
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import check_name, new_folder, read_json, write_json
 from plmkit.storage.tensors import save_tensors
 from plmkit.tokenizers.files import CONFIG_FILE
@@ -126,7 +126,7 @@ def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, An
     check_settings(config, folder / CONFIG)
     family = family_named(config["model_type"]) if "model_type" in config else family_by_names(weights)
     if family is None:
-        known = ", ".join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
+        known = comma().join(f"'{family.MODEL_TYPE}'" for family in FAMILIES)
         raise InputError(
             tr(
                 "{folder} holds a model of type '{model_type}'; supported: {known}.",
@@ -311,7 +311,7 @@ def class_of(weights: dict[str, Tensor], family: Family) -> str:
         tr(
             "No Hugging Face {title} has all of these heads: {heads}.",
             title=family.TITLE,
-            heads=", ".join(sorted(heads)),
+            heads=comma().join(sorted(heads)),
         )
     )
 

@@ -23,7 +23,7 @@ from plmkit.interop.weights import (
     no_model,
     read_parts_of,
 )
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import new_folder
 from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
@@ -40,7 +40,7 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
                 "There is no import format '{format}'.{hint} Formats: {formats}.",
                 format=format,
                 hint=nearest(format, FORMATS),
-                formats=", ".join(FORMATS),
+                formats=comma().join(FORMATS),
             )
         )
     holds = tr("{pickled} or {openai_shapes}", pickled=PICKLED, openai_shapes=OPENAI_SHAPES)

@@ -14,7 +14,7 @@ from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
 from plmkit.interop.huggingface import write_huggingface
 from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import GPT1_ENCODER, GPT1_MERGES, read_merges, read_numbers
 from plmkit.tokenizers.rules import word_end_rules
@@ -162,7 +162,7 @@ def parameter_files(source: Path) -> list[Path]:
             tr(
                 "{source} has no {missing}. The published model has params_0.npy to params_9.npy.",
                 source=source,
-                missing=", ".join(missing),
+                missing=comma().join(missing),
             )
         )
     return files

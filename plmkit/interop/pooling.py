@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import read_json, write_json
 from plmkit.storage.tensors import load_tensors, save_tensors
 
@@ -178,7 +178,7 @@ def modes_in(folder: Path) -> tuple[str, ...]:
                 "{file}: unknown pooling '{wrong}'; known: {modes}.",
                 file=folder / CONFIG,
                 wrong=wrong[0],
-                modes=", ".join(MODES),
+                modes=comma().join(MODES),
             )
         )
     return modes or MEAN.modes

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from plmkit.errors import CheckpointError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import read_json
 from plmkit.storage.tensors import load_tensors
 
@@ -149,7 +149,9 @@ def no_model(folder: Path) -> str:
             weights=WEIGHTS,
         )
     holds = (
-        tr("it holds {names}", names=", ".join(names[:3] + ["..."] * (len(names) > 3))) if names else tr("it is empty")
+        tr("it holds {names}", names=comma().join(names[:3] + ["..."] * (len(names) > 3)))
+        if names
+        else tr("it is empty")
     )
     return tr(
         "{folder} is not a model: {holds}. A model folder has run.json, or {config} and {weights}.",

@@ -21,7 +21,7 @@ from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.preparation.counts import frequencies_of, prepared
 from plmkit.recipe import DataStream, Recipe, kind_of
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
@@ -152,9 +152,9 @@ def prepare(
                 "{name} needs a tokenizer with the special tokens {needed}; {tokenizer} has no {missing}. Choose "
                 "another (--set tokenizer=ByteBPE has all).",
                 name=recipe.name,
-                needed=", ".join(needed),
+                needed=comma().join(needed),
                 tokenizer=kind_of(recipe.tokenizer),
-                missing=", ".join(lacking),
+                missing=comma().join(lacking),
             )
         )
     store = tokens_of(corpora, ready, segmenter, settings, screen)

@@ -10,7 +10,7 @@ from plmkit.data.reading.cells import folded, is_blank, is_missing, shaped, shor
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns, Heading, Say, Search, ignore, report
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError, nearest
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.tasks.rows import choices_in, chosen_of, lines_of
 from plmkit.tasks.tables import open_table
 
@@ -95,7 +95,7 @@ def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> t
                 "There is no kind of task '{name}'.{hint} Kinds: {kinds}.",
                 name=name,
                 hint=nearest(name, KINDS),
-                kinds=", ".join(KINDS),
+                kinds=comma().join(KINDS),
             )
         )
     languages = name is None and len(own) == 2 and all(map(LANGUAGE.fullmatch, own))
@@ -138,13 +138,15 @@ def renamed(columns: list[str], fields: Mapping[str, str]) -> list[str]:
 
 def no_kind(name: str | None, heading: Heading) -> InputError:
     """The columns do not match any kind of task, or not the given one."""
-    own = ", ".join(map(short, heading.columns))
+    own = comma().join(map(short, heading.columns))
     advice = heading.advice(ROLES)
     if not heading.header:  # no names by which to recognise the kind
         options = [f"{OPTIONS[role]} {column}" for role, column in shaped(heading.rows, ROLES).items()]
         advice = tr("Name the columns, for example: {options}", options=" ".join(options))
     if name is None:
-        known = "; ".join(f"{kind.name}: {', '.join(kind.columns)}" for kind in KINDS.values())
+        known = tr("; ").join(
+            tr("{name}: {columns}", name=kind.name, columns=comma().join(kind.columns)) for kind in KINDS.values()
+        )
         advice = advice or tr(
             "Tasks have: {known}. Or pass --kind, or name the columns with --text and --label.", known=known
         )
@@ -162,7 +164,7 @@ def no_kind(name: str | None, heading: Heading) -> InputError:
         tr(
             "{name} has no column {missing}, which the kind {kind} needs; it has {own}.{more}",
             name=heading.name,
-            missing=", ".join(missing),
+            missing=comma().join(missing),
             kind=name,
             own=own,
             more=more,
@@ -191,11 +193,11 @@ def read_tasks(
         )
     known = task.labels | (shown.labels if shown else frozenset())
     if missing := [label for label in words if label not in known]:
-        some = ", ".join(sorted(known)[:10]) + (", ..." if len(known) > 10 else "")
+        some = comma().join(sorted(known)[:10]) + (", ..." if len(known) > 10 else "")
         raise SettingError(
             tr(
                 "--labels has a word for {missing}, which is not a label of {path}; it has {some}.{hint}",
-                missing=", ".join(missing),
+                missing=comma().join(missing),
                 path=path,
                 some=some,
                 hint=nearest(missing[0], known),
@@ -323,7 +325,7 @@ def check_answers(task: PromptTask, answer: str) -> None:
                 "{path} has no column '{answer}'; it has {columns}.",
                 path=task.path,
                 answer=answer,
-                columns=", ".join(task.rows[0]),
+                columns=comma().join(task.rows[0]),
             )
         )
     if empty := sum(not row.get(answer, "").strip() for row in task.rows):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.generation.sequence import can_produce
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.prompting.tasks import FIELD, PromptTask
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -65,7 +65,7 @@ def filled(line: str, row: Mapping[str, str]) -> str | None:
                 tr(
                     "The template names {{{name}}}, but the columns are {columns}.{hint}",
                     name=name,
-                    columns=", ".join(row),
+                    columns=comma().join(row),
                     hint=nearest(name, row),
                 )
             )
@@ -103,7 +103,7 @@ def template_of(task: PromptTask, text: str | None, line_end: str) -> Template:
                 "{path} has the columns {columns}; a translation is from one language into another.\n"
                 "Choose two with a template, the answer last, such as --template '{example}'.",
                 path=task.path,
-                columns=", ".join(columns),
+                columns=comma().join(columns),
                 example=" = ".join(f"{{{name}}}" for name in list(columns)[:2]),
             )
         )

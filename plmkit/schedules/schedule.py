@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 
 Optimizers = AdamW | BertAdam | Lamb | Momentum
@@ -97,7 +97,7 @@ class Schedule:
                 tr(
                     "Unknown schedule shape '{shape}'; choose from {shapes}.",
                     shape=self.shape,
-                    shapes=", ".join(SHAPES),
+                    shapes=comma().join(SHAPES),
                 )
             )
         for name in ("steps", "batch", "learning_rate"):

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 LEVELS = ("word", "phrase", "entity")
 # Bits, one byte per token: a word, phrase or entity begins here; the token is part of an entity or a phrase.
@@ -68,7 +68,7 @@ class Pieces(Segmenter):
 def check_level(level: str, name: str = "corruption.segmenter.level") -> None:
     if level not in LEVELS:
         raise SettingError(
-            tr("{name} must be one of {levels}; found '{level}'.", name=name, levels=", ".join(LEVELS), level=level)
+            tr("{name} must be one of {levels}; found '{level}'.", name=name, levels=comma().join(LEVELS), level=level)
         )
 
 

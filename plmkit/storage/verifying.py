@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plmkit.data.reading.files import holds_model
 from plmkit.errors import InputError, PlmError, not_there
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.storage.manifest import MANIFEST, check, read_manifest
 from plmkit.training.checkpoint import NAME, STATE, read_checkpoint
 
@@ -38,7 +38,7 @@ def verify(paths: Sequence[str]) -> list[Verdict]:
     verdicts = [verdict for path in paths for verdict in look(Path(path))]
     if not verdicts:
         raise InputError(
-            tr("There is no model in {paths}. --verify checks folders that plmkit wrote.", paths=", ".join(paths))
+            tr("There is no model in {paths}. --verify checks folders that plmkit wrote.", paths=comma().join(paths))
         )
     return verdicts
 

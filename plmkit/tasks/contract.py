@@ -15,7 +15,7 @@ from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import text_or_pair
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.terminal.labels import label
@@ -164,7 +164,7 @@ class Task(ABC):
     @property
     def answers(self) -> str:
         """What it predicts, in a few words."""
-        return ", ".join(self.classes)
+        return comma().join(self.classes)
 
     @property
     def fixed_length(self) -> int | None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, States
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import INITIALISERS
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.layers.transformer import Dropout
 from plmkit.objectives.contract import Head
 
@@ -50,7 +50,11 @@ class RowHead(TaskHead):
         super().__init__()
         if pooling not in POOLINGS:
             raise SettingError(
-                tr("task.pooling takes {poolings}; found '{pooling}'.", poolings=", ".join(POOLINGS), pooling=pooling)
+                tr(
+                    "task.pooling takes {poolings}; found '{pooling}'.",
+                    poolings=comma().join(POOLINGS),
+                    pooling=pooling,
+                )
             )
         if pooling == "concat" and length is None:
             raise SettingError(tr("task.pooling=concat concatenates all positions, so it needs a fixed task.length."))

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from plmkit.errors import SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 if TYPE_CHECKING:
     from plmkit.tasks.contract import Task
@@ -40,7 +40,7 @@ def find_kind(name: str) -> "type[Task]":
                 "There is no task '{name}'.{hint} Tasks: {kinds}.",
                 name=name,
                 hint=nearest(name, KINDS),
-                kinds=", ".join(KINDS),
+                kinds=comma().join(KINDS),
             )
         )
     module, _, kind = KINDS[name].place.partition(":")

@@ -9,7 +9,7 @@ from plmkit.data.reading.columns import Columns, Say, Search, ignore
 from plmkit.data.reading.whole import Table, read_table
 from plmkit.errors import InputError, nearest
 from plmkit.inference.arguments import text_or_pair
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.tasks.contract import Labelled, Row, Task
 from plmkit.tasks.tables import columns_in, open_table
 
@@ -145,7 +145,7 @@ def lines_of(lines: Sequence[int], path: str | Path) -> str:
     """`line 3`, `lines 3, 8 and 15`."""
     more = [tr("{count:,} more", count=len(lines) - SHOWN)] if len(lines) > SHOWN else []
     *before, last = [*(str(line) for line in lines[:SHOWN]), *more]
-    numbers = tr(" and ").join(filter(None, [", ".join(before), last]))
+    numbers = tr(" and ").join(filter(None, [comma().join(before), last]))
     if str(path).lower().endswith(".parquet"):
         return tr("rows {numbers}", numbers=numbers) if before else tr("row {number}", number=last)
     return tr("lines {numbers}", numbers=numbers) if before else tr("line {number}", number=last)
@@ -220,7 +220,7 @@ def check_trainable(rows: Sequence[Row], path: str | Path) -> None:
                 path=path,
                 rows=len(rows),
                 labels=len(names),
-                names=", ".join(map(short, names[:3])),
+                names=comma().join(map(short, names[:3])),
                 advice=too_many(names),
             )
         )

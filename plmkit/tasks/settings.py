@@ -8,7 +8,7 @@ from typing import Any
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut
 from plmkit.errors import SettingError, nearest
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
@@ -62,7 +62,7 @@ class TaskSettings:
             )
         if self.shape is not None and self.shape not in SHAPES:
             raise SettingError(
-                tr("task.shape takes {shapes}; found '{shape}'.", shapes=", ".join(SHAPES), shape=self.shape)
+                tr("task.shape takes {shapes}; found '{shape}'.", shapes=comma().join(SHAPES), shape=self.shape)
             )
         if self.optimizer is not None:
             check_optimizer(self.optimizer, "task.optimizer")
@@ -79,7 +79,7 @@ class TaskSettings:
             raise SettingError(
                 tr(
                     "task.pooling takes {poolings}; found '{pooling}'.",
-                    poolings=", ".join(POOLINGS),
+                    poolings=comma().join(POOLINGS),
                     pooling=self.pooling,
                 )
             )

@@ -12,7 +12,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from plmkit.data.vocabulary import END_OF_TEXT, ROLES, WORD_END, XLNET_NAMES, Vocabulary
 from plmkit.errors import InputError, not_there
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import read_json
 from plmkit.tokenizers.rules import albert_normalizer, bert_rules, byte_rules, unigram_rules, word_end_rules
 from plmkit.tokenizers.sentencepiece import read_pieces
@@ -59,7 +59,9 @@ def find_file(path: Path) -> Path:
         for name in FOUND:
             if (path / name).is_file():
                 return path / name
-        raise InputError(tr("{path} has no tokenizer: it contains none of {names}.", path=path, names=", ".join(FOUND)))
+        raise InputError(
+            tr("{path} has no tokenizer: it contains none of {names}.", path=path, names=comma().join(FOUND))
+        )
     if not path.is_file():
         raise InputError(
             tr(
@@ -173,7 +175,7 @@ def beside(path: Path, names: tuple[str, ...], others: tuple[str, ...]) -> Path:
     for name in (others[names.index(path.name)], *others):
         if (path.parent / name).is_file():
             return path.parent / name
-    raise InputError(tr("BPE also needs one of {others} in the same folder.", others=", ".join(others)))
+    raise InputError(tr("BPE also needs one of {others} in the same folder.", others=comma().join(others)))
 
 
 def read_numbers(path: Path) -> dict[str, int]:

@@ -11,7 +11,7 @@ from plmkit.data.samples import Position
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import FolderError
 from plmkit.inference.loading import Parts, start_from
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.network import Network
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
@@ -147,7 +147,7 @@ def initial_network(order: Order, material: Material, start: Parts | None, scree
                 tr(
                     "{start} has no weights for {fresh}; initialised randomly.",
                     start=order.start,
-                    fresh=", ".join(fresh),
+                    fresh=comma().join(fresh),
                 )
             )
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from plmkit.errors import CheckpointError, FolderError, InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import check_name, explained, leftovers, lock, new_file, read_json, unfinished, write_json
 from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
@@ -128,7 +128,7 @@ class RunFolder:
                 )
             ) from error
         if found:
-            names = ", ".join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
+            names = comma().join(path.name for path in found[:3]) + (", ..." if len(found) > 3 else "")
             raise FolderError(
                 tr(
                     "--out {folder} is not empty and does not hold a run ({names}); nothing was changed.\n"

@@ -10,7 +10,7 @@ from plmkit.data.randomness import Draws
 from plmkit.data.rows import Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.segmentation.choosing import AnySegmenter
 
 LEVELS = ("character", "word", "phrase", "entity")  # from small to large
@@ -32,7 +32,7 @@ class UnitMasking(BertMasking):
                     tr(
                         "corruption.levels: unknown level '{level}'; choose from {levels}.",
                         level=level,
-                        levels=", ".join(LEVELS),
+                        levels=comma().join(LEVELS),
                     )
                 )
         shares = self.shares
@@ -41,7 +41,7 @@ class UnitMasking(BertMasking):
                 tr(
                     "corruption.shares needs one share for each of {levels}, at least 0 and adding up to 1; found "
                     "{shares}.",
-                    levels=", ".join(self.levels),
+                    levels=comma().join(self.levels),
                     shares=list(shares),
                 )
             )

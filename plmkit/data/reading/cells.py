@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})  # white space, control characters, zero-width marks
 MOST_DIGITS = 18  # of a count; Python itself refuses to parse some thousands
@@ -54,7 +54,7 @@ def found(columns: Sequence[str]) -> str:
 def listed(names: Sequence[str]) -> str:
     """Up to ten names on one line."""
     more = tr(" and {count} more", count=len(names) - 10) if len(names) > 10 else ""
-    return (", ".join(short(name) for name in names[:10]) or tr("none")) + more
+    return (comma().join(short(name) for name in names[:10]) or tr("none")) + more
 
 
 def short(name: str) -> str:

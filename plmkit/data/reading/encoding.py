@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 MOST_RUNS = 3  # runs of lines that are listed per encoding, if there are several
 GB_WORDS = re.compile(rb"[\xa1-\xfe]{4}")  # two Chinese characters in a row; Latin-1 letters stand alone
@@ -91,7 +91,7 @@ def _advice(kinds: dict[int, str], name: str) -> str:
         runs.setdefault(kind, []).append((first, others[-1] if others else first))
     if len(runs) == 1:
         return _convert(next(iter(runs)), shlex.quote(name))
-    parts = ", ".join(_part(kind, found) for kind, found in runs.items())
+    parts = comma().join(_part(kind, found) for kind, found in runs.items())
     strange = next(kind for kind in runs if kind != UTF_8)
     first, last = runs[strange][0]
     return tr(
@@ -130,7 +130,7 @@ def _lines(runs: list[tuple[int, int]]) -> str:
     shown = [f"{first:,}–{last:,}" if last > first else f"{first:,}" for first, last in runs]
     if len(shown) > MOST_RUNS:
         shown = [*shown[:MOST_RUNS], tr("{count:,} more", count=len(shown) - MOST_RUNS)]
-    numbers = tr(" and ").join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    numbers = tr(" and ").join(filter(None, [comma().join(shown[:-1]), shown[-1]]))
     several = len(shown) > 1 or "–" in numbers
     return tr("lines {numbers}", numbers=numbers) if several else tr("line {numbers}", numbers=numbers)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from plmkit.data.reading.files import File
 from plmkit.errors import printable
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +86,4 @@ def name_some(names: Sequence[str]) -> str:
 
 def in_words(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return tr(" and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return tr(" and ").join(filter(None, [comma().join(names[:-1]), names[-1]]))

@@ -13,7 +13,7 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, linear
 from plmkit.interop.families.family import Family, Pair
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 BLOCK = {
     **linear("attention_norm", "ln_1"),
@@ -96,7 +96,7 @@ class GPT2(DecoderFamily):
                     "{where}: activation_function '{activation}' is unknown; known: {activations}.",
                     where=where,
                     activation=activation,
-                    activations=", ".join(ACTIVATIONS),
+                    activations=comma().join(ACTIVATIONS),
                 )
             )
         shape = read_decoder(config, where, DEFAULTS | {"n_positions": 1024})
@@ -141,7 +141,7 @@ class GPT1(DecoderFamily):
                     "{where}: afn '{activation}' is unknown; known: {activations}.",
                     where=where,
                     activation=activation,
-                    activations=", ".join(GPT1_ACTIVATIONS),
+                    activations=comma().join(GPT1_ACTIVATIONS),
                 )
             )
         shape = read_decoder(config, where, DEFAULTS | {"n_positions": 512})

@@ -13,7 +13,7 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.interop.families.family import Family, Net, Pair
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 ACTIVATION_NAMES = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
@@ -93,7 +93,7 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
                 "{where}: hidden_act '{activation}' is unknown; known: {activations}.",
                 where=where,
                 activation=activation,
-                activations=", ".join(ACTIVATIONS),
+                activations=comma().join(ACTIVATIONS),
             )
         )
     if config.get("position_embedding_type", "absolute") != "absolute":

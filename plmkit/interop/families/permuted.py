@@ -12,7 +12,7 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KINDS, linear
 from plmkit.interop.families.family import Family, Pair
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 MAX_LENGTH = 512  # transformers sets no limit; the released models were trained at this length
 DEFAULTS: dict[str, Any] = {
@@ -85,7 +85,7 @@ class XLNet(Family):
                     )
                 )
         if given["ff_activation"] not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
+            known = comma().join(ACTIVATIONS)
             raise InputError(
                 tr(
                     "{where}: ff_activation '{activation}' is unknown; known: {activations}.",
