@@ -14,6 +14,7 @@ from plmkit.errors import PlmError, is_out_of_memory
 from plmkit.language import comma, language, tr, unknown_language
 from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
+from plmkit.training.processes import check_alone, is_first, processes
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk or a device
 
@@ -73,7 +74,7 @@ def main() -> None:
         if not hasattr(error, "format_message"):  # typer's own errors have it, whichever click they come from
             raise
         fail(misused(error))
-    if code == 130:
+    if code == 130 and is_first():
         print(tr("plm: stopped."), file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -85,7 +86,11 @@ def forget_output() -> None:
 
 
 def fail(message: str) -> NoReturn:
-    print(f"plm: {message}", file=sys.stderr)
+    """Print the error and leave; of several processes one prints it, and all leave."""
+    from plmkit.training.roll_call import reports_failure
+
+    if processes() == 1 or reports_failure():
+        print(f"plm: {message}", file=sys.stderr, flush=True)
     sys.exit(2)
 
 
@@ -143,8 +148,10 @@ def version(wanted: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
     show: Annotated[
         bool, typer.Option("--version", callback=version, is_eager=True, help=tr("Print the version."))
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand != "pretrain":  # the only one whose processes share the work
+        check_alone(f"plm {context.invoked_subcommand}")

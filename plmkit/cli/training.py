@@ -77,7 +77,7 @@ def pretrain(
     from plmkit.api import pretraining
     from plmkit.cli import show
     from plmkit.training.pretrain import pretrain as train
-    from plmkit.training.world import is_first
+    from plmkit.training.processes import is_first
 
     order = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,

@@ -25,11 +25,11 @@ from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
+from plmkit.training.processes import check_alone
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FINISHED, FinetuneRecord
 from plmkit.training.threads import Threads
 from plmkit.training.watch import Log
-from plmkit.training.world import check_alone
 
 LENGTH_STEP = 8
 FILES = ("train", "dev", "test")

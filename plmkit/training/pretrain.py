@@ -28,7 +28,7 @@ from plmkit.training.world import open_world
 
 def pretrain(order: Order, screen: Screen) -> PretrainRecord:
     """Train, or resume an unfinished run; returns the record in run.json."""
-    with open_world(order.settings.run.device) as world, world.explained():
+    with open_world(order.settings.run.device) as world:
         screen = screen if world.first else Screen.silent()
         with world.first_alone():
             earlier = found_run(order, screen)

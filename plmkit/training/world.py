@@ -2,11 +2,12 @@
 
 import gc
 import inspect
-import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -14,14 +15,20 @@ from torch import nn
 
 from plmkit.data.batch import Batch, Memory
 from plmkit.errors import PlmError, SettingError, is_out_of_memory
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.training.device import choose_device
+from plmkit.training.processes import local_rank, processes, rank
+from plmkit.training.roll_call import RollCall, open_store
 
 PATIENCE = timedelta(days=1)  # the others wait while rank 0 reads the corpus; torchrun notices a process that has died
 
 
 class LostProcess(PlmError):
     """Another process of the run has ended."""
+
+
+class Terminated(Exception):
+    """torchrun ends this process, mostly because another one has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,47 +137,77 @@ class World:
         """Accumulate gradients without an exchange, which follows with the last micro-batch."""
         return nullcontext() if self.alone else module.no_sync()  # type: ignore[operator]
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turn the error of a process that waits for one that has ended into a message."""
-        try:
-            yield
-        except RuntimeError as error:
-            if self.alone or is_out_of_memory(error):
-                raise
-            raise LostProcess(
-                tr(
-                    "Process {rank} of {size} lost the connection to another one, which has ended ({reason}).\n"
-                    "Run the same command again to continue from the last checkpoint.",
-                    rank=self.rank,
-                    size=self.size,
-                    reason=first_line(error),
-                )
-            ) from error
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]
-
 
 @contextmanager
 def open_world(device: str = "auto") -> Iterator[World]:
     """The processes that torchrun has started, or this one alone."""
-    size, rank = processes(), int(os.environ.get("RANK", "0"))
-    if size == 1:
+    if processes() == 1:
         yield World(device=choose_device(device))
         return
     import torch.distributed as distributed
 
-    chosen = own_device(device, int(os.environ.get("LOCAL_RANK", rank)))
-    backend = "cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo"
-    known = distributed.is_initialized()  # by a caller from Python
-    if not known:
-        distributed.init_process_group(backend, rank=rank, world_size=size, timeout=PATIENCE)
-    world = World(rank=rank, size=size, device=chosen)
-    yield world
-    if not known:  # not after an error: the others may be gone
-        close(world)
+    if distributed.is_initialized():  # by a caller from Python, who handles its errors too
+        yield World(rank=rank(), size=processes(), device=own_device(device, local_rank()))
+        return
+    with explained():
+        distributed.init_process_group(backend(device), rank=rank(), world_size=processes(), timeout=PATIENCE)
+        world = World(rank=rank(), size=processes(), device=own_device(device, local_rank()))
+        yield world
+        close(world)  # not after an error: the others may be gone
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Name the process that has died in place of the error of one that waits for it, or that torchrun ends."""
+    roll_call = RollCall(open_store(), rank(), processes())
+    before = on_termination(terminate)
+    try:
+        yield
+    except (RuntimeError, Terminated) as error:
+        on_termination(signal.SIG_IGN)
+        if is_out_of_memory(error):
+            raise
+        check_alive(roll_call)
+        if isinstance(error, Terminated):  # at the wish of the user, or of a scheduler
+            raise SystemExit(128 + signal.SIGTERM) from error
+        raise
+    except BaseException:
+        on_termination(signal.SIG_IGN)  # the error is reported first
+        raise
+    on_termination(before)
+    roll_call.close()
+
+
+def check_alive(roll_call: RollCall) -> None:
+    """Raise LostProcess if another process has failed or died."""
+    try:
+        failed = roll_call.failed()
+        dead = [] if failed else roll_call.dead()
+    except RuntimeError:  # without torchrun rank 0 keeps the store, which has ended with it
+        failed, dead = False, [0]
+    if failed:
+        raise LostProcess(tr("Another process has ended this run; its message says why."))
+    if dead:
+        raise LostProcess(
+            tr(
+                "The process with rank {rank} (of {size}) has died.\n"
+                "Run the same command again to continue from the last checkpoint.",
+                rank=comma().join(map(str, dead)),
+                size=processes(),
+            )
+        )
+
+
+def terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def on_termination(handler: Any) -> Any:
+    """Set the handler of SIGTERM; returns the one before."""
+    try:
+        return signal.signal(signal.SIGTERM, handler)
+    except ValueError:  # not the main thread, which alone receives signals
+        return None
 
 
 def close(world: World) -> None:
@@ -182,43 +219,28 @@ def close(world: World) -> None:
     distributed.destroy_process_group()
 
 
+def backend(device: str) -> str:
+    """gloo exchanges what is on the CPU, NCCL what is on GPUs."""
+    from torch.distributed import is_nccl_available
+
+    return "cpu:gloo,cuda:nccl" if device != "cpu" and torch.cuda.is_available() and is_nccl_available() else "gloo"
+
+
 def own_device(name: str, local_rank: int) -> torch.device:
     """One GPU per process; the CPU is shared."""
-    device = choose_device(name)
-    if device.type != "cuda":
-        return device
-    if device.index is not None or local_rank >= torch.cuda.device_count():
-        raise SettingError(
-            tr(
-                "Process {rank} of this machine needs its own GPU; found {gpus}, and run.device={name}.\n"
-                "Start one process per GPU, with run.device=auto, cuda or cpu.",
-                rank=local_rank,
-                gpus=several(torch.cuda.device_count(), "GPU"),
-                name=name,
-            )
+    if name not in ("auto", "cuda") or not torch.cuda.is_available():
+        device = torch.device("cpu") if name == "auto" else choose_device(name)  # gloo exchanges nothing else
+        if device.type == "cpu":
+            return device
+    elif local_rank < torch.cuda.device_count():
+        torch.cuda.set_device(local_rank)
+        return torch.device("cuda", local_rank)
+    raise SettingError(
+        tr(
+            "Process {rank} of this machine needs its own GPU; found {gpus}, and run.device={name}.\n"
+            "Start one process per GPU, with run.device=auto, cuda or cpu.",
+            rank=local_rank,
+            gpus=several(torch.cuda.device_count(), "GPU"),
+            name=name,
         )
-    device = torch.device("cuda", local_rank)
-    torch.cuda.set_device(device)
-    return device
-
-
-def processes() -> int:
-    """The number of processes that torchrun has started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_first() -> bool:
-    """Whether this process writes the folder, the log and the screen."""
-    return processes() == 1 or os.environ.get("RANK", "0") == "0"
-
-
-def check_alone(verb: str) -> None:
-    """Refuse to run a command in several processes that would each do all of its work."""
-    if processes() > 1:
-        raise SettingError(
-            tr(
-                "{verb} runs in one process; found {count}. Start it without torchrun.",
-                verb=verb,
-                count=processes(),
-            )
-        )
+    )

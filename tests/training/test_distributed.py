@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -127,9 +128,26 @@ def test_a_killed_process_ends_the_job_with_its_number(text, tmp_path):
     finally:
         job.kill()
     assert job.returncode not in (0, None)
-    assert "rank      : 1 " in said
-    assert "plm: Process 0 of 2 lost the connection to another one, which has ended" in said
+    assert re.findall("^plm: .*", said, re.MULTILINE) == ["plm: The process with rank 1 (of 2) has died."]
     assert "Run the same command again" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["pretrain", "bert-tiny", "missing.txt", "--out", "run"], "There is no file or folder 'missing.txt'."),
+        (["doctor", "missing.txt"], "plm doctor runs in one process; found 2. Start it without torchrun."),
+    ],
+    ids=["found by rank 0", "found by all"],
+)
+def test_an_error_is_printed_once_and_all_leave_with_code_2(tmp_path, command, message):
+    ran = subprocess.run(
+        [*LAUNCH, "-m", "plmkit", *command],
+        env=environment(tmp_path / "cache"), cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    (printed,) = re.findall("^plm: (.*)", ran.stderr, re.MULTILINE)
+    assert printed.startswith(message)
+    assert re.findall(r"exitcode  : (-?\d+)", ran.stderr) == ["2", "2"]
 
 
 def wait_for(happens, seconds: float) -> None:
