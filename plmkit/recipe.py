@@ -6,9 +6,8 @@ from typing import Any, Self
 
 from plmkit.architectures.contract import Architecture
 from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
-from plmkit.config.renamed import current_recipe
+from plmkit.config.older_versions import current_recipe, upgraded_recipe
 from plmkit.config.settings import from_json
-from plmkit.config.upgrading import upgraded_recipe
 from plmkit.corruption.contract import Arrangement, Masking, Step
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.vocabulary import Vocabulary

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plmkit.config.composing import SENTENCE_TASK, compose
-from plmkit.config.renamed import current
+from plmkit.config.older_versions import current
 from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, nearest

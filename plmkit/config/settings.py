@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from plmkit.config import habits
-from plmkit.config.renamed import current, set_name
+from plmkit.config.older_versions import current, set_name
 from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
 from plmkit.language import comma, tr
 

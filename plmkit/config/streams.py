@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from plmkit.config.older_versions import ONLY, stage_names
 from plmkit.config.settings import assign, changed, parse
-from plmkit.config.upgrading import ONLY, stage_names
 from plmkit.errors import SettingError, nearest
 from plmkit.language import comma, several, tr
 from plmkit.recipe import DataStream

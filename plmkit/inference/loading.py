@@ -11,7 +11,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
-from plmkit.config.renamed import current_weights
+from plmkit.config.older_versions import current_weights
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there

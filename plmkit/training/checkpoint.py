@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from plmkit.config.renamed import current_weights
+from plmkit.config.older_versions import current_weights
 from plmkit.data.batch import Memory
 from plmkit.data.mixture_source import ONLY
 from plmkit.data.samples import Place, Position

@@ -11,9 +11,8 @@ from plmkit import __version__
 from plmkit.architectures.contract import Architecture
 from plmkit.choices import ARCHITECTURES, OPTIMIZERS
 from plmkit.config.machine import Machine
-from plmkit.config.renamed import set_name
+from plmkit.config.older_versions import set_name, upgraded_run
 from plmkit.config.settings import from_json, to_json
-from plmkit.config.upgrading import upgraded_run
 from plmkit.errors import FolderError, RecipeError, SettingError
 from plmkit.inference.arguments import kind_of
 from plmkit.language import tr
@@ -21,7 +20,7 @@ from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.schedules.schedule import Tuning
 from plmkit.training.loop import Budget
 
-FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.upgrading reads it
+FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.older_versions reads it
 FINISHED, UNFINISHED = "finished", "unfinished"
 PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: may differ between versions
 # settings of `run` that change the training data

@@ -5,9 +5,8 @@ import torch
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import settle
-from plmkit.config.renamed import current_weight, current_weights
+from plmkit.config.older_versions import current_weight, current_weights, upgraded_run
 from plmkit.config.settings import to_json
-from plmkit.config.upgrading import upgraded_run
 from plmkit.errors import SettingError
 from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
