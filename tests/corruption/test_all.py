@@ -86,7 +86,8 @@ def test_the_same_draws_mask_alike_and_others_do_not(step):
     for field in fields(Rows):
         one, two = getattr(first, field.name), getattr(again, field.name)
         assert (one is None and two is None) or np.array_equal(one, two)
-    assert (first.targets != other.targets).any(axis=1).mean() > 0.75
+    differing = (first.targets != other.targets).any(axis=1).mean()
+    assert differing > (0.95 if step in PAPERS else 0.75)  # a masking of few starting points repeats some
     assert np.array_equal(rows.tokens, before)  # what was given is left alone
 
 
