@@ -2,7 +2,7 @@
 
 python -m benchmarks.ablation --corpus FILE --valid FILE --more FILE --steps 2000 --out FOLDER
 
-The same command goes on where an earlier one was stopped.
+The same command resumes where an earlier one stopped.
 """
 
 import argparse

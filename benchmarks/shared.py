@@ -104,7 +104,7 @@ def sentence(words: list[str], chinese: bool) -> str:
 
 
 def english_words(rng: np.random.Generator, count: int = 80_000) -> list[str]:
-    """Words of one to four syllables, the short ones commonest on the whole."""
+    """Words of one to four syllables, the short ones most frequent on the whole."""
     starts = [*"bcdfghlmnprstw", "st", "tr"]
     middles = [*"aeiou", "ea", "ou"]
     ends = ["", *"nrstl"]

@@ -5,7 +5,7 @@ python -m benchmarks.small_budget --corpus FILE... --tokenizer FOLDER --task NAM
 
 Each task's folder holds train.tsv and dev.tsv, and test.tsv if there is one, with the columns text (or text_a and
 text_b) and label. Without test.tsv, dev.tsv is the test, and a tenth of the training rows takes its place. The same
-command goes on where an earlier one was stopped, also with the figures alone, on another machine.
+command resumes where an earlier one stopped, also with the figures alone, on another machine.
 """
 
 import argparse

@@ -327,7 +327,7 @@ def test_every_description_that_is_shown_is_a_whole_sentence(name, plm):
     for choice in described(recipe):
         first, *rest = (type(choice).__doc__ or "").strip().splitlines()
         assert first.endswith("."), first
-        assert not rest or not rest[0].strip(), f"{first} goes on in the next line"
+        assert not rest or not rest[0].strip(), f"{first} continues in the next line"
         assert first in shown
 
 

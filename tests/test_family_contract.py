@@ -1,4 +1,4 @@
-"""What every recipe of the catalogue promises: it learns, goes on after a stop, fine-tunes, predicts and exports."""
+"""What every recipe of the catalogue promises: it learns, resumes after a stop, fine-tunes, predicts and exports."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
     curve = losses(out)
     assert np.mean(curve[-2:]) < np.mean(curve[:2]), curve  # it learns
 
-    stop_at(50, plm, [*command, "--out", halved])  # it goes on after a stop, bit for bit
+    stop_at(50, plm, [*command, "--out", halved])  # it resumes after a stop, bit for bit
     ran = plm(*command, "--out", halved)
     assert ran.code == 0, ran.err
     whole, resumed = load_file(out / "model.safetensors"), load_file(halved / "model.safetensors")

@@ -6,13 +6,13 @@ import pytest
 
 from plmkit.cli import show
 
-COMMONEST = "always the commonest label, 'good'"
+MOST_FREQUENT = "the most frequent label, good"
 
 
 def result(found: float, measure: str = "accuracy", baseline: float = 0.6) -> dict:
     return {
         "spread": {"dev": {measure: {"mean": found}}},
-        "baseline": {"dev": {"answer": COMMONEST, "measure": measure, "score": baseline}},
+        "baseline": {"dev": {"answer": MOST_FREQUENT, "measure": measure, "score": baseline}},
     }
 
 
@@ -23,7 +23,7 @@ def result(found: float, measure: str = "accuracy", baseline: float = 0.6) -> di
 def test_a_model_that_is_no_better_than_no_model_is_said_to_be(found, measure, doubted):
     said = list(show.doubts(result(found, measure)))
     assert bool(said) is doubted
-    assert not said or said[0].startswith(f"On dev the model is no better than {COMMONEST}: try more epochs")
+    assert not said or said[0].startswith(f"On dev the model is no better than {MOST_FREQUENT}: try more epochs")
 
 
 def test_scores_that_were_not_taken_are_missed():

@@ -92,7 +92,7 @@ def test_what_is_loaded_is_what_was_saved_to_the_bit(settings, tmp_path):
         assert all(torch.equal(kept[key], loaded[key]) and kept[key].dtype == loaded[key].dtype for key in kept)
     step(network, optimizer)
     step(other, other_optimizer)
-    assert same(network, other)  # and goes on alike
+    assert same(network, other)  # and continues in the same way
 
 
 def test_before_the_first_checkpoint_there_is_nothing_to_load(tmp_path):

@@ -1,4 +1,4 @@
-"""A run that is killed, at whatever moment, goes on with the same command and ends with the same weights."""
+"""A run that is killed, at whatever moment, resumes with the same command and ends with the same weights."""
 
 import json
 import os
@@ -266,7 +266,7 @@ def test_the_first_signal_is_noted_and_ctrl_c_after_it_stops_at_once(first):
         assert not interrupted()
         os.kill(os.getpid(), first)
         assert interrupted()
-        os.kill(os.getpid(), signal.SIGTERM)  # a terminal that closes sends several, and the step goes on
+        os.kill(os.getpid(), signal.SIGTERM)  # a terminal that closes sends several, and the step continues
         os.kill(os.getpid(), signal.SIGINT)
     assert [signal.getsignal(number) for number in SIGNALS] == before
 

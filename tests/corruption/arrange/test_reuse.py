@@ -46,7 +46,7 @@ def test_each_row_begins_where_the_reused_part_of_the_one_before_ended():
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)
     for number, tokens in enumerate(rows.tokens):
         assert tokens[:16].tolist() == stream[16 * number : 16 * number + 16].tolist()
-        assert tokens[16] == stream[16 * number + 16]  # the first text goes on from there
+        assert tokens[16] == stream[16 * number + 16]  # the first text continues from there
     assert len(rows.tokens) == (len(stream) - 32) // 16 + 1
 
 
