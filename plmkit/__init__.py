@@ -1,9 +1,10 @@
 """plmkit: pretrain, fine-tune and compare classic language-model recipes on your own text.
 
 >>> import plmkit
->>> model = plmkit.pretrain("bert-mini", "my_texts/", "runs/mine", minutes=10)  # doctest: +SKIP
->>> model = plmkit.finetune("runs/mine", "classify", "train.tsv", "runs/mine-labels")  # doctest: +SKIP
->>> model = plmkit.load("runs/mine-labels")  # doctest: +SKIP
+>>> model = plmkit.pretrain("bert-tiny", "my_texts/", "runs/mine", steps=20, quiet=True)
+>>> model = plmkit.finetune("runs/mine", "classify", "train.tsv", "runs/mine-labels", quiet=True)
+>>> plmkit.load("runs/mine-labels").classes
+('bad', 'good')
 """
 
 import os
@@ -19,10 +20,10 @@ if os.environ.get("WORLD_SIZE", "1") != "1":  # torch warns, in every process, a
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "finetune", "load", "pretrain"]
+__all__ = ["Columns", "__version__", "finetune", "load", "pretrain"]
 
 if TYPE_CHECKING:
-    from plmkit.api import finetune, load, pretrain
+    from plmkit.api import Columns, finetune, load, pretrain
 
 
 def __dir__() -> list[str]:

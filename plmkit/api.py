@@ -12,6 +12,7 @@ from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import snake
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import SettingError
+from plmkit.inference.arguments import count, number
 from plmkit.inference.loading import load
 from plmkit.inference.model import Model
 from plmkit.language import tr
@@ -50,9 +51,11 @@ def pretrain(
     """Pretrain a recipe on text, or resume the run in `out`, and return the model.
 
     >>> model = plmkit.pretrain(
-    ...     "bert-tiny", "texts/", "runs/mine", steps=300, settings={"schedule.batch": 16}
-    ... )  # doctest: +SKIP
-    >>> model.fill("a [MASK] day")  # doctest: +SKIP
+    ...     "bert-tiny", "my_texts/", "runs/mine", steps=20, settings={"schedule.batch": 16}, quiet=True
+    ... )
+    >>> [candidates] = model.fill("the cat [MASK] a house.", top=3)  # of each blank
+    >>> len(candidates), 0 < candidates[0].probability < 1
+    (3, True)
 
     Args:
         recipe: A name listed by `plm recipes`, or a `Recipe`.
@@ -69,6 +72,7 @@ def pretrain(
         extend: Continue a finished run for the budget given.
         quiet: Print warnings only.
     """
+    number(seed, "seed", whole=True)
     corpora = (corpus,) if isinstance(corpus, str | Path) else tuple(corpus)
     order = pretraining(
         recipe,
@@ -109,9 +113,11 @@ def finetune(
     """Fine-tune a model on labelled rows and return the fine-tuned model.
 
     >>> model = plmkit.finetune(
-    ...     "runs/mine", "classify", "train.tsv", "runs/mine-reviews", dev="dev.tsv", epochs=3
-    ... )  # doctest: +SKIP
-    >>> model.predict(["I liked it"])  # doctest: +SKIP
+    ...     "runs/mine", "classify", "train.tsv", "runs/mine-labels", dev="dev.tsv", epochs=1, quiet=True
+    ... )
+    >>> [prediction] = model.predict(["the cat sees a house."])
+    >>> prediction.label in model.classes, list(prediction.probabilities)
+    (True, ['bad', 'good'])
 
     Args:
         model: A run folder, a Hugging Face folder, or a name on the Hugging Face hub.
@@ -127,7 +133,9 @@ def finetune(
         seeds: Number of seeds to train; the best on dev is kept.
         quiet: Print warnings only.
     """
-    chosen, machine = settle_task(as_sets(settings), epochs)
+    number(seed, "seed", whole=True)
+    count(seeds, "seeds")
+    chosen, machine = settle_task(as_sets(settings), None if epochs is None else number(epochs, "epochs"))
     request = FinetuneRequest(
         model=Path(model),
         task=find_kind(task)() if isinstance(task, str) else task,
@@ -225,14 +233,16 @@ def budget(minutes: float | None, steps: int | None, tokens: float | None, defau
         raise SettingError(tr("--extend needs a budget of its own: add --minutes, --steps or --tokens."))
     for name, value in named.items():
         positive(name, value)
+    whole = None if steps is None else number(steps, "--steps", whole=True)
     return Budget(
-        steps=steps if named else default,
+        steps=whole if named else default,
         tokens=None if tokens is None else math.ceil(tokens),
         seconds=None if minutes is None else minutes * 60,
     )
 
 
 def positive(name: str, value: float) -> None:
+    number(value, name)
     if not (math.isfinite(value) and value > 0):
         raise SettingError(tr("{name} must be a finite number above 0; found {value:g}.", name=name, value=value))
 

@@ -41,6 +41,10 @@ class TruncationWarning(UserWarning):
     """Texts were longer than the maximum length, and were truncated."""
 
 
+class UnknownTokensWarning(UserWarning):
+    """Many tokens of the input are unknown to the model's vocabulary."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed: of numpy, of torch on a CPU, or of torch on another device."""
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -53,8 +57,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return did_you_mean(nearest_name(name, known))
 
 
-def did_you_mean(name: str | None) -> str:
-    return tr(" Did you mean '{name}'?", name=name) if name else ""
+def did_you_mean(*names: str | None) -> str:
+    """One name, or several to choose from; empty if there is none."""
+    known = [f"'{name}'" for name in names if name]
+    return tr(" Did you mean {names}?", names=tr(" or ").join(known)) if known else ""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -83,7 +89,7 @@ def printable(name: str) -> str:
 
 
 def not_there(path: Path, what: str) -> str:
-    """`There is no folder 'runs/brt'. Did you mean 'bert'?`, for the first part of the path that is missing."""
+    """`There is no folder 'runs/brt'. Did you mean 'runs/bert'?`, for the first part of the path that is missing."""
     folder = what in ("folder", tr("folder"))
     while not os.path.exists(path.parent):
         path, folder = path.parent, True
@@ -92,4 +98,6 @@ def not_there(path: Path, what: str) -> str:
     except OSError:
         names = []
     what = tr("folder") if what == "folder" else what
-    return tr("There is no {what} '{path}'.{hint}", what=what, path=path, hint=nearest(path.name, names))
+    close = nearest_name(path.name, names)
+    hint = did_you_mean(str(path.parent / close) if close else None)
+    return tr("There is no {what} '{path}'.{hint}", what=what, path=path, hint=hint)

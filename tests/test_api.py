@@ -1,6 +1,8 @@
 """The public Python API: the same as the command line, and the model comes back."""
 
+import doctest
 import json
+import shutil
 import subprocess
 import sys
 
@@ -9,7 +11,7 @@ import pytest
 import plmkit
 from plmkit.api import as_sets
 from plmkit.catalogue import find
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 
 TINY = {
     "stages": [[1.0, 32]], "architecture.max_length": 64, "architecture.layers": 1, "architecture.heads": 2,
@@ -18,7 +20,7 @@ TINY = {
 
 
 def test_the_public_names_are_there_and_cost_nothing_until_they_are_used():
-    assert plmkit.__all__ == ["__version__", "finetune", "load", "pretrain"]
+    assert plmkit.__all__ == ["Columns", "__version__", "finetune", "load", "pretrain"]
     assert set(plmkit.__all__) <= set(dir(plmkit))
     code = "import sys, plmkit; assert 'torch' not in sys.modules; plmkit.pretrain; assert 'torch' in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -66,3 +68,42 @@ def test_a_recipe_may_be_given_itself_and_a_run_extended(corpus, tmp_path):
 def test_a_budget_that_cannot_be_is_refused(budget, told, corpus, tmp_path):
     with pytest.raises(SettingError, match=told):
         plmkit.pretrain("bert-tiny", corpus, tmp_path / "run", **budget)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"steps": "5"}, "--steps must be a number; found a str."),
+        ({"steps": 2.5}, "--steps must be a whole number; found a float (2.5)."),
+        ({"minutes": [1]}, "--minutes must be a number; found a list of 1."),
+        ({"tokens": True}, "--tokens must be a number; found a bool (True)."),
+        ({"steps": 5, "seed": "0"}, "seed must be a whole number; found a str."),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_with_a_sentence(arguments, said, corpus, tmp_path):
+    with pytest.raises(InputError) as refused:
+        plmkit.pretrain("bert-tiny", corpus, tmp_path / "run", **arguments)
+    assert str(refused.value) == said
+
+
+def test_epochs_that_are_no_number_are_refused_with_a_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"^epochs must be a number; found a str\.$"):
+        plmkit.finetune("runs/mine", "classify", "train.tsv", tmp_path / "task", epochs="3")
+
+
+def test_the_examples_of_the_documentation_run(corpus, labelled, tmp_path, monkeypatch):
+    """In the order in which a reader meets them, in one folder; `load` uses what `pretrain` leaves."""
+    (tmp_path / "my_texts").mkdir()
+    corpus.rename(tmp_path / "my_texts" / "corpus.txt")
+    for name in ("train", "dev"):
+        labelled(tmp_path / f"{name}.tsv", 16, seed=len(name))
+    monkeypatch.chdir(tmp_path)
+    for documented in (plmkit, plmkit.pretrain, plmkit.load, plmkit.finetune):
+        [example] = doctest.DocTestFinder(recurse=False).find(documented, "plmkit", globs={"plmkit": plmkit})
+        assert example.examples
+        assert not any(doctest.SKIP in one.options for one in example.examples)
+        assert doctest.DocTestRunner().run(example).failed == 0
+        if documented is not plmkit.pretrain:
+            shutil.rmtree("runs/mine-labels", ignore_errors=True)
+        if documented is plmkit:
+            shutil.rmtree("runs/mine")

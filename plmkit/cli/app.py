@@ -131,12 +131,11 @@ def option_of_other_tools(error: Any) -> str | None:
     from plmkit.config.machine import Machine
     from plmkit.config.settings import names_in
     from plmkit.schedules.schedule import Schedule
-    from plmkit.tasks.settings import READ, TaskSettings
+    from plmkit.tasks.settings import GROUPS
 
-    tuning = {"task": names_in(TaskSettings), "run": [name.removeprefix("run.") for name in READ]}
     training = {"schedule": names_in(Schedule), "run": names_in(Machine)}
     options = {option for parameter in context.command.params for option in parameter.opts}
-    here = option_meant(option, options, tuning if context.info_name == "finetune" else training)
+    here = option_meant(option, options, GROUPS if context.info_name == "finetune" else training)
     return tr("No such option: {option}. In plm it is {here}.", option=option, here=here) if here else None
 
 

@@ -21,12 +21,32 @@ MEANT = {
     "freeze": "frozen",
     "output_dir": "out",
     "max_seq_len": "length",
+    "seq_length": "length",
+    "block_size": "length",
+    "train_batch_size": "batch",
+    "warmup_steps": "warmup",
+    "adam_beta1": "beta1",
+    "adam_beta2": "beta2",
+    "adam_epsilon": "epsilon",
+    "lr_scheduler": "shape",
+    "scheduler": "shape",
+    "gradient_clip_val": "clip",
+    "gradient_accumulation_steps": "micro_batch",
+    "logging_steps": "log_steps",
+    "save_steps": "checkpoint_steps",
+    "num_workers": "reader_workers",
 }
 
 
 def meant(name: str) -> str:
     """`batch` for `batch_size`; other names are returned unchanged."""
     return MEANT.get(name, name)
+
+
+def homes(name: str, groups: Mapping[str, Collection[str]]) -> list[str]:
+    """Our names of the setting that other tools call `name`: `schedule.learning_rate` for `lr`."""
+    ours = meant(name)
+    return [f"{group}.{ours}" for group, names in groups.items() if ours in names]
 
 
 def option_meant(option: str, options: Collection[str], groups: Mapping[str, Collection[str]]) -> str | None:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.config import habits
 from plmkit.config.composing import SENTENCE_TASK, compose
 from plmkit.config.older_versions import current
 from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
-from plmkit.errors import SettingError, nearest
+from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
 from plmkit.recipe import Recipe
 
@@ -105,24 +106,12 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
         elif root in AXES:
             choices[root] = getattr(assign(recipe, [root], text, name), root)  # tokenizer=ByteBPE
         else:
-            groups = {axis: getattr(recipe, axis) for axis in AXES} | {"run": machine}
-            named = {group: current(f"{group}.{name}") for group in groups}
-            homes = [
-                f"'{named[group]}'"
-                for group, member in groups.items()
-                if named[group].removeprefix(f"{group}.") in names_in(member)
-            ]
-            meant = (
-                tr(" Did you mean {homes}?", homes=tr(" or ").join(homes))
-                if homes
-                else nearest(root, (*groups, SENTENCE_TASK))
-            )
             raise SettingError(
                 tr(
                     "There is no setting '{name}'.{meant} Names start with {axes} or run: `plm recipes {recipe}` "
                     "lists them.",
                     name=name,
-                    meant=meant,
+                    meant=meant(name, recipe, machine),
                     axes=comma().join((*AXES, *STREAMS)),
                     recipe=recipe.name,
                 )
@@ -133,6 +122,22 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
     for name, _ in values:
         check_weight(name, made.recipe)
     return made
+
+
+def meant(name: str, recipe: Recipe, machine: Machine) -> str:
+    """What an unknown name may stand for: a setting without its group, or the name of another tool."""
+    groups = {axis: names_in(getattr(recipe, axis)) for axis in AXES} | {"run": names_in(machine)}
+    training = {
+        "schedule": groups["schedule"],
+        "schedule.optimizer": names_in(recipe.schedule.optimizer),
+        "run": groups["run"],
+    }
+    named = {group: current(f"{group}.{name}") for group in groups}
+    found = [named[group] for group, names in groups.items() if named[group].removeprefix(f"{group}.") in names]
+    found = found or habits.homes(name, training) or ["stages"] * (habits.meant(name) == "length")
+    if habits.meant(name) == "epochs":
+        return tr(" A pretraining run is as long as --steps, --minutes or --tokens.")
+    return did_you_mean(*found) or nearest(name.split(".")[0], (*groups, SENTENCE_TASK))
 
 
 def check_weight(name: str, recipe: Recipe) -> None:

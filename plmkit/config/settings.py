@@ -200,7 +200,13 @@ def suggest(settings: Any, full: str, name: str) -> str:
     stem = "".join(f"{part}." for part in parts[: parts.index(name)])
     kinds = {snake(type(member).__name__) for member in settings} if isinstance(settings, tuple) else set()
     usual = habits.meant(name)
-    if close := usual if usual in known else nearest_name(name, known | kinds):
+    inner = (
+        {} if isinstance(settings, tuple) else {group: own for group, own in vars(settings).items() if is_group(own)}
+    )
+    homes = (
+        [usual] if usual in known else [f"{group}.{usual}" for group, own in inner.items() if usual in names_in(own)]
+    )
+    if close := next(iter(homes), nearest_name(name, known | kinds)):
         return did_you_mean(stem + close)
     return tr(" Known: {names}.", names=comma().join(stem + option for option in sorted(known)))
 

@@ -24,7 +24,8 @@ OTHER_NAMES = {  # GPT-1 separates texts by a line break
     "extract": ("_classify_",),
 }
 MISSING = -1  # the id of a special token that the vocabulary does not have; no token of a text is equal to it
-MANY_UNKNOWN = 0.02  # a share of unknown tokens that is worth a warning
+MANY_UNKNOWN = 0.02  # a share of unknown tokens of a corpus, or of training rows, that is worth a warning
+MANY_UNKNOWN_INPUT = 0.05  # of the input of a trained model, which may be one short text
 
 CONTINUATION = "##"  # prefix of a piece that continues a word: BERT
 BYTE_SPACE = "\u0120"  # prefix of a piece that begins a word, the byte of its space: GPT-2, RoBERTa

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ def count(value: Any, name: str) -> int:
         found = value if isinstance(value, int | float) and not isinstance(value, bool) else kind_of(value)
         raise SettingError(tr("{name} must be a whole number, 1 or more; found {value}.", name=name, value=found))
     return value
+
+
+def number(value: Any, name: str, *, whole: bool = False) -> Any:
+    """A number; a whole one where parts make no sense."""
+    if isinstance(value, bool) or not isinstance(value, Real) or (whole and not float(value).is_integer()):
+        raise InputError(
+            tr("{name} must be a whole number; found {kind}.", name=name, kind=kind_of(value))
+            if whole
+            else tr("{name} must be a number; found {kind}.", name=name, kind=kind_of(value))
+        )
+    return int(float(value)) if whole else value
 
 
 def folder(value: Any) -> Path:

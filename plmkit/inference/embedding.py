@@ -9,14 +9,14 @@ from torch import Tensor
 from plmkit.data.batch import Batch, States
 from plmkit.errors import PlmError
 from plmkit.inference.arguments import text_or_pair
-from plmkit.inference.reader import Cut, Reader, Text
+from plmkit.inference.reader import Reader, Text, Unread
 from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
 
 
 def embed_texts(
     reader: Reader, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
-) -> tuple[list[np.ndarray], Cut]:
+) -> tuple[list[np.ndarray], Unread]:
     """The vector of each text, or the vectors of its tokens."""
     by_token, max_length = level == "token", reader.max_length
     if not by_token:

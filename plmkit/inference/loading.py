@@ -67,6 +67,10 @@ class Parts:
 def load(folder: str | Path, device: str = "auto") -> Model:
     """Load a model to use from Python.
 
+    >>> model = plmkit.load("runs/mine", device="cpu")
+    >>> model.embed(["the cat sees a house.", "the dog sees a house."]).shape
+    (2, 128)
+
     Args:
         folder: A run folder, a Hugging Face folder, or a name on its hub.
         device: Where to compute: "auto" for a GPU if there is one, "cpu", or the name of a torch device.

@@ -14,7 +14,7 @@ from plmkit.inference.embedding import embed_texts
 from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.inference.masked import fill_blanks, pseudo_score
 from plmkit.inference.predicting import predict_rows, task_named
-from plmkit.inference.reader import Cut, Reader
+from plmkit.inference.reader import Reader, Unread
 from plmkit.language import tr
 from plmkit.terminal.screen import Screen
 
@@ -24,7 +24,8 @@ class Model(Reader):
 
     `fill`, `embed`, `predict`, `score` and `generate` take one text and return one answer, or take a list of texts (an
     array, a Series, or a DataFrame with a text column) and return a list of answers in the same order. Texts above the
-    maximum length are truncated, with a `TruncationWarning` that says how many.
+    maximum length are truncated, with a `TruncationWarning` that says how many; `predict` also gives an
+    `UnknownTokensWarning` if the vocabulary lacks many of the tokens.
 
     Attributes:
         folder: Where it was loaded from.
@@ -113,8 +114,8 @@ class Model(Reader):
         """
         chosen = task_named(self, task, tr("predict"))
         asked = given_rows(texts, chosen, self.folder)
-        found, cut = predict_rows(self, asked.rows, chosen, batch_size, Screen() if progress else None)
-        cut.warn()
+        found, unread = predict_rows(self, asked.rows, chosen, batch_size, Screen() if progress else None)
+        unread.warn()
         return asked.answer(found)
 
     @property
@@ -185,5 +186,5 @@ class Model(Reader):
                     found.append(score)
                     cut += was_cut
                 advance(1)
-        Cut(cut=cut, texts=len(found), length=self.max_length).warn()
+        Unread(cut=cut, texts=len(found), length=self.max_length).warn()
         return texts.answer(found)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from plmkit.errors import PlmError, SettingError
-from plmkit.inference.reader import Cut, Reader
+from plmkit.inference.reader import Reader, Unread
 from plmkit.language import comma, tr
 from plmkit.tasks.batches import predictions_of
-from plmkit.tasks.contract import Prediction, Row, Task
+from plmkit.tasks.contract import Prediction, Row, Task, unknown_share
 from plmkit.terminal.screen import Screen
 
 
@@ -35,7 +35,7 @@ def task_named(reader: Reader, name: str | None, verb: str) -> Task:
 
 def predict_rows(
     reader: Reader, rows: Sequence[Row], task: Task, batch_size: int | None = None, screen: Screen | None = None
-) -> tuple[list[Prediction], Cut]:
+) -> tuple[list[Prediction], Unread]:
     """The prediction of the task for each row; rows without text get the label None."""
     filled = [number for number, row in enumerate(rows) if not row.blank]
     examples = task.frame([rows[number] for number in filled], reader.tokenizer, task.length)
@@ -45,4 +45,5 @@ def predict_rows(
     for number, prediction in zip(filled, found, strict=True):
         predictions[number] = prediction
     cut = sum(example.cut > 0 for example in examples)
-    return predictions, Cut(cut=cut, texts=len(rows), length=task.length)
+    unknown = unknown_share(examples, reader.tokenizer.vocabulary)
+    return predictions, Unread(cut=cut, texts=len(rows), length=task.length, unknown=unknown)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch, States
-from plmkit.errors import InputError, PlmError, TruncationWarning
+from plmkit.data.vocabulary import MANY_UNKNOWN_INPUT
+from plmkit.errors import InputError, PlmError, TruncationWarning, UnknownTokensWarning
 from plmkit.generation.engine import Engine, engine_for
 from plmkit.inference.arguments import count, text_or_pair
 from plmkit.interop.pooling import MEAN, Pooling
@@ -28,26 +29,41 @@ Text = str | tuple[str, str] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
-    """How many texts were truncated."""
+class Unread:
+    """What was lost in reading texts: the ends of long ones, and tokens that the vocabulary does not have."""
 
-    cut: int
+    cut: int  # number of texts that were truncated
     texts: int
     length: int
+    unknown: float = 0.0  # share of the tokens
 
-    def __str__(self) -> str:
-        return tr(
-            "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the longer "
-            "text first).",
-            cut=self.cut,
-            texts=self.texts,
-            length=self.length,
-        )
+    def remarks(self) -> Iterator[tuple[type[Warning], str]]:
+        """The warnings that are worth giving, with their kinds."""
+        if self.cut:
+            yield (
+                TruncationWarning,
+                tr(
+                    "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the "
+                    "longer text first).",
+                    cut=self.cut,
+                    texts=self.texts,
+                    length=self.length,
+                ),
+            )
+        if self.unknown > MANY_UNKNOWN_INPUT:
+            yield (
+                UnknownTokensWarning,
+                tr(
+                    "{share:.1%} of the tokens are unknown to the model's vocabulary: was it trained on text like "
+                    "this?",
+                    share=self.unknown,
+                ),
+            )
 
     def warn(self) -> None:
-        """Warn callers from Python; the command line prints a line instead."""
-        if self.cut:
-            warnings.warn(str(self), TruncationWarning, stacklevel=3)
+        """Warn callers from Python; the command line prints lines instead."""
+        for kind, text in self.remarks():
+            warnings.warn(text, kind, stacklevel=3)
 
 
 class Reader:
@@ -69,10 +85,10 @@ class Reader:
         """Texts as token ids."""
         return self.framed([text_or_pair(row, number) for number, row in enumerate(texts, start=1)], self.max_length)[0]
 
-    def framed(self, texts: Sequence[Texts], max_length: int) -> tuple[list[Framed], Cut]:
+    def framed(self, texts: Sequence[Texts], max_length: int) -> tuple[list[Framed], Unread]:
         """Texts as token ids, and how many of them were truncated."""
         framed = frame_all(texts, self.tokenizer, max_length)
-        return framed, Cut(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=max_length)
+        return framed, Unread(cut=sum(row.cut > 0 for row in framed), texts=len(framed), length=max_length)
 
     def whole_row(self, text: str) -> Framed:
         """A text that may contain special tokens and must not be truncated."""

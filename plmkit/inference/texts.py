@@ -19,12 +19,12 @@ from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import CONTEXT, LENGTH, GeneratedText
 from plmkit.inference.masked import pseudo_score
 from plmkit.inference.model import Model
-from plmkit.inference.reader import Cut
+from plmkit.inference.reader import Unread
 from plmkit.language import tr
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import plain_rows
 from plmkit.tasks.tables import input_table
-from plmkit.tasks.use import report_cut, search_of, with_text
+from plmkit.tasks.use import report_unread, search_of, with_text
 from plmkit.terminal.screen import Screen
 
 BETWEEN = "\n---\n"  # between two texts
@@ -144,7 +144,7 @@ def score_file(
     elif not out:
         sys.stdout.write(sheet.text(".tsv"))
     measure = tr("perplexity") if causal else tr("pseudo-perplexity (each token masked in turn)")
-    report_cut(Cut(cut=cut, texts=len(texts), length=model.max_length), screen)
+    report_unread(Unread(cut=cut, texts=len(texts), length=model.max_length), screen)
     screen.say(
         tr(
             "{texts:,} texts, {tokens:,} tokens, {measure} {value:,.2f}.",

@@ -10,6 +10,7 @@ import numpy as np
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
 from plmkit.data.reading.cells import shown_place
+from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
@@ -23,6 +24,7 @@ from plmkit.training.memory import NoRoom, check_shape, check_weights
 MANY_DUPLICATES = 0.1
 MUCH_MARKUP = 0.005  # share of the lines; less does no harm
 FEW_TOKENS = 200_000
+FEW_FOLLOWING = 0.1  # share of the pairs; in documents of several sentences, a third to a half
 SHOWN = 3  # rows of the preview
 SURVEYED = (
     "documents", "sentences", "tokens", "characters", "lines", "long_lines", "longest_line", "longest_line_at",
@@ -53,7 +55,9 @@ class Diagnosis:
     html_at: str
     markdown_lines: int
     markdown_at: str
+    single_sentences: int  # documents of one sentence
     examples: int  # rows per epoch
+    following: int | None  # of these, pairs whose second text follows the first; None: without such pairs
     tokens_per_example: float
     held_out: int  # documents
     held_out_tokens: int
@@ -118,7 +122,9 @@ def diagnose(
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},
+        single_sentences=int((np.diff(material.store.documents) == 1).sum()),
         examples=len(plan),
+        following=following_pairs(plan),
         tokens_per_example=plan.tokens() / len(plan),
         held_out=len(material.valid_documents),
         held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
@@ -132,6 +138,13 @@ def diagnose(
         bad_files=bad_files or {},
         **found,
     )
+
+
+def following_pairs(plan: Plan) -> int | None:
+    """Rows whose second text follows the first, where next-sentence prediction tells them from others."""
+    if not (isinstance(plan, StretchPlan) and "random_next" in plan.labels):
+        return None
+    return int((plan.labels["random_next"] == 0).sum())
 
 
 def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, ...]:
@@ -160,6 +173,18 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
                 "whole text. Add text, or use a smaller batch.",
                 examples=found["examples"],
                 batch=batch,
+            )
+        )
+    if found["following"] is not None and found["following"] < FEW_FOLLOWING * found["examples"]:
+        out.append(
+            tr(
+                "Real next sentences: {following:,} in {examples:,} pairs, as {single:,} of {documents:,} documents "
+                "are one sentence; a next-sentence loss near 0 then means nothing. Separate documents, not "
+                "sentences, by blank lines, or train without pairs: sentence_task=none.",
+                following=found["following"],
+                examples=found["examples"],
+                single=found["single_sentences"],
+                documents=found["documents"],
             )
         )
     if found["duplicate_share"] > MANY_DUPLICATES:

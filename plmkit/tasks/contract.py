@@ -13,6 +13,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import comma, tr
@@ -71,6 +72,12 @@ class Example:
     def padded(self) -> int:
         """Positions that it takes in a batch of examples like it."""
         return self.length * len(self.inputs)
+
+
+def unknown_share(examples: Sequence[Example], vocabulary: Vocabulary) -> float:
+    """The share of the tokens that are unknown to a vocabulary."""
+    tokens = [framed.tokens for example in examples for framed in example.inputs]
+    return vocabulary.unknown_share(np.concatenate(tokens)) if tokens else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import MANY_UNKNOWN, Vocabulary
 from plmkit.errors import InputError
 from plmkit.language import several, tr
-from plmkit.tasks.contract import Example, Labelled, Row, Task
+from plmkit.tasks.contract import Example, Labelled, Row, Task, unknown_share
 from plmkit.tasks.rows import FEW, lines_of, too_many
 from plmkit.terminal.screen import Screen
 
@@ -164,9 +164,7 @@ def lengths_report(examples: Sequence[Example], length: int) -> str:
 
 def report_unknown(examples: Sequence[Example], vocabulary: Vocabulary, screen: Screen) -> None:
     """Warn of a vocabulary for other text, such as another language: the scores alone would not explain it."""
-    share = vocabulary.unknown_share(
-        np.concatenate([framed.tokens for example in examples for framed in example.inputs])
-    )
+    share = unknown_share(examples, vocabulary)
     if share > MANY_UNKNOWN:
         screen.say(
             tr(

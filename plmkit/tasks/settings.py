@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.config.habits import homes
 from plmkit.config.machine import Machine, check_read
-from plmkit.config.settings import assign, checked, cut
-from plmkit.errors import SettingError, nearest
+from plmkit.config.settings import assign, checked, cut, names_in
+from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
@@ -151,6 +152,9 @@ class Settled(TaskSettings):
     lm_weight: float
 
 
+GROUPS = {"task": names_in(TaskSettings), "run": [name.removeprefix("run.") for name in READ]}  # names by their group
+
+
 def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
     """BERT's Adam at its paper's widths; with bias correction where narrow networks train at higher rates.
 
@@ -191,7 +195,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
                     "There is no setting '{name}'.{hint} Settings of plm finetune start with task or run, as in "
                     "task.learning_rate=1e-4.",
                     name=name,
-                    hint=nearest(root, ("task", "run")),
+                    hint=did_you_mean(*homes(name, GROUPS)) or nearest(root, ("task", "run")),
                 )
             )
     return checked(task), checked(machine)

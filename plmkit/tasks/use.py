@@ -16,11 +16,11 @@ from plmkit.errors import InputError, SettingError
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.model import Model
 from plmkit.inference.predicting import predict_rows, task_named
-from plmkit.inference.reader import Cut
+from plmkit.inference.reader import Unread
 from plmkit.language import several, tr
 from plmkit.storage.files import explained, new_file, write_text
 from plmkit.tasks.batches import evaluate
-from plmkit.tasks.contract import Row, Task
+from plmkit.tasks.contract import Row, Task, unknown_share
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
@@ -38,7 +38,13 @@ def evaluate_file(
     chosen.check(rows, file)
     examples = chosen.frame(rows, model.tokenizer, chosen.length)
     found = evaluate(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
-    report_cut(Cut(cut=sum(made.cut > 0 for made in examples), texts=len(rows), length=chosen.length), screen)
+    unread = Unread(
+        cut=sum(made.cut > 0 for made in examples),
+        texts=len(rows),
+        length=chosen.length,
+        unknown=unknown_share(examples, model.tokenizer.vocabulary),
+    )
+    report_unread(unread, screen)
     return {**found, "classes": list(chosen.classes)} if chosen.classes else found
 
 
@@ -64,8 +70,8 @@ def predict_file(
     table = input_table(source, search, screen.say)
     rows, _ = chosen.read(table, search, screen.say, labelled=False)
     answered = with_text(rows, table, tr("which get no prediction"), screen)
-    predictions, cut = predict_rows(model, rows, chosen, screen=screen if len(rows) > MANY else None)
-    report_cut(cut, screen)
+    predictions, unread = predict_rows(model, rows, chosen, screen=screen if len(rows) > MANY else None)
+    report_unread(unread, screen)
     rendered = [chosen.render(prediction) for prediction in predictions]
     sheet = beside(table, list(rendered[0]), [list(cells.values()) for cells in rendered])
     if out:
@@ -120,7 +126,7 @@ def embed_file(
     vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
-    report_cut(replace(cut, texts=len(rows)), screen)
+    report_unread(replace(cut, texts=len(rows)), screen)
     tokens = tokens_of(model, pairs, vectors) if by_token else None
     number = sum(map(len, vectors)) if by_token else len(vectors)
     summary = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
@@ -207,6 +213,6 @@ def token_index(tokens: list[list[str]]) -> str:
     return "".join(lines)
 
 
-def report_cut(cut: Cut, screen: Screen) -> None:
-    if cut.cut:
-        screen.say(f"! {cut}")
+def report_unread(unread: Unread, screen: Screen) -> None:
+    for _, text in unread.remarks():
+        screen.say(f"! {text}")

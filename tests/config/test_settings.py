@@ -99,6 +99,21 @@ def test_settings_that_fit_only_together_may_come_in_any_order():
             "rate=1",
             "There is no setting 'rate'. Did you mean 'corruption.rate' or 'schedule.learning_rate'? Names start with",
         ),
+        ("lr=1", "There is no setting 'lr'. Did you mean 'schedule.learning_rate'? Names start with"),
+        (
+            "learning_rate=1",
+            "There is no setting 'learning_rate'. Did you mean 'schedule.learning_rate'? Names start with",
+        ),
+        ("batch_size=1", "There is no setting 'batch_size'. Did you mean 'schedule.batch'? Names start with"),
+        ("weight_decay=1", "There is no setting 'weight_decay'. Did you mean 'schedule.optimizer.decay'? Names"),
+        ("warmup=1", "There is no setting 'warmup'. Did you mean 'schedule.warmup'? Names start with"),
+        ("max_seq_length=1", "There is no setting 'max_seq_length'. Did you mean 'stages'? Names start with"),
+        ("logging_steps=1", "There is no setting 'logging_steps'. Did you mean 'run.log_steps'? Names start with"),
+        ("epochs=1", "There is no setting 'epochs'. A pretraining run is as long as --steps, --minutes or --tokens."),
+        (
+            "schedule.weight_decay=1",
+            "There is no setting 'schedule.weight_decay'. Did you mean 'schedule.optimizer.decay'?",
+        ),
         ("run.thread=1", "There is no setting 'run.thread'. Did you mean 'run.threads'?"),
         ("corruption.rates=1", "There is no setting 'corruption.rates'. Did you mean 'corruption.rate'?"),
         (

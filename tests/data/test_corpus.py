@@ -587,9 +587,15 @@ def test_binary_data_is_refused_with_its_line(write: Write) -> None:
 def test_a_missing_path_is_refused_with_the_nearest_name(write: Write, tmp_path: Path) -> None:
     write("corpus/reviews.txt", "x")
     missing = tmp_path / "corpus" / "review.txt"
-    assert refused(missing) == f"There is no file or folder '{missing}'. Did you mean 'reviews.txt'?"
+    assert (
+        refused(missing)
+        == f"There is no file or folder '{missing}'. Did you mean '{missing.with_name('reviews.txt')}'?"
+    )
     missing = tmp_path / "corpsu" / "reviews.txt"
-    assert refused(missing) == f"There is no file or folder '{missing.parent}'. Did you mean 'corpus'?"
+    assert (
+        refused(missing)
+        == f"There is no file or folder '{missing.parent}'. Did you mean '{missing.parent.with_name('corpus')}'?"
+    )
     assert refused(tmp_path / "zzz") == f"There is no file or folder '{tmp_path / 'zzz'}'."
 
 

@@ -4,6 +4,7 @@ import inspect
 import math
 import subprocess
 import sys
+import warnings
 from dataclasses import fields
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import plmkit
-from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning
+from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning, UnknownTokensWarning
 from plmkit.generation.options import GenerationOptions
 from plmkit.inference.model import Model
 from plmkit.tasks.framing import batch_of, frame
@@ -412,3 +413,21 @@ def test_a_model_is_loaded_from_a_folder_and_nothing_else(pretrained):
         plmkit.load(3)
     with pytest.raises(SettingError, match=r"is not available on this machine\. Use auto or cpu"):
         plmkit.load(pretrained, device=7.5)
+
+
+def test_predicting_texts_of_unknown_tokens_warns_once_with_their_share(finetuned, plm, tmp_path):
+    """[CLS] ж ж [SEP] and, of known tokens, [CLS] the cat [SEP]."""
+    model = plmkit.load(finetuned, device="cpu")
+    said = "25.0% of the tokens are unknown to the model's vocabulary: was it trained on text like this?"
+    with pytest.warns(UnknownTokensWarning) as caught:
+        model.predict(["ж ж", "the cat"])
+    assert [str(one.message) for one in caught] == [said]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict("the cat sees a house.")
+    (tmp_path / "texts.txt").write_text("ж ж\nthe cat\n", encoding="utf-8")
+    ran = plm("predict", finetuned, tmp_path / "texts.txt")
+    assert (ran.code, ran.err.count(f"! {said}")) == (0, 1)
+    rows = tmp_path / "rows.tsv"
+    rows.write_text("text\tlabel\nж ж\tgood\nthe cat\tbad\n", encoding="utf-8")
+    assert f"! {said}" in plm("evaluate", finetuned, rows).err

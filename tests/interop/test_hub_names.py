@@ -136,7 +136,8 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(cache, asked, plm):
     ran = plm("fill", "runs/brt", "a [MASK]")
     assert ran.code == 2
     assert (
-        "There is no folder 'runs/brt'. Did you mean 'bert'? Give a run folder, a Hugging Face folder or a" in ran.err
+        "There is no folder 'runs/brt'. Did you mean 'runs/bert'? Give a run folder, a Hugging Face folder or a"
+        in ran.err
     )
 
 

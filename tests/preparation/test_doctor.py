@@ -398,3 +398,28 @@ def test_scripts_are_counted_all_over_a_block_of_documents():
     english, chinese = "letters " * 5_000, "汉字" * 2_500
     found = count_scripts(sampled(english + chinese))
     assert found[0] / sum(found) == pytest.approx(5_000 / (35_000 + 5_000), abs=0.02)
+
+
+def test_a_corpus_without_real_next_sentences_is_reported_by_doctor_and_by_pretrain(plm, tmp_path, tiny_settings):
+    corpus = tmp_path / "corpus.txt"
+    single = [f"the cat sees {number} houses." for number in range(60)]
+    corpus.write_text("\n\n".join(["the dog likes the sea.\nthe bird hears the moon.", *single]) + "\n")
+    layout = ("--set", "run.layout=blank-lines", "--set", "run.valid_share=0")
+    found = plm("doctor", corpus, *layout, "--json").json
+    assert (found["documents"], found["single_sentences"], found["following"] in (0, 1)) == (61, 60, True)
+    said = (
+        f"Real next sentences: {found['following']} in {found['examples']} pairs, as 60 of 61 documents are one "
+        "sentence; a next-sentence loss near 0 then means nothing. Separate documents, not sentences, by blank "
+        "lines, or train without pairs: sentence_task=none."
+    )
+    assert said in found["warnings"]
+    ran = plm("pretrain", "bert-tiny", corpus, "--out", tmp_path / "run", "--steps", 1, *tiny_settings, *layout)
+    assert ran.code == 0, ran.err
+    assert any(line.startswith("! Real next sentences: ") and "60 of 61" in line for line in ran.err.splitlines())
+
+
+def test_next_sentences_are_counted_only_where_they_are_predicted_and_few_are_reported_only_if_so(plm, corpus):
+    found = plm("doctor", corpus, "--json").json
+    assert 0.2 * found["examples"] < found["following"] < 0.8 * found["examples"]
+    assert not any("next sentences" in warning for warning in found["warnings"])
+    assert plm("doctor", corpus, "--recipe", "roberta-mini", "--json").json["following"] is None

@@ -354,3 +354,17 @@ def test_recipes_show_how_their_models_are_fine_tuned_as_set_takes_it(plm):
     assert {"task.learning_rate=0.0001", "task.shape=linear_product", "task.layer_decay=0.8"} <= set(shown)
     found = settle_task(shown, None)[0]
     assert found.settled(find("electra-base").architecture) == replace(settled("electra-base"), learning_rate=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("lr", "task.learning_rate"), ("batch_size", "task.batch"), ("num_train_epochs", "task.epochs"),
+        ("epochs", "task.epochs"), ("max_length", "task.length"), ("weight_decay", "task.decay"),
+        ("warmup_ratio", "task.warmup"),
+        ("logging_steps", "run.log_steps"),
+    ],
+)  # fmt: skip
+def test_a_name_of_another_tool_without_its_group_is_understood(name, meant):
+    with pytest.raises(SettingError, match=rf"^There is no setting '{name}'\. Did you mean '{meant}'\? Settings of"):
+        settle_task([f"{name}=1"], None)
