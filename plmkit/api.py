@@ -28,6 +28,7 @@ from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain as run_pretraining
 
 PathLike = str | Path
+Pair = tuple[str | None, str | None]  # columns of source and target
 
 
 def pretrain(
@@ -43,6 +44,8 @@ def pretrain(
     tokenizer: PathLike | None = None,
     valid: PathLike | None = None,
     column: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
     header: bool = True,
     seed: int = 0,
     extend: bool = False,
@@ -67,6 +70,7 @@ def pretrain(
         tokenizer: vocab.txt, tokenizer.json or a folder with either. Default: train one on the corpus.
         valid: A file of held-out text. Default: 1% of the corpus.
         column: Column with the text, in tables.
+        source, target: Columns with the two sides of a pair, in tables for an encoder–decoder.
         header: Whether .csv and .tsv files have a header row.
         seed: Random seed of data order, masking, initial weights and dropout.
         extend: Continue a finished run for the budget given.
@@ -86,6 +90,7 @@ def pretrain(
         tokenizer=path_or_none(tokenizer),
         valid=None if valid is None else str(valid),
         column=column,
+        pair=(source, target),
         header=header,
         seed=seed,
         extend=extend,
@@ -163,12 +168,13 @@ def pretraining(
     tokens: float | None,
     sets: Sequence[str],
     column: str | None,
+    pair: Pair = (None, None),
     header: bool,
     extend: bool,
     **others: Any,
 ) -> Order:
     """The request for a pretraining, with its settings checked."""
-    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header)
+    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
     default = None if extend else settings.recipe.schedule.steps
     order = Order(
         settings=settings,
@@ -209,8 +215,20 @@ def initial_settings(recipe: Recipe) -> list[str]:
     ]
 
 
-def with_column(settings: Settings, column: str | None, header: bool) -> Settings:
-    """The settings with the text column given by --text."""
+def with_column(settings: Settings, column: str | None, header: bool, pair: Pair = (None, None)) -> Settings:
+    """The settings with the text column given by --text, or the two columns given by --source and --target."""
+    if any(pair):
+        if not settings.recipe.architecture.translates:
+            raise SettingError(
+                tr(
+                    "--source and --target are for recipes that are trained on pairs, such as transformer-mini; "
+                    "{recipe} reads single texts. Use --text.",
+                    recipe=settings.recipe.name,
+                )
+            )
+        if column is not None:
+            raise SettingError(tr("--text has no effect with --source and --target. Leave it out."))
+        column = "+".join(name or "" for name in pair)
     if column is not None and settings.run.column not in (None, column):
         raise SettingError(
             tr(

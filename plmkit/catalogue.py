@@ -5,7 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.language import tr
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer_xl, xlnet
+from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer, transformer_xl, xlnet
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert, gpt3
@@ -64,6 +64,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "gpt3-6.7b": gpt3.gpt3_6_7b,
     "gpt3-13b": gpt3.gpt3_13b,
     "gpt3-175b": gpt3.gpt3_175b,
+    "transformer-tiny": transformer.transformer_tiny,
+    "transformer-mini": transformer.transformer_mini,
+    "transformer-base": transformer.transformer_base,
+    "transformer-big": transformer.transformer_big,
     "transformer-xl-tiny": transformer_xl.transformer_xl_tiny,
     "transformer-xl-mini": transformer_xl.transformer_xl_mini,
     "transformer-xl-enwik8": transformer_xl.transformer_xl_enwik8,

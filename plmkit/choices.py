@@ -7,6 +7,7 @@ from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.encoder_decoder import EncoderDecoder, TransformerEncoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
@@ -16,6 +17,7 @@ from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
 from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
+from plmkit.corruption.arrange.source_target import SourceTarget
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.corruption.mask.permutation import PermutedSpans
@@ -30,6 +32,7 @@ from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.objectives.translation_lm import TranslationLM
 from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
@@ -43,7 +46,7 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 )  # fmt: skip
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    DialogueAndText, Stream, ParallelStreams, ReusedText,
+    DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
@@ -51,10 +54,11 @@ MASKINGS: tuple[type[Masking], ...] = (
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
+    EncoderDecoder, TransformerEncoder,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, TranslationLM,
 )  # fmt: skip
 OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

@@ -80,6 +80,11 @@ class Network(nn.Module):
         """A head that predicts the next token."""
         return next((head for head in self.all_heads().values() if head.generates), None)
 
+    @property
+    def head_that_translates(self) -> Head | None:
+        """A head that predicts the next token of a target, given its source."""
+        return next((head for head in self.all_heads().values() if head.translates), None)
+
     def auxiliaries(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
         """Heads with a second loss, computed in training only, and the name of that loss."""
         heads = self.all_heads()

@@ -227,6 +227,17 @@ def check_architecture(recipe: Recipe) -> None:
                 found=found,
             )
         )
+    for stream in recipe.streams:
+        if stream.arrangement.pairs != architecture.translates:
+            raise RecipeError(
+                tr(
+                    "{name}: {arrangement} does not fit {architecture}: an encoder–decoder is trained on pairs of a "
+                    "source and a target, any other network on single texts. Change one of them.",
+                    name=recipe.name,
+                    arrangement=kind_of(stream.arrangement),
+                    architecture=kind_of(architecture),
+                )
+            )
     if recipe.max_length > architecture.max_length:
         raise RecipeError(
             tr(

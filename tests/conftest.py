@@ -115,6 +115,17 @@ def mixed_corpus(made: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def pairs(made: Path) -> Path:
+    """Four hundred sentences, and as the target of each its words in reverse order."""
+    rng = random.Random(2)
+    texts = [sentence(rng).rstrip(".") for _ in range(360)] + [rng.choice(CHINESE) for _ in range(40)]
+    lines = (f"{text}\t{' '.join(reversed(text.split()))}" for text in texts)
+    path = made / "pairs.tsv"
+    path.write_text("\n".join(["source\ttarget", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
 def pretrained(made: Path, mixed_corpus: Path) -> Path:
     """A run folder of a BERT of 2 layers of width 32 that has seen forty batches."""
     from plmkit.catalogue import find

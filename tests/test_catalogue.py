@@ -67,6 +67,10 @@ COUNTS = {
     "gpt3-6.7b": (6_658_404_352, 6_658_404_352),
     "gpt3-13b": (12_853_386_240, 12_853_386_240),
     "gpt3-175b": (174_604_259_328, 174_604_259_328),
+    "transformer-tiny": (5_658_624, 5_658_624),
+    "transformer-mini": (16_832_512, 16_832_512),
+    "transformer-base": (63_045_632, 63_045_632),
+    "transformer-big": (214_171_648, 214_171_648),
     "transformer-xl-tiny": (1_452_544, 1_460_544),
     "transformer-xl-mini": (5_465_600, 5_473_600),
     "transformer-xl-enwik8": (41_055_232, 41_055_436),
@@ -258,7 +262,8 @@ FOR_MINUTES = [name for name, make in CATALOGUE.items() if make().for_minutes an
 PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "bert": "bert-base", "bert-wwm": "bert-wwm-base", "spanbert": "spanbert-base", "ernie": "ernie-1.0",
     "roberta": "roberta-base", "albert": "albert-base", "electra": "electra-base", "gpt1": "gpt1",
-    "gpt2": "gpt2-small", "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
+    "gpt2": "gpt2-small", "transformer": "transformer-base",
+    "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
     "char-transformer": "char-transformer-12l", "lstm": "lstm-medium", "xlnet": "xlnet-large",
 }  # fmt: skip
 POINTS = {  # settings, by how they end or begin, and what a note calls them

@@ -39,9 +39,10 @@ def losses(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("name", SMALLEST)
-def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_path):
+def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, rows_file, tmp_path):
     out, halved = tmp_path / "run", tmp_path / "halved"
-    command = ["pretrain", name, mixed_corpus, "--steps", 80, *options(name)]
+    text = pairs if find(name).architecture.translates else mixed_corpus
+    command = ["pretrain", name, text, "--steps", 80, *options(name)]
     ran = plm(*command, "--out", out)
     assert ran.code == 0, ran.err
     curve = losses(out)
@@ -54,9 +55,10 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, rows_file, tmp_pat
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
-    if find(name).architecture.generates != "no":
+    kind = "an encoder–decoder" if find(name).architecture.translates else "a causal language model"
+    if find(name).architecture.translates or find(name).architecture.generates != "no":
         ran = plm("fill", out, "the cat [MASK] a house.")
-        assert (ran.code, "is a causal language model, so it cannot fill blanks" in ran.err) == (2, True)
+        assert (ran.code, f"is {kind}, so it cannot fill blanks" in ran.err) == (2, True)
     else:
         answers = plmkit.load(out, device="cpu").fill("the cat [MASK] a house.", top=3)
         assert len(answers[0]) == 3

@@ -30,6 +30,7 @@ class Architecture(ABC):
     width: int
     max_length: int = 512  # maximum sequence length in tokens
     generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
+    translates: ClassVar[bool] = False  # it reads a source, and generates a target: an encoder–decoder
     bounded: ClassVar[bool] = True  # it has no positions beyond `max_length`
     optional_pooler: ClassVar[bool] = False  # `pooler` is one of its settings
     limits_distances: ClassVar[bool] = False  # `clamp` is one of its settings
@@ -114,6 +115,10 @@ class Architecture(ABC):
         """
         layer = self.layer_of(name)
         return 0 if layer is None else self.own_layers + 2 - layer
+
+    def is_tuned(self, name: str) -> bool:
+        """Whether a weight is one of the network that is fine-tuned."""
+        return True
 
     def network_of(self, name: str) -> str:
         """The one of `networks` that a weight belongs to, or "shared"."""

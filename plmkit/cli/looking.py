@@ -12,6 +12,8 @@ from plmkit.cli.options import (
     Quiet,
     Seed,
     Sets,
+    SourceColumn,
+    TargetColumn,
     TextColumn,
     TokenizerFile,
     examples,
@@ -59,6 +61,8 @@ def doctor(
     ] = "bert-mini",
     tokenizer: TokenizerFile = None,
     text: TextColumn = None,
+    source: SourceColumn = None,
+    target: TargetColumn = None,
     no_header: NoHeader = False,
     seed: Seed = 0,
     sets: Sets = None,
@@ -75,8 +79,10 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     if verify:
-        if sets or tokenizer or text or no_header:
-            raise SettingError(tr("--verify reads no text: leave out --set, --tokenizer, --text and --no-header."))
+        if sets or tokenizer or text or source or target or no_header:
+            raise SettingError(
+                tr("--verify reads no text: leave out --set, --tokenizer, --text, --source, --target and --no-header.")
+            )
         verify_folders(corpus, as_json)
         return
     from plmkit.api import with_column
@@ -86,7 +92,7 @@ def doctor(
     from plmkit.config.settings import cut
     from plmkit.preparation.doctor import examine
 
-    settings = with_column(settle(find(recipe), sets or []), text, not no_header)
+    settings = with_column(settle(find(recipe), sets or []), text, not no_header, (source, target))
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
     if tokenizer:

@@ -79,6 +79,22 @@ TextColumn = Annotated[
         ),
     ),
 ]
+SourceColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="COLUMN",
+        help=tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文, ..."),
+    ),
+]
+TargetColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help=tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
+    ),
+]
 FirstColumn = Annotated[
     str | None,
     typer.Option(

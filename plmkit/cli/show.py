@@ -72,10 +72,15 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
             )
         )
         print_wrapped(Text(seen))
-        print_wrapped(
-            tr("[dim]the next token at each position[/]") if predicts_next(recipe) else tr("[dim]original text[/]")
-        )
+        print_wrapped(shown_below(recipe))
         print_wrapped(highlighted(whole, hidden))
+
+
+def shown_below(recipe: Recipe) -> str:
+    """What the second text of an example is."""
+    if recipe.architecture.translates:
+        return tr("[dim]target[/]")
+    return tr("[dim]the next token at each position[/]") if predicts_next(recipe) else tr("[dim]original text[/]")
 
 
 def print_wrapped(content: Any) -> None:
@@ -141,7 +146,9 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if record.recipe.architecture.generates != "no":
+    if record.recipe.architecture.translates:
+        console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
+    elif record.recipe.architecture.generates != "no":
         console.print(f'  plm generate {out} "{tr("how a text begins")}"', markup=False)
     else:
         console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}"', markup=False)

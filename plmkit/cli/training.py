@@ -18,6 +18,8 @@ from plmkit.cli.options import (
     SecondColumn,
     Seed,
     Sets,
+    SourceColumn,
+    TargetColumn,
     TextColumn,
     TokenizerFile,
     columns_of,
@@ -40,6 +42,7 @@ def task_names(typed: str) -> list[tuple[str, str]]:
         "plm pretrain bert-mini my_texts/ --out runs/mine --minutes 10",
         "plm pretrain gpt2-mini novel.txt --out runs/novel --steps 2000 --set schedule.batch=16",
         "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
+        "plm pretrain transformer-mini pairs.tsv --source en --target de --out runs/en-de",
     ),
 )
 def pretrain(
@@ -67,6 +70,8 @@ def pretrain(
         typer.Option(help=tr("File of held-out text. Default: 1% of the corpus, in whole documents.")),
     ] = None,
     text: TextColumn = None,
+    source: SourceColumn = None,
+    target: TargetColumn = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
     extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
@@ -81,7 +86,8 @@ def pretrain(
 
     order = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
-        tokenizer=tokenizer, valid=valid, column=text, header=not no_header, seed=seed, extend=extend,
+        tokenizer=tokenizer, valid=valid, column=text, pair=(source, target), header=not no_header, seed=seed,
+        extend=extend,
     )  # fmt: skip
     record = train(order, screen(quiet))
     if not record.is_finished:

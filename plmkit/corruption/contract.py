@@ -1,6 +1,7 @@
 """The contract of a corruption's steps: an arrangement turns documents into rows, maskings choose what to predict."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -78,6 +79,7 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     in_streams: ClassVar[bool] = False  # rows are cut from one long stream of text, which must fill at least one row
     sentence_task: ClassVar[str | None] = None  # the task that its rows are for, as in `sentence_task=sop`
     continues: ClassVar[bool] = False  # each row continues the same row of the previous batch
+    pairs: ClassVar[bool] = False  # documents are pairs of a source and a target
 
     @abstractmethod
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> AnyPlan:
@@ -89,6 +91,10 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         """Refuse a corpus from which no rows can be made; by default any text will do."""
+
+    def notes(self, store: TokenStore, documents: np.ndarray, length: int) -> Iterator[str]:
+        """What the user should know about rows of this length."""
+        return iter(())
 
 
 class StretchArrangement(Arrangement[StretchPlan]):

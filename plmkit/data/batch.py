@@ -60,6 +60,12 @@ class Batch:
         assert self.targets is not None
         return self.targets != IGNORE
 
+    @property
+    def token_count(self) -> int:
+        """Number of input tokens on both sides, without padding."""
+        sides = [self.source] if self.target is None else [self.source, self.target]
+        return sum(int(side.visible.sum()) for side in sides)
+
     def to(self, device: torch.device) -> Self:
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 

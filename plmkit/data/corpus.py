@@ -29,6 +29,7 @@ class Corpus:
     """Text files as a stream of documents, which can be read repeatedly."""
 
     sources: tuple[Source, ...]
+    name: str = ""  # as the user gave it
     notes: tuple[str, ...] = ()  # remarks for the user on how the files are read
 
     @property
@@ -50,8 +51,10 @@ class Corpus:
         total = hashlib.blake2b(b"corpus 1", digest_size=16)  # increase when reading changes
         for source in self.sources:
             content = hashlib.blake2b(digest_size=16)
-            for block in read_blocks(str(source.path), None):
-                content.update(block)
+            for number, file in enumerate(source.files):
+                content.update(b"\0" * number)
+                for block in read_blocks(str(file), None):
+                    content.update(block)
             reading = (source.format, source.compression, source.layout, source.column, *([] if source.header else [0]))
             total.update(f"{content.hexdigest()} {reading}\n".encode())
         return total.hexdigest()
@@ -67,31 +70,36 @@ def open_corpora(
     """
     given = [*paths, *([valid] if valid else [])]
     corpora = [_open([path], layout, column, header, without) for path in given]
-    owner: dict[Path, int] = {}
-    for number, corpus in enumerate(corpora):
-        for source in corpus.sources:
-            other = owner.setdefault(source.path.resolve(), number)
-            if other != number and number == len(paths):
+    check_apart(corpora, held_out=bool(valid))
+    _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column, header)
+    return corpora
+
+
+def check_apart(corpora: Sequence[Corpus], *, held_out: bool) -> None:
+    """Refuse a file that is in two corpora, the last of which may be held out."""
+    owner: dict[Path, Corpus] = {}
+    for corpus in corpora:
+        for path in (file for source in corpus.sources for file in source.files):
+            other = owner.setdefault(path.resolve(), corpus)
+            if other is not corpus and held_out and corpus is corpora[-1]:
                 raise InputError(
                     tr(
                         "{path} is held out (--valid), but the training corpus {corpus} contains it too.\n"
                         "Move it elsewhere, or omit --valid: some documents of the corpus are then held out.",
-                        path=source.path,
-                        corpus=given[other],
+                        path=path,
+                        corpus=other.name,
                     )
                 )
-            if other != number:
+            if other is not corpus:
                 raise InputError(
                     tr(
                         "{path} is given twice: in {first} and in {second}.\n"
                         "Give it once; run.weights sets how often each corpus is read.",
-                        path=source.path,
-                        first=given[other],
-                        second=given[number],
+                        path=path,
+                        first=other.name,
+                        second=corpus.name,
                     )
                 )
-    _check_settings_are_used([source for corpus in corpora for source in corpus.sources], layout, column, header)
-    return corpora
 
 
 def open_corpus(
@@ -151,7 +159,7 @@ def _open(
         raise InputError(
             tr("There is no text in {files}. Give files that contain text.", files=name_some(remarks.files["empty"]))
         )
-    return Corpus(sources=tuple(sources), notes=remarks.notes())
+    return Corpus(sources=tuple(sources), name=" ".join(map(str, paths)), notes=remarks.notes())
 
 
 def _once(files: list[File], remarks: Remarks) -> Iterator[File]:
@@ -175,7 +183,7 @@ def _inspect(file: File, layout: str, column: str | None, header: bool, remarks:
         divided = find_layout(name, file.compression) if layout == "auto" else cast(Layout, layout)
     else:
         divided = "document-per-row"
-        heading = _heading(file, format, header)
+        heading = heading_of(file, format, header)
         if heading is None:
             return None
         chosen, others = choose_column(heading, column)
@@ -195,7 +203,7 @@ def _inspect(file: File, layout: str, column: str | None, header: bool, remarks:
     )
 
 
-def _heading(file: File, format: Format, header: bool) -> Heading | None:
+def heading_of(file: File, format: Format, header: bool) -> Heading | None:
     name = str(file.path)
     if format == "parquet":
         return Heading(name=name, columns=parquet_header(name))

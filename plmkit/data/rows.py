@@ -40,6 +40,11 @@ class Plan(ABC):
         """2 if the second half of the rows reads the text of the first half backwards."""
         return 1
 
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """(N, sides) tokens of each row, if rows of like length share a batch; None: rows are in random order."""
+        return None
+
     def blocks(self) -> Iterator[np.ndarray]:
         """The indices of all rows, block by block."""
         for start in range(0, len(self), self.block):

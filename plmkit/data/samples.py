@@ -18,6 +18,7 @@ from plmkit.errors import InputError
 from plmkit.language import tr
 
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
+POOL = 100  # batches whose rows are sorted by length together
 TOO_LARGE = 5  # times the tokens to hold out: a larger document is not held out if there are others
 
 
@@ -118,7 +119,7 @@ class Samples:
 
     def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:
         """The examples of an epoch, and their order in batches of `rows` rows; cached."""
-        key = epoch, length, rows if self.continues else 1
+        key = epoch, length, rows if self.continues or self.arrange.pairs else 1
         if self.planned is None or self.planned[0] != key:
             repeat = min((masking.mask_epoch(epoch) for masking in self.maskings), default=epoch)
             rng = generator(self.seed, PLAN, repeat, length)
@@ -134,7 +135,12 @@ class Samples:
                     )
                 )
             rng = generator(self.seed, ORDER, epoch, length)
-            order = side_by_side(len(plan), rows, plan.directions) if self.continues else rng.permutation(len(plan))
+            if self.continues:
+                order = side_by_side(len(plan), rows, plan.directions)
+            elif plan.lengths is not None:
+                order = grouped(plan.lengths, rows, rng)
+            else:
+                order = rng.permutation(len(plan))
             self.planned = key, plan, order
         return self.planned[1], self.planned[2]
 
@@ -156,6 +162,19 @@ def side_by_side(count: int, streams: int, directions: int = 1) -> np.ndarray:
         return np.hstack([one + number * (count // directions) for number in range(directions)]).ravel()
     streams = min(streams, count)
     return np.arange(count // streams * streams).reshape(streams, -1).T.ravel()
+
+
+def grouped(lengths: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """An order of rows in which each batch has rows of like length: less padding, and batches in random order.
+
+    Random rows are sorted by length within pools; those that fill no batch come last.
+    """
+    order = rng.permutation(len(lengths))
+    whole = len(order) // rows * rows
+    pools = [order[start : min(start + POOL * rows, whole)] for start in range(0, whole, POOL * rows)]
+    batches = [pool[np.lexsort(lengths[pool].T)].reshape(-1, rows) for pool in pools]
+    mixed = rng.permutation(np.concatenate([order[:0].reshape(-1, rows), *batches]))
+    return np.concatenate([mixed.ravel(), order[whole:]])
 
 
 def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:

@@ -225,7 +225,10 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
+            if document.pair:  # each side is a text of its own, and stays whole
+                sentences.append(paragraph)
+            else:
+                sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
             line_ends.append(len(sentences))
         ends.append(len(sentences))
     tokens, lengths = maker.tokenizer.encode_many(sentences)

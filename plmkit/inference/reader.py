@@ -135,6 +135,8 @@ class Reader:
         """The head of that name; without it, a model is refused with a message that says what it can do."""
         if name in self.network.heads:
             return self.network.heads[name]
+        if self.architecture.translates:
+            raise self.only_translates(verb)
         if self.architecture.generates != "no":
             raise PlmError(
                 tr(
@@ -152,9 +154,21 @@ class Reader:
             )
         )
 
+    def only_translates(self, verb: str) -> PlmError:
+        return PlmError(
+            tr(
+                "{folder} is an encoder–decoder, so it cannot {verb}.\n"
+                'Translate a text instead: plm translate {folder} "a text"',
+                folder=self.folder,
+                verb=verb,
+            )
+        )
+
     @cached_property
     def engine(self) -> Engine:
         """Generates text; a model that cannot is refused in the same way."""
+        if self.architecture.translates:
+            raise self.only_translates(tr("generate text"))
         if self.architecture.generates == "no":
             raise PlmError(
                 tr(

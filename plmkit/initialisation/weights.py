@@ -33,6 +33,18 @@ def init_normal(module: nn.Module, deviation: float = 0.02) -> None:
             nn.init.zeros_(part.bias)
 
 
+def init_unit_scaling(module: nn.Module) -> None:
+    """Matrices uniform with variance 1 / inputs, embeddings normal with variance 1 / width (tensor2tensor)."""
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+        if isinstance(part, nn.Linear):
+            bound = math.sqrt(3 / part.in_features)
+            nn.init.uniform_(part.weight, -bound, bound)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
 INITIALISERS = {"truncated": init_truncated_normal, "normal": init_normal}
 
 

@@ -1,6 +1,7 @@
-"""Multi-head self-attention."""
+"""Multi-head attention: of a row to itself, and of a target to its source."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -16,19 +17,19 @@ from plmkit.layers.transformer import drop
 class SelfAttention(nn.Module):
     """Every position, or every needed one, attends to all visible ones of its row."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
+        self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
 
     def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
         if needed is None:
             return self.output(self.read(self.query_key_value(hidden), packing))
-        width = hidden.shape[-1]
+        width, bias = hidden.shape[-1], self.query_key_value.bias
         ask, answer = self.query_key_value.weight.tensor_split([width])
-        ask_bias, answer_bias = self.query_key_value.bias.tensor_split([width])
+        ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([width])
         (query,) = self.split_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
         key, value = self.split_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
         record(lambda: softmax_weights(query, key, packing.visible))
@@ -115,6 +116,49 @@ class BandedAttention(CausalAttention):
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, self.band, packing.first.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceKeys:
+    """What a layer attends to in S encoded sources."""
+
+    keys: Tensor  # (S, heads, L, width / heads)
+    values: Tensor
+    visible: Tensor | None  # (S, 1, 1, L) False on padding; None: no padding
+
+
+class CrossAttention(nn.Module):
+    """Every position of a target attends to all visible ones of its source (Vaswani et al., 2017, 3.2.3)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key_value = nn.Linear(width, 2 * width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
+
+    def read(self, source: Tensor, packing: Packing) -> SourceKeys:
+        """Keys and values of (T, width) packed states of sources, computed once however many targets there are."""
+        joint = packing.unpack(self.key_value(source)).unflatten(-1, (2, self.heads, -1))
+        keys, values = joint.permute(2, 0, 3, 1, 4)
+        return SourceKeys(keys=keys, values=values, visible=packing.visible)
+
+    def forward(self, hidden: Tensor, packing: Packing | LayerCache, source: SourceKeys) -> Tensor:
+        """(T, width) → the same; the targets of one source, if several, are consecutive rows."""
+        query = packing.unpack(self.query(hidden))  # (B, L, width)
+        together = query.reshape(len(source.keys), -1, self.heads, query.shape[-1] // self.heads).transpose(1, 2)
+        share = self.dropout if self.training else 0.0
+        record(lambda: weights_of(together, source).unflatten(2, (-1, query.shape[1])).transpose(1, 2).flatten(0, 1),
+               kind="cross")  # fmt: skip
+        mixed = attend(together, source.keys, source.values, source.visible, share)
+        return self.output(packing.pack(mixed.transpose(1, 2).reshape(query.shape)))
+
+
+def weights_of(query: Tensor, source: SourceKeys) -> Tensor:
+    """(S, heads, queries, L) attention weights, by the formula."""
+    scores = query @ source.keys.mT / math.sqrt(query.shape[-1])
+    return (scores if source.visible is None else scores.masked_fill(~source.visible, -torch.inf)).softmax(-1)
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:

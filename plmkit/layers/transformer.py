@@ -1,5 +1,6 @@
 """The parts of a Transformer around its attention: input embeddings, dropout, feed-forward network, blocks."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from plmkit.kernels.dropout_mask import mask_like
 from plmkit.layers.packing import NeededTokens
+from plmkit.layers.sinusoids import SINUSOIDS
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,  # erf form: Hugging Face's `gelu`
@@ -79,6 +81,22 @@ class TokenPositionEmbedding(nn.Module):
         return self.dropout(self.tokens(tokens) + self.positions(positions))
 
 
+class SinusoidalEmbedding(nn.Module):
+    """Token embeddings times the root of their width, plus fixed sinusoids of the position (Vaswani et al., 2017)."""
+
+    waves: Tensor
+
+    def __init__(self, *, vocabulary: int, max_length: int, width: int, dropout: float, layout: str) -> None:
+        super().__init__()
+        self.scale = math.sqrt(width)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.register_buffer("waves", SINUSOIDS[layout](torch.arange(max_length), width), persistent=False)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self.dropout(self.tokens(tokens) * self.scale + self.waves[positions])
+
+
 class TokenEmbedding(nn.Module):
     """Token embeddings only, for models that add positions elsewhere."""
 
@@ -122,6 +140,28 @@ class PostNormBlock(nn.Module):
         else:
             read, hidden = self.attention(hidden, *context, needed), needed.choose(hidden)
         hidden = self.attention_norm(self.dropout.add(hidden, read))
+        return self.feed_forward_norm(self.dropout.add(hidden, self.feed_forward(hidden)))
+
+
+class CrossBlock(nn.Module):
+    """A post-norm block with cross-attention between its two sublayers (Vaswani et al., 2017, 3.1)."""
+
+    def __init__(
+        self, attention: nn.Module, cross_attention: Any, feed_forward: nn.Module, *, width: int, dropout: float,
+        epsilon: float,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.attention = attention
+        self.attention_norm = nn.LayerNorm(width, eps=epsilon)
+        self.cross_attention = cross_attention
+        self.cross_norm = nn.LayerNorm(width, eps=epsilon)
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: Tensor, packing: Any, source: Any) -> Tensor:
+        hidden = self.attention_norm(self.dropout.add(hidden, self.attention(hidden, packing)))
+        hidden = self.cross_norm(self.dropout.add(hidden, self.cross_attention(hidden, packing, source)))
         return self.feed_forward_norm(self.dropout.add(hidden, self.feed_forward(hidden)))
 
 

@@ -72,8 +72,9 @@ class Head(nn.Module, ABC):
 
     fills: ClassVar[bool] = False  # `output` predicts masked tokens from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
+    translates: ClassVar[bool] = False  # `output` predicts each token of a target from its source and those before it
     uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
-    auxiliary: ClassVar[str | None] = None  # name of a second loss, used in training only
+    auxiliary: str | None = None  # name of a second loss, used in training only
     corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
 
     @abstractmethod

@@ -14,7 +14,7 @@ from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
-from plmkit.preparation.prepare import Material, prepare
+from plmkit.preparation.prepare import Material, prepare, reads_pairs
 from plmkit.preparation.preview import preview
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
@@ -79,6 +79,8 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
+        if reads_pairs(settings.recipe):  # its files are read together
+            raise
         machine = settings.run
         read = {
             path: problems(path, layout=machine.layout, column=machine.column, header=machine.header) for path in paths
@@ -130,8 +132,10 @@ def diagnose(
         held_out_tokens=int(material.valid_store.document_tokens()[material.valid_documents].sum()),
     )
     examples = preview(material, recipe, shown) if shown else []
+    samples = material.samples
+    notes = samples.arrange.notes(material.store, samples.documents, recipe.max_length)
     return Diagnosis(
-        warnings=warnings(found, recipe.schedule.batch, material.samples.continues),
+        warnings=(*warnings(found, recipe.schedule.batch, samples.continues), *notes),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.masked for example in examples),
         stages=tuple(example.stage for example in examples),

@@ -14,6 +14,7 @@ from plmkit.config.machine import Settings
 from plmkit.data.batch import Batch
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
+from plmkit.data.pair_corpus import open_pairs
 from plmkit.data.reading.cells import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
@@ -101,8 +102,9 @@ class Material:
         corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
         samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
-        _, order = samples.plan(0, length, at_once)
-        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // length))
+        plan, order = samples.plan(0, length, at_once)
+        each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
+        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // each))
         if samples.continues:
             at_once = min(at_once, len(order))
             rows -= rows % at_once  # a memory has a fixed number of streams
@@ -126,10 +128,12 @@ def prepare(
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
-    opened = open_corpora(
-        paths, valid=valid, layout=machine.layout, column=machine.column, header=machine.header, without=without
-    )
-    corpora = opened[: len(paths)] or [embedded(screen)]
+    reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
+    if reads_pairs(recipe):
+        opened = open_pairs(paths, valid=valid, **reading)
+    else:
+        opened = open_corpora(paths, valid=valid, without=without, **reading)
+    corpora = opened[: len(opened) - bool(valid)] or [embedded(screen)]
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
@@ -187,8 +191,12 @@ def prepare(
         valid_documents=valid_documents,
         key=store_key(corpora, ready, segmenter),
         notes=notes,
-        names=tuple(paths) or (tr("documentation on this machine"),),
+        names=tuple(corpus.name for corpus in corpora),
     )
+
+
+def reads_pairs(recipe: Recipe) -> bool:
+    return any(stream.arrangement.pairs for stream in recipe.streams)
 
 
 def first_place(corpus: Corpus) -> str:
@@ -200,7 +208,8 @@ def first_place(corpus: Corpus) -> str:
 def embedded(screen: Screen) -> Corpus:
     """Text that every machine has: documentation."""
     screen.say(tr("No corpus given: using the documentation of Python, torch and numpy on this machine."))
-    return open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
+    found = open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
+    return replace(found, name=tr("documentation on this machine"))
 
 
 def tokens_of(

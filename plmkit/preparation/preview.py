@@ -46,6 +46,13 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
     if rows.targets is None:  # no token is predicted: input and original are the same
         texts = [decode(tokens[shown].tolist()) for tokens, shown in zip(rows.tokens, rows.visible, strict=True)]
         return [Example(stage=stage, seen=text, whole=text, masked=()) for text in texts]
+    if rows.target is not None:
+        return [
+            Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[kept].tolist()), masked=())
+            for tokens, shown, targets, kept in zip(
+                rows.tokens, rows.visible, rows.targets, rows.targets != IGNORE, strict=True
+            )
+        ]
     if predicts_next_in(stream):
         return [
             Example(stage=stage, seen=decode(tokens[shown].tolist()), whole=decode(targets[shown].tolist()), masked=())

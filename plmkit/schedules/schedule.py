@@ -50,6 +50,13 @@ def cosine_to_tenth(progress: float, warmup: float) -> float:
     return 0.1 + 0.9 * cosine(min(1.0, warmup + (progress - warmup) / (260 / 300 - warmup) * (1 - warmup)), warmup)
 
 
+def inverse_sqrt(progress: float, warmup: float) -> float:
+    """Transformer: warm-up, then decay with the inverse square root of the steps (Vaswani et al., 2017, 5.3)."""
+    if progress < warmup:
+        return progress / warmup
+    return math.sqrt(warmup / progress) if warmup else 1.0
+
+
 def constant(progress: float, warmup: float) -> float:
     return progress / warmup if progress < warmup else 1.0
 
@@ -75,6 +82,7 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
     "linear_to_zero": linear_to_zero,
     "cosine": cosine,
     "cosine_to_tenth": cosine_to_tenth,
+    "inverse_sqrt": inverse_sqrt,
     "constant": constant,
 }
 

@@ -209,7 +209,8 @@ def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
     network = Network(model, heads, {task.name: 1.0, RowLM.name: settings.lm_weight})
     if not settings.scratch:
         own = network.state_dict()
-        mine = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
+        tuned = [name for name in parts.weights if name.startswith("model.") and parts.architecture.is_tuned(name)]
+        mine = {name: parts.weights[name] for name in tuned}
         put_weights(network, own | mine, parts.folder / WEIGHTS)
     return network
 

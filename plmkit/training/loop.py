@@ -128,7 +128,7 @@ def train(
         state = replace(
             state,
             step=state.step + 1,
-            tokens=state.tokens + int(batch.source.visible.sum()),
+            tokens=state.tokens + batch.token_count,
             seconds=time.perf_counter() - begun,
             position=position,
             memory=None if batch.continues is None else made.memory,

@@ -27,6 +27,8 @@ from plmkit.recipe import one_stream
 from plmkit.terminal.screen import Screen
 
 STORE = store_of(*([[5, 6, 7, 4]] * 30), lines=[1] * 120, sources=[0, 1] * 15)
+PAIRS = store_of(*([[5, 6]] * 30), lines=[1] * 60, sources=[0, 1] * 15)
+PAIRS = replace(PAIRS, tokens=PAIRS.tokens % 500 + 6)
 WORDS = Vocabulary.from_tokens(
     (*SPECIAL_TOKENS, "<|endoftext|>", *(f"w{number}" for number in range(len(STORE.tokens)))),
     needed=(*ROLES, "end"),
@@ -37,7 +39,7 @@ ALWAYS = {"source", "continues"}  # of every arrangement, and of those whose row
 
 
 def samples_of(*corruption) -> Samples:
-    store = replace(STORE, tokens=STORE.tokens % 500 + 6)
+    store = PAIRS if corruption[0].pairs else replace(STORE, tokens=STORE.tokens % 500 + 6)
     return Samples(store, all_documents(store), corruption, WORDS, seed=0)
 
 
@@ -53,11 +55,12 @@ def test_an_arrangement_fills_the_fields_it_declares_and_no_others(kind):
     assert filled(batch) == set(kind.writes)
     assert (batch.continues is not None) == kind.continues
     assert int(batch.source.segment_ids.max()) < kind.segments
-    labels = [getattr(batch, name) for name in kind.writes - {"targets"}]
+    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets"}]
     assert all(label.shape == (8,) for label in labels)
     used = set(batch.source.tokens[batch.source.visible].tolist())
     specials = {role: getattr(WORDS, role) for role in (*ROLES, "end")}
-    assert all(role in kind.needs for role, token in specials.items() if token in used)
+    needed = {*kind.needs, *(("cls",) if kind.pairs else ())}  # a pair begins with [CLS] only where there is one
+    assert all(role in needed for role, token in specials.items() if token in used)
 
 
 @pytest.mark.parametrize("kind", ARRANGEMENTS, ids=lambda kind: kind.__name__)

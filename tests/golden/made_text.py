@@ -34,3 +34,15 @@ def write_corpus(path: Path, documents: int, seed: int) -> Path:
     rng = random.Random(seed)
     path.write_text("\n\n".join(document(n, rng) for n in range(documents)) + "\n", encoding="utf-8")
     return path
+
+
+def write_pairs(path: Path, pairs: int, seed: int) -> Path:
+    """A table of English sentences and Chinese ones, word by word at the same places of the lists."""
+    rng = random.Random(seed)
+    lines = ["en\tzh"]
+    for _ in range(pairs):
+        places = [rng.randrange(min(len(some), len(other))) for some, other in zip(ENGLISH, CHINESE, strict=True)]
+        english, chinese = ([some[at] for some, at in zip(words, places, strict=True)] for words in (ENGLISH, CHINESE))
+        lines.append(" ".join(english[:-1]) + english[-1] + "\t" + "".join(chinese))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 
 import pytest
-from made_text import write_corpus
+from made_text import write_corpus, write_pairs
 from recorded import compare, record, recorded, series_of
 
 from plmkit.catalogue import CATALOGUE, find
@@ -41,7 +41,8 @@ AS_THEY_ARE = (  # a family's smallest recipe, without dropout, and one of its p
     "spanbert-base", "ernie-mini", "ernie-1.0", "albert-tiny", "albert-base", "electra-tiny",
     "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1", "gpt2-tiny",
     "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l", "transformer-xl-tiny",
-    "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base",
+    "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base", "transformer-tiny",
+    "transformer-base",
 )  # fmt: skip
 DIALOGUES = (
     "corruption=[DialogueAndText, UnitMasking]",
@@ -94,7 +95,10 @@ def run_of(made: Path, corpora: tuple[Path, Path]):
         out = made / "golden" / name
         if not out.exists():
             settings = settle(find(PRETRAINED[name][0]), settings_of(name))
-            files = tuple(map(str, corpora if "dialogues" in name else corpora[:1]))
+            texts = corpora if "dialogues" in name else corpora[:1]
+            if settings.recipe.architecture.translates:
+                texts = (write_pairs(made / "pairs.tsv", 200, seed=2),)
+            files = tuple(map(str, texts))
             pretrain(Order(settings=settings, corpora=files, out=out, budget=Budget(steps=STEPS)), Screen())
         return out
 

@@ -7,8 +7,10 @@ from statistics import median
 from plmkit.data.reading.blocks import BLOCK, cutting_point, read_blocks, read_lines
 from plmkit.data.reading.dialect import Row
 from plmkit.data.reading.encoding import check_start
+from plmkit.data.reading.files import format_of
+from plmkit.data.reading.pairs import aligned_rows, documents_of_pairs
 from plmkit.data.reading.source import LONGEST_DOCUMENT, Compression, Document, Layout, OnBytes, Source
-from plmkit.data.reading.tables import parquet_rows, table_rows
+from plmkit.data.reading.tables import numbered_lines, parquet_rows, table_rows
 from plmkit.data.text import HAN, HANGUL, KANA
 
 # a line of text, then only space (U+3000 is the Chinese one), then more text
@@ -21,6 +23,8 @@ CJK_PARAGRAPH_LENGTH = 30
 def read_documents(source: Source, on_bytes: OnBytes | None = None) -> Iterator[Document]:
     """The documents of one source, none longer than LONGEST_DOCUMENT characters."""
     name = str(source.path)
+    if source.layout == "pair-per-row":
+        return documents_of_pairs(pair_rows(source, on_bytes), name)
     if source.format == "parquet":
         return documents_of_rows(parquet_rows(name, source.column or "", on_bytes), name)
     if source.format != "txt":
@@ -31,6 +35,18 @@ def read_documents(source: Source, on_bytes: OnBytes | None = None) -> Iterator[
     if source.layout == "document-per-line":
         return documents_of_lines(lines, name)
     return documents_of_paragraphs(lines, name, split_at_blank=source.layout == "blank-lines")
+
+
+def pair_rows(source: Source, on_bytes: OnBytes | None = None) -> Iterator[Row]:
+    """Source and target of each row of a table, or of each line of two files."""
+    name = str(source.path)
+    if source.partner is not None:
+        sources = numbered_lines(name, source.compression, on_bytes)
+        targets = numbered_lines(str(source.partner), format_of(source.partner)[1], on_bytes)
+        return aligned_rows(sources, targets, (name, str(source.partner)))
+    if source.format == "parquet":
+        return parquet_rows(name, source.column or "", on_bytes)
+    return table_rows(name, source.format, source.compression, source.column or "", on_bytes, header=source.header)
 
 
 def documents_of_lines(runs: Iterable[tuple[int, list[str]]], name: str) -> Iterator[Document]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "zst"]
-Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row"]
+Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row", "pair-per-row"]
 CELLS = ("csv", "tsv")  # formats whose first row has the column names, or is already data
 OnBytes = Callable[[int], None]
 
@@ -21,6 +21,7 @@ class Document:
     paragraphs: tuple[str, ...]  # stripped, none empty
     source: str
     lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
+    pair: bool = False  # its paragraphs are a source and a target, each a text of its own
 
     @property
     def line(self) -> int:
@@ -39,3 +40,8 @@ class Source:
     size: int  # bytes on disk
     column: str | None = None  # text column of a table; `a+b` reads two, as paragraphs
     header: bool = True  # False: a table whose columns have no names, but numbers
+    partner: Path | None = None  # of a plain file of sources, the file of their targets
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (self.path,) if self.partner is None else (self.path, self.partner)

@@ -1,0 +1,233 @@
+"""The Transformer: an encoder of the source, and a decoder of the target that attends to it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.contract import (
+    Architecture,
+    GeneratingModel,
+    Model,
+    check_activations,
+    check_dropout,
+    check_heads,
+    check_sizes,
+)
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
+from plmkit.initialisation.weights import init_unit_scaling
+from plmkit.language import comma, tr
+from plmkit.layers.attention import CausalAttention, CrossAttention, SelfAttention, SourceKeys
+from plmkit.layers.cache import Cache, KeyValueCache
+from plmkit.layers.packing import Packing
+from plmkit.layers.sinusoids import SINUSOIDS
+from plmkit.layers.transformer import CrossBlock, FeedForward, PostNormBlock, SinusoidalEmbedding
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerEncoder(Architecture):
+    """The encoder of the Transformer alone, as it is fine-tuned (Vaswani et al., 2017, 3.1)."""
+
+    heads: int
+    inner: int  # width inside the feed-forward sublayer
+    activation: str = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    epsilon: float = 1e-6
+    positions: str = "interleaved"  # layout of the sinusoids: "interleaved", "halves" (Marian) or "tensor2tensor"
+    attention_bias: bool = False  # projections of attention have biases, as in Marian
+    needs: ClassVar[tuple[str, ...] | None] = ("end",)
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length")
+        check_heads(self.width, self.heads, even=True)
+        check_activations(self, "activation")
+        check_dropout(self, "dropout", "attention_dropout")
+        if self.positions not in SINUSOIDS:
+            raise SettingError(
+                tr(
+                    "Unknown architecture.{name} '{value}'; choose from {known}.",
+                    name="positions",
+                    value=self.positions,
+                    known=comma().join(SINUSOIDS),
+                )
+            )
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hidden", "layers", "pooled"})
+
+    def build(self, vocabulary: Vocabulary) -> "TransformerEncoderModel":
+        return TransformerEncoderModel(self, vocabulary.rows)
+
+    def for_task(self, dropout: float) -> Self:
+        return replace(self, dropout=dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoder(TransformerEncoder):
+    """Post-norm Transformer with one embedding for source, target and output (Vaswani et al., 2017)."""
+
+    translates: ClassVar[bool] = True
+    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
+
+    @property
+    def own_layers(self) -> int:
+        """Those of the encoder, then those of the decoder."""
+        return 2 * self.layers
+
+    def layer_of(self, name: str) -> int | None:
+        part, *rest = name.removeprefix("model.").split(".")
+        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
+
+    def is_tuned(self, name: str) -> bool:
+        return not name.startswith("model.decoder.")
+
+    def build(self, vocabulary: Vocabulary) -> "EncoderDecoderModel":
+        return EncoderDecoderModel(self, vocabulary.rows)
+
+    def for_task(self, dropout: float) -> TransformerEncoder:  # type: ignore[override]
+        """The network that is fine-tuned: the encoder."""
+        own = {field.name: getattr(self, field.name) for field in fields(TransformerEncoder)}
+        return TransformerEncoder(**own).for_task(dropout)
+
+
+class TransformerEncoderModel(Model):
+    def __init__(self, settings: TransformerEncoder, vocabulary_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embed = SinusoidalEmbedding(
+            vocabulary=vocabulary_size, max_length=settings.max_length, width=settings.width, dropout=settings.dropout,
+            layout=settings.positions,
+        )  # fmt: skip
+        self.blocks = nn.ModuleList(encoder_block(settings) for _ in range(settings.layers))
+        init_unit_scaling(self)
+
+    def forward(self, batch: Batch) -> States:
+        packing = Packing(batch.source.visible)
+        layers = self.encode(batch.source, packing)
+        return states_of(layers, packing, batch, pooled=layers[-1][packing.first])
+
+    def encode(self, source: Side, packing: Packing) -> list[Tensor]:
+        """(T, width) packed: the embeddings, then the states of every layer."""
+        states = [self.embed(packing.pack(source.tokens), packing.positions())]
+        for block in self.blocks:
+            states.append(block(states[-1], packing))
+        return states
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        return self.embed.tokens
+
+
+class EncoderDecoderModel(TransformerEncoderModel, GeneratingModel["SourceCache"]):
+    def __init__(self, settings: EncoderDecoder, vocabulary_size: int) -> None:
+        super().__init__(settings, vocabulary_size)
+        self.decoder = nn.ModuleList(decoder_block(settings) for _ in range(settings.layers))
+        init_unit_scaling(self.decoder)
+
+    def forward(self, batch: Batch) -> States:
+        """The decoder's states; without a target side, the encoder's."""
+        if batch.target is None:
+            return super().forward(batch)
+        source, packing = Packing(batch.source.visible), Packing(batch.target.visible)
+        encoded = self.encode(batch.source, source)[-1]
+        layers = [self.embed(packing.pack(batch.target.tokens), packing.positions())]  # (T, width) each
+        for block, keys in zip(self.decoder, self.read(encoded, source), strict=True):
+            layers.append(block(layers[-1], packing, keys))
+        return states_of(layers, packing, batch, pooled=encoded[source.first])
+
+    def read(self, encoded: Tensor, source: Packing) -> Iterator[SourceKeys]:
+        """What each layer of the decoder attends to."""
+        return (cast(CrossBlock, block).cross_attention.read(encoded, source) for block in self.decoder)
+
+    def begin(
+        self,
+        rows: int,
+        max_length: int,
+        *,
+        context_length: int | None = None,
+        clamp: int | None = None,
+        source: Side | None = None,
+    ) -> "SourceCache":
+        """Encode the source; of S sources, each has rows / S targets, one after the other."""
+        assert source is not None
+        packing = Packing(source.visible)
+        encoded = self.encode(source, packing)[-1]
+        settings = self.settings
+        own = KeyValueCache(
+            layers=settings.layers, rows=rows, heads=settings.heads, max_length=min(max_length, settings.max_length),
+            inside=settings.width // settings.heads, like=self.embed.tokens.weight,
+        )  # fmt: skip
+        return SourceCache(own, list(self.read(encoded, packing)), rows)
+
+    def extend(self, tokens: Tensor, cache: "SourceCache") -> Tensor:
+        rows, count = tokens.shape
+        places = torch.arange(cache.length, cache.length + count, device=tokens.device)
+        hidden = self.embed(tokens.flatten(), places.repeat(rows))
+        for number, block in enumerate(self.decoder):
+            hidden = block(hidden, cache.own.layer(number, count), cache.sources[number])
+        cache.own.length += count
+        cache.length = cache.own.length
+        return hidden.view(rows, count, -1)
+
+
+class SourceCache(Cache):
+    """Keys and values of the target so far, and those of its source in every layer, computed once.
+
+    The targets of one source share what was computed of it: beam search copies only the former.
+    """
+
+    can_cut = True
+
+    def __init__(self, own: KeyValueCache, sources: list[SourceKeys], rows: int) -> None:
+        self.own, self.sources = own, sources
+        self.owners = torch.arange(rows) // (rows // len(sources[0].keys))  # (B,) the source of each row
+
+    def pick(self, rows: Tensor) -> None:
+        self.own.pick(rows)
+        owners = self.owners[rows.cpu()]
+        kept, counts = owners.unique_consecutive(return_counts=True)
+        even = bool((counts == counts[0]).all())
+        if not even:  # rows of one source are no longer as many as those of another: each row gets its own
+            kept = owners
+        if len(kept) != len(self.sources[0].keys) or bool((kept != torch.arange(len(kept))).any()):
+            self.sources = [picked(source, kept.to(rows.device)) for source in self.sources]
+        self.owners = torch.arange(len(owners)) // (len(owners) // max(1, len(kept)))
+
+    def cut(self, length: int) -> None:
+        self.own.cut(length)
+        self.length = length
+
+
+def picked(source: SourceKeys, rows: Tensor) -> SourceKeys:
+    visible = None if source.visible is None else source.visible[rows]
+    return SourceKeys(keys=source.keys[rows], values=source.values[rows], visible=visible)
+
+
+def states_of(layers: Sequence[Tensor], packing: Packing, batch: Batch, pooled: Tensor) -> States:
+    """(T, width) states of all layers, unpacked; those before the last on request."""
+    last = packing.unpack(layers[-1])
+    every = (*map(packing.unpack, layers[:-1]), last) if batch.all_layers else None
+    return States(hidden=last, layers=every, pooled=pooled)
+
+
+def encoder_block(settings: TransformerEncoder) -> PostNormBlock:
+    return PostNormBlock(
+        SelfAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
+        FeedForward(settings.width, settings.inner, settings.activation),
+        width=settings.width, dropout=settings.dropout, epsilon=settings.epsilon,
+    )  # fmt: skip
+
+
+def decoder_block(settings: EncoderDecoder) -> CrossBlock:
+    return CrossBlock(
+        CausalAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
+        CrossAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
+        FeedForward(settings.width, settings.inner, settings.activation),
+        width=settings.width, dropout=settings.dropout, epsilon=settings.epsilon,
+    )  # fmt: skip
