@@ -128,7 +128,7 @@ def at_stage(step: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def upgraded_run(data: Mapping[str, Any]) -> dict[str, Any]:
     """What run.json says, as format 2 has it: in format 1, a fine-tuning had one task without a name."""
-    if "task" in data:  # its settings are kept as they were given
+    if isinstance(data.get("task"), dict):  # its settings are kept as they were given
         data = {**data, "task": {current(f"task.{name}").removeprefix("task."): v for name, v in data["task"].items()}}
     if "task_kind" not in data:
         return dict(data)

@@ -56,6 +56,7 @@ def test_a_record_of_format_1_is_written_in_format_2(tmp_path):
         ("pretrained", "recipe", {"kind": "Rezept"}, "run.json, recipe: "),
         ("pretrained", "run", {"kind": "Machine", "devise": "cpu"}, "run.json, run: Machine has no setting 'devise'"),
         ("finetuned", "tasks", [], "is damaged ('tasks': "),
+        ("finetuned", "task", "quick", "is damaged ('task': a str)"),
         ("finetuned", "architecture", "deep", "is damaged ('architecture': a str)"),
         ("finetuned", "checksum", 5, "is damaged ('checksum': an int (5))"),
     ],
