@@ -5,7 +5,17 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.language import tr
 from plmkit.recipe import Recipe
-from plmkit.recipes.foundations import bert, char_transformer, gpt1, gpt2, lstm, transformer, transformer_xl, xlnet
+from plmkit.recipes.foundations import (
+    bert,
+    char_transformer,
+    elmo,
+    gpt1,
+    gpt2,
+    lstm,
+    transformer,
+    transformer_xl,
+    xlnet,
+)
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.scaling import albert, gpt3
@@ -85,6 +95,9 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "lstm-mini": lstm.lstm_mini,
     "lstm-medium": lstm.lstm_medium,
     "lstm-large": lstm.lstm_large,
+    "elmo-tiny": elmo.elmo_tiny,
+    "elmo-mini": elmo.elmo_mini,
+    "elmo-original": elmo.elmo_original,
     "xlnet-tiny": xlnet.xlnet_tiny,
     "xlnet-mini": xlnet.xlnet_mini,
     "xlnet-base": xlnet.xlnet_base,

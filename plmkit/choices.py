@@ -6,6 +6,7 @@ from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
+from plmkit.architectures.elmo import Elmo
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.encoder_decoder import EncoderDecoder, TransformerEncoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
@@ -13,6 +14,7 @@ from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
+from plmkit.corruption.arrange.both_directions import BothDirections
 from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
 from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
@@ -27,40 +29,41 @@ from plmkit.corruption.mask.unit import UnitMasking
 from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.contract import Objective
+from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.objectives.translation_lm import TranslationLM
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adagrad, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
-from plmkit.tokenizers.counted import Characters, Words
+from plmkit.tokenizers.counted import Characters, SentenceWords, Words
 from plmkit.tokenizers.unigram import ClosingUnigram, Unigram
 from plmkit.tokenizers.word_end_bpe import WordEndBPE
 from plmkit.tokenizers.wordpiece import WordPiece
 
 TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
-    WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words,
+    WordPiece, ByteBPE, StreamByteBPE, WordEndBPE, Unigram, ClosingUnigram, Characters, Words, SentenceWords,
 )  # fmt: skip
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
-    DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget,
+    DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
-    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream,
+    SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
     EncoderDecoder, TransformerEncoder,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, TranslationLM,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
 )  # fmt: skip
-OPTIMIZERS = (AdamW, BertAdam, Lamb, Momentum)
+OPTIMIZERS = (Adagrad, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *MASKINGS),

@@ -88,13 +88,16 @@ COUNTS = {
     "lstm-mini": (8_298_496, 8_298_496),
     "lstm-medium": (13_270_400, 13_270_400),
     "lstm-large": (51_024_000, 51_024_000),
+    "elmo-tiny": (344_312, 1_644_312),
+    "elmo-mini": (2_530_976, 5_110_976),
+    "elmo-original": (93_600_848, 500_651_471),  # the softmax has 407,050,623
     "xlnet-tiny": (4_525_696, 4_557_696),
     "xlnet-mini": (11_614_464, 11_646_464),
     "xlnet-base": (116_718_336, 116_750_336),
     "xlnet-large": (360_268_800, 360_300_800),
 }
 WITH_POOLER = {"roberta-base": 124_645_632, "roberta-large": 355_359_744}
-WEIGHTS = {"replaced_token": 50.0}
+WEIGHTS = {"replaced_token": 50.0, "forward_lm": 0.5, "backward_lm": 0.5}
 SHAPES = {
     "bert-tiny": (2, 128, 2, 512),
     "bert-mini": (4, 256, 4, 1024),
@@ -265,9 +268,10 @@ PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "gpt2": "gpt2-small", "transformer": "transformer-base",
     "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
     "char-transformer": "char-transformer-12l", "lstm": "lstm-medium", "xlnet": "xlnet-large",
+    "elmo": "elmo-original",
 }  # fmt: skip
 POINTS = {  # settings, by how they end or begin, and what a note calls them
-    r"architecture\.(layers|heads|width|inner|embedding|generator)": "size",
+    r"architecture\.(layers|heads|width|inner|embedding|generator|cell|filters|highways)": "size",
     r"architecture\.(attention_)?dropout": "dropout",
     r"architecture\.activation": "activation",
     r"architecture\.memory": "memory",
@@ -276,13 +280,14 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.neighbours|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
+    r"objectives\.(Forward|Backward)LM\.weight": "loss weights",
     r"schedule\.batch": "batch",
     r"schedule\.clip": "clipping",
     r"schedule\.optimizer\..*": "optimizer",
     r"schedule\.learning_rate": "learning rate",
     r"schedule\.shape": "schedule",
     r"schedule\.warmup": "warm-up",
-    r"tokenizer\..*|vocabulary": "vocabulary",
+    r"tokenizer\..*|vocabulary|objectives\.ForwardLM\.(words|samples)": "vocabulary",
     r"name|notes|for_minutes|paper|summary|schedule\.steps": "",
 }
 

@@ -59,6 +59,9 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, rows_file, 
     if find(name).architecture.translates or find(name).architecture.generates != "no":
         ran = plm("fill", out, "the cat [MASK] a house.")
         assert (ran.code, f"is {kind}, so it cannot fill blanks" in ran.err) == (2, True)
+    elif find(name).architecture.reads_characters:
+        ran = plm("fill", out, "the cat [MASK] a house.")
+        assert (ran.code, "has no masked-LM head, so it cannot fill blanks" in ran.err) == (2, True)
     else:
         answers = plmkit.load(out, device="cpu").fill("the cat [MASK] a house.", top=3)
         assert len(answers[0]) == 3

@@ -41,6 +41,7 @@ class Architecture(ABC):
     initial: ClassVar[frozenset[str]] = frozenset()  # settings of the initial weights alone
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
+    reads_characters: ClassVar[bool] = False  # of words; it has no weight with one row per token
 
     def with_settings(self, **changes: Any) -> Self:
         """A copy with changed settings, which may be settings of its class beyond this contract."""
@@ -141,6 +142,11 @@ class Model(nn.Module, ABC):
     @property
     def adaptive_embedding(self) -> AdaptiveEmbedding | None:
         """A token embedding in frequency clusters, for an adaptive softmax."""
+        return None
+
+    @property
+    def spelled_vocabulary(self) -> Vocabulary | None:
+        """The vocabulary, for a head with weights of its own; None: the token embedding tells its size."""
         return None
 
     @property

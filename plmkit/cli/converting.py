@@ -17,7 +17,9 @@ from plmkit.language import tr
 def export(
     model: ModelDir,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("A new folder."))],
-    format: Annotated[str, typer.Option(help=tr("Format to write: huggingface."))] = "huggingface",
+    format: Annotated[
+        str, typer.Option(help=tr("Format to write: huggingface, or allennlp for ELMo."))
+    ] = "huggingface",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -150,6 +150,8 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
     elif record.recipe.architecture.generates != "no":
         console.print(f'  plm generate {out} "{tr("how a text begins")}"', markup=False)
+    elif record.recipe.architecture.reads_characters:
+        console.print(f'  plm embed {out} "{tr("a text")}" --level token', markup=False)
     else:
         console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}"', markup=False)
     console.print(

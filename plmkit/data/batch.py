@@ -22,6 +22,7 @@ class Side:
     tokens: Tensor  # (B, L)
     visible: Tensor  # (B, L) False on padding
     segments: Tensor | None = None  # (B, L) 0 in the first text, 1 in the second; None: 0 everywhere
+    characters: Tensor | None = None  # (B, L, WORD_LENGTH) of words, where some are unknown; None: those of the tokens
 
     @property
     def segment_ids(self) -> Tensor:
@@ -150,7 +151,7 @@ def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> No
         raise TypeError(f"{cls.__name__}.{what} names {', '.join(unknown)}, but {among} has no such field.")
 
 
-SIDE = tuple(sorted(names_of(Side)))
+SIDE = tuple(sorted(names_of(Side) & names_of(SideRows)))
 SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target"}))
 
 

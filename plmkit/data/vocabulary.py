@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from plmkit.data.spelling import BEGIN_SENTENCE, END_SENTENCE, NO_CHARACTER, WORD_LENGTH, spell, spell_mark
 from plmkit.errors import InputError
 from plmkit.language import comma, tr
 
@@ -16,7 +17,10 @@ PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SE
 ALBERT_NAMES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 XLNET_NAMES = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>")
-KNOWN_NAMES = (SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES)  # XLNet's also has <s> and </s>, unused
+ELMO_NAMES = ("", "<UNK>", "<S>", "</S>", "")  # has no padding and no mask
+KNOWN_NAMES = (  # XLNet's also has <s> and </s>, unused
+    SPECIAL_TOKENS, ALBERT_NAMES, XLNET_NAMES, ROBERTA_NAMES, ELMO_NAMES,
+)  # fmt: skip
 WORD_END = "</w>"  # suffix of a piece that ends a word: GPT-1
 END_OF_TEXT = "<|endoftext|>"
 OTHER_NAMES = {  # GPT-1 separates texts by a line break
@@ -51,6 +55,7 @@ class Vocabulary:
     second: int = 1  # the segment of the second text
     opens: bool = False  # a row begins with the end token: no [CLS], and the tokenizer's files set it
     closes: bool = False  # [CLS] stands last, in a segment of its own, and padding first (Yang et al., 2019)
+    spelled: bool = False  # words are read by their characters, those of unknown words too (Peters et al., 2018)
 
     @classmethod
     def from_tokens(
@@ -166,6 +171,16 @@ class Vocabulary:
             )
         starts: np.ndarray = np.array([not token.startswith(self.mark) for token in self.tokens]) & self._ordinary
         return starts
+
+    @cached_property
+    def spelling(self) -> np.ndarray:
+        """(rows, WORD_LENGTH) the characters of every token; those around a row are marks of their own."""
+        rows = np.full((self.rows, WORD_LENGTH), NO_CHARACTER, dtype=np.int16)
+        rows[: len(self.tokens)] = spell(self.tokens)
+        for token, mark in ((self.cls, BEGIN_SENTENCE), (self.sep, END_SENTENCE)):
+            if token != MISSING:
+                rows[token] = spell_mark(mark)
+        return rows
 
     @cached_property
     def ordinary(self) -> np.ndarray:

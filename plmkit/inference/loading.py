@@ -17,6 +17,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
 from plmkit.inference import arguments
 from plmkit.inference.model import Model
+from plmkit.interop.allennlp import is_allennlp, read_allennlp
 from plmkit.interop.families import ernie
 from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
@@ -56,6 +57,8 @@ class Parts:
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token embedding: at least as many as the tokenizer has tokens."""
+        if self.architecture.reads_characters:
+            return len(self.tokenizer.vocabulary)
         return self.architecture.vocabulary_size(self.weights)
 
     @property
@@ -130,6 +133,10 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
         parts = from_run(run, run.record, say)
     elif is_huggingface(folder):
         parts = foreign_parts(folder, read_safetensors(folder), say)
+    elif is_allennlp(folder):
+        architecture, tokenizer, weights = read_allennlp(folder)
+        tuning = find("elmo-original").tuning
+        parts = Parts(folder=folder, architecture=architecture, tokenizer=tokenizer, weights=weights, tuning=tuning)
     else:
         raise FolderError(no_model(folder))
     check_whole(parts)

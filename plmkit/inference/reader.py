@@ -148,7 +148,7 @@ class Reader:
             )
         raise PlmError(
             tr(
-                "{folder} has no masked-LM head, so it cannot {verb}. Use a pretrained model.",
+                "{folder} has no masked-LM head, so it cannot {verb}. Use a pretrained masked language model.",
                 folder=self.folder,
                 verb=verb,
             )
@@ -169,6 +169,15 @@ class Reader:
         """Generates text; a model that cannot is refused in the same way."""
         if self.architecture.translates:
             raise self.only_translates(tr("generate text"))
+        if self.architecture.reads_characters:
+            raise PlmError(
+                tr(
+                    "{folder} is a pair of language models, one per direction, for word vectors, and cannot generate "
+                    "text.\n"
+                    "Pretrain a causal language model: plm pretrain gpt2-mini CORPUS --out DIR",
+                    folder=self.folder,
+                )
+            )
         if self.architecture.generates == "no":
             raise PlmError(
                 tr(

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plmkit.architectures.elmo import Elmo
 from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
 from plmkit.inference.loading import Parts, model_of, read_parts
 from plmkit.inference.model import Model
+from plmkit.interop.allennlp import read_allennlp, write_allennlp
 from plmkit.interop.families.family import Net
 from plmkit.interop.huggingface import (
     check_new,
@@ -26,14 +28,14 @@ from plmkit.interop.huggingface import (
     write_huggingface,
 )
 from plmkit.language import comma, tr
-from plmkit.storage.files import explained, held, unfinished
+from plmkit.storage.files import explained, held, new_folder, unfinished
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Task
 from plmkit.tasks.framing import by_length
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.terminal.screen import Screen
 
-FORMATS = ("huggingface",)
+FORMATS = ("huggingface", "allennlp")
 TOLERANCE = 1e-4
 TEXTS = (  # short and long, of several scripts, with capitals, accents, symbols and stray spaces
     "The cat sat on the mat.",
@@ -61,6 +63,16 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
             )
         )
     parts = read_parts(model, screen.say)
+    if format == "allennlp":
+        return export_elmo(parts, folder, screen)
+    if isinstance(parts.architecture, Elmo):
+        raise PlmError(
+            tr(
+                "transformers has no ELMo, so {model} cannot be exported in its format.\n"
+                "Write the files that AllenNLP reads: --format allennlp.",
+                model=model,
+            )
+        )
     task, family = exported_task(parts), family_of(parts.architecture, parts.model_type)
     if task:
         parts = replace(parts, weights=with_named_head(parts.weights, parts.tasks[0].name, LABEL), tasks=(task,))
@@ -108,6 +120,29 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         )
     )
     return {**report, "largest_difference": difference}
+
+
+def export_elmo(parts: Parts, folder: Path, screen: Screen) -> dict[str, Any]:
+    """Write options.json and HDF5 weights, and read them again."""
+    architecture = parts.architecture
+    if not isinstance(architecture, Elmo):
+        raise PlmError(
+            tr(
+                "{folder} has the architecture {type}, but AllenNLP's format is for Elmo. Leave --format out.",
+                folder=parts.folder,
+                type=type(architecture).__name__,
+            )
+        )
+    check_new(folder)
+    with new_folder(folder) as draft:
+        write_allennlp(draft, architecture, parts.tokenizer, parts.weights)
+        _, _, again = read_allennlp(draft)
+        if not all(torch.equal(weight, parts.weights[name]) for name, weight in again.items()):
+            raise CheckpointError(tr("{folder} is not written: its weights changed on the way.", folder=folder))
+    screen.say(
+        tr("Written to {folder}: options.json and weights.hdf5, with the same weights when read again.", folder=folder)
+    )
+    return {"folder": str(folder), "format": "allennlp", "checked": True}
 
 
 def exported_task(parts: Parts) -> Task | None:

@@ -14,6 +14,8 @@ from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.kernels.autograd import chunked_cross_entropy, take_once
 from plmkit.layers.transformer import ACTIVATIONS
 
+MANY_WORDS = 4  # times the samples; with fewer words, all of them are faster
+
 
 class TiedHead(nn.Module):
     """The token embedding as output layer, without further weights (Radford et al., 2018, 3.1)."""
@@ -218,3 +220,56 @@ class AdaptiveSoftmax(nn.Module):
                 part, table, bias = self.tail_parts(hidden[mine], number)
                 total = total + len(inside) * chunked_cross_entropy(part, table, inside, bias=bias)
         return total / len(targets)
+
+
+class SampledSoftmax(nn.Module):
+    """A softmax over words in order of frequency; a large one is trained on samples of it (Jean et al., 2015).
+
+    Words beyond the first `words` are predicted as unknown.
+    """
+
+    def __init__(self, words: int, width: int, *, samples: int, unknown: int) -> None:
+        super().__init__()
+        self.samples, self.unknown = samples, unknown
+        self.weight = nn.Parameter(torch.empty(words, width))
+        self.bias = nn.Parameter(torch.zeros(words))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) → (..., words) logits."""
+        return F.linear(hidden, self.weight, self.bias)
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy at N positions; in training, among samples if there are many more words."""
+        words = len(self.bias)
+        targets = torch.where(targets < words, targets, self.unknown)
+        if self.training and self.samples and words >= MANY_WORDS * self.samples:
+            return self.sampled_loss(hidden, targets, *log_uniform(words, self.samples))
+        return chunked_cross_entropy(hidden, self.weight, targets, bias=self.bias)
+
+    def sampled_loss(self, hidden: Tensor, targets: Tensor, sampled: Tensor, draws: int) -> Tensor:
+        """Logits are corrected by how often a word is expected among the samples (TensorFlow's sampled softmax)."""
+        sampled = sampled.to(targets.device)
+        expected, expected_samples = (expected_counts(some, len(self.bias), draws) for some in (targets, sampled))
+        own = (hidden * self.weight[targets]).sum(1) + self.bias[targets] - expected.log()
+        others = F.linear(hidden, self.weight[sampled], self.bias[sampled] - expected_samples.log())
+        others = others.masked_fill(targets[:, None] == sampled, -torch.inf)
+        return (torch.cat([own[:, None], others], dim=1).logsumexp(1) - own).mean()
+
+
+def log_uniform(words: int, samples: int) -> tuple[Tensor, int]:
+    """(samples,) distinct words, drawn with probability log((n + 2) / (n + 1)) / log(words + 1), and how many draws."""
+    drawn = np.zeros(0, dtype=np.int64)
+    while True:
+        more = torch.rand(4 * samples, dtype=torch.float64).numpy()
+        drawn = np.append(drawn, np.minimum(np.exp(more * np.log(words + 1)).astype(np.int64) - 1, words - 1))
+        first = np.sort(np.unique(drawn, return_index=True)[1])  # where each word was drawn for the first time
+        if len(first) >= samples:
+            return torch.from_numpy(drawn[first[:samples]]), int(first[samples - 1]) + 1
+
+
+def expected_counts(tokens: Tensor, words: int, draws: int) -> Tensor:
+    """The probability that a word is among the samples of this many draws."""
+    ranks = tokens.double()
+    shares = ((ranks + 2).log() - (ranks + 1).log()) / np.log(words + 1)
+    return -torch.expm1(draws * torch.log1p(-shares)).float()

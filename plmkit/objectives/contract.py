@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.layers.vocabulary_head import AdaptiveEmbedding, VocabularyHead
@@ -29,6 +30,10 @@ class BuiltModel(Protocol):
     @property
     def adaptive_embedding(self) -> AdaptiveEmbedding | None:
         """The token embedding in clusters by frequency, where the model has one."""
+
+    @property
+    def spelled_vocabulary(self) -> Vocabulary | None:
+        """The vocabulary, where the model has no token embedding that tells its size."""
 
     @property
     def generator_head(self) -> VocabularyHead | None:

@@ -30,6 +30,18 @@ class AdamW:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adagrad:
+    """Steps shrink with the sum of all squared gradients (Duchi et al., 2011), as in allenai/bilm-tf."""
+
+    accumulator: float = 1.0  # the sum before the first step
+    decay: float = 0.0
+
+    def build(self, parameters: Named, rate: float) -> Optimizer:
+        groups = by_decay(parameters, rate, self.decay)
+        return torch.optim.Adagrad(groups, lr=rate, initial_accumulator_value=self.accumulator, eps=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Momentum:
     """SGD with momentum (Polyak, 1964); 0: plain SGD."""
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adagrad, AdamW, BertAdam, Lamb, Momentum
 
-Optimizers = AdamW | BertAdam | Lamb | Momentum
-BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf}
+Optimizers = Adagrad | AdamW | BertAdam | Lamb | Momentum
+BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf, "accumulator": math.inf}
 SHORTEST = 5  # tokens of a row: [CLS] a [SEP] b [SEP]
 
 

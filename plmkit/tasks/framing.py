@@ -6,9 +6,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from plmkit.data.batch import Batch, Side
 from plmkit.data.rows import cuts
+from plmkit.data.spelling import spell
 from plmkit.data.vocabulary import MISSING, Vocabulary
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -26,6 +28,7 @@ class Framed:
     tokens: np.ndarray  # (L,)
     second: int  # index where the second text begins; L if there is only one
     cut: int  # number of tokens that did not fit
+    unknown: tuple[str, ...] = ()  # its unknown words in order, for a network that reads their characters
 
     @property
     def padded(self) -> int:
@@ -68,10 +71,23 @@ def frame_all(pairs: Sequence[Texts], tokenizer: Tokenizer, max_length: int, cho
     texts = [text for pair in pairs for text in pair if text is not None]
     flat, lengths = tokenizer.encode_many(texts)
     pieces = iter(np.split(flat.astype(np.int64), np.cumsum(lengths)[:-1]))
-    return [
+    framed = [
         frame(next(pieces), None if other is None else next(pieces), tokenizer.vocabulary, max_length, choosing)
         for _, other in pairs
     ]
+    return with_unknown(framed, pairs, tokenizer) if tokenizer.vocabulary.spelled else framed
+
+
+def with_unknown(rows: Sequence[Framed], pairs: Sequence[Texts], tokenizer: Tokenizer) -> list[Framed]:
+    """The rows with their unknown words; those that were cut off are left out."""
+    found = iter(tokenizer.unknown_words([text for pair in pairs for text in pair if text is not None]))
+    changed = []
+    for row, (_, other) in zip(rows, pairs, strict=True):
+        parts = [next(found), [] if other is None else next(found)]
+        kept = [int((part == tokenizer.vocabulary.unknown).sum()) for part in np.split(row.tokens, [row.second])]
+        words = [word for part, count in zip(parts, kept, strict=True) for word in part[:count]]
+        changed.append(replace(row, unknown=tuple(words)))
+    return changed
 
 
 def place_in(width: int, count: int, vocabulary: Vocabulary) -> slice:
@@ -93,11 +109,18 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
     if vocabulary.closes:
         segments[:, -1] = CLOSING
         visible = visible[:, ::-1].copy()
+    side = Side(tokens=torch.from_numpy(tokens), visible=torch.from_numpy(visible), segments=torch.from_numpy(segments))
+    unknown = [word for row in rows for word in row.unknown]
     return Batch(
-        source=Side(
-            tokens=torch.from_numpy(tokens), visible=torch.from_numpy(visible), segments=torch.from_numpy(segments)
-        )
+        source=replace(side, characters=characters_of(tokens, visible, unknown, vocabulary) if unknown else None)
     )
+
+
+def characters_of(tokens: np.ndarray, visible: np.ndarray, unknown: Sequence[str], vocabulary: Vocabulary) -> Tensor:
+    """(B, L, WORD_LENGTH) the characters of the tokens, and of these unknown words where they are unknown."""
+    characters = vocabulary.spelling[tokens]
+    characters[visible & (tokens == vocabulary.unknown)] = spell(unknown)
+    return torch.from_numpy(characters)
 
 
 class Padded(Protocol):

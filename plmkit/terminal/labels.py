@@ -6,6 +6,7 @@ NAMES = (
     # losses, by objective and in progress lines
     "masked_lm", "next_sentence", "sentence_order", "real_dialogue", "span_boundary", "generator_lm", "replaced_token",
     "adversarial_generator", "adaptive_lm", "auxiliary_lm", "causal_lm", "permuted_lm", "translation_lm", "smoothing",
+    "forward_lm", "backward_lm", "forward", "backward",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
     "accuracy", "macro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu",

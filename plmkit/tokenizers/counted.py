@@ -1,7 +1,7 @@
 """Vocabularies of the most frequent characters or words, without subwords."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from plmkit.tokenizers.rules import UNKNOWN_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 SPECIAL = (UNKNOWN_WORD, END_OF_TEXT)
+SENTENCE_MARKS = ("<S>", "</S>", "<UNK>")  # in the order of allenai/bilm-tf
+SENTENCE_ROLES = dict(zip(("cls", "sep", "unknown"), SENTENCE_MARKS, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +54,7 @@ class Words(TokenizerSettings):
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Count words; `on_progress` gets the number of texts read so far."""
-        normalizer: Any = bert_normalizer(lowercase=self.lowercase, strip_accents=False)
-        rules: Any = pre_tokenizers.BertPreTokenizer()
+        normalizer, rules = word_rules(self.lowercase)
         if not self.punctuation:
             normalizer = normalizers.Lowercase() if self.lowercase else None
             rules = pre_tokenizers.WhitespaceSplit()
@@ -61,7 +62,30 @@ class Words(TokenizerSettings):
         for text in with_progress(texts, on_progress):
             cleaned = normalizer.normalize_str(text) if normalizer else text
             counts.update(word for word, _ in rules.pre_tokenize_str(cleaned))
+        return self.tokenizer(counts, normalizer, rules)
+
+    def tokenizer(self, counts: Counter[str], normalizer: Any, rules: Any) -> Tokenizer:
         return counted(counts, self.size, self.min_frequency, normalizer, rules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceWords(Words):
+    """One token per word, with <S> and </S> around sentences; a network reads unknown words by their characters."""
+
+    size: int = 793_471
+
+    def tokenizer(self, counts: Counter[str], normalizer: Any, rules: Any) -> Tokenizer:
+        return counted(counts, self.size, self.min_frequency, normalizer, rules, SENTENCE_MARKS)
+
+
+def sentence_words(words: Iterable[str]) -> Tokenizer:
+    """The tokenizer of SentenceWords with this vocabulary, which has the special tokens first."""
+    return word_level({word: number for number, word in enumerate(words)}, SENTENCE_MARKS, *word_rules())
+
+
+def word_rules(lowercase: bool = False) -> tuple[Any, Any]:
+    """How text is cleaned and split into words, punctuation marks and ideographs."""
+    return bert_normalizer(lowercase=lowercase, strip_accents=False), pre_tokenizers.BertPreTokenizer()
 
 
 def check(size: int, min_frequency: int) -> None:
@@ -88,15 +112,22 @@ def with_progress(texts: Iterable[str], on_progress: OnProgress | None) -> Itera
             on_progress(read)
 
 
-def counted(counts: Counter[str], size: int, min_frequency: int, normalizer: Any, rules: Any) -> Tokenizer:
+def counted(
+    counts: Counter[str], size: int, min_frequency: int, normalizer: Any, rules: Any, special: Sequence[str] = SPECIAL
+) -> Tokenizer:
     """Special tokens, then the most frequent tokens; ties are in code point order."""
-    frequent = [token for token, count in counts.items() if count >= min_frequency and token not in SPECIAL]
+    frequent = [token for token, count in counts.items() if count >= min_frequency and token not in special]
     if not any(token.strip() for token in frequent):
         raise InputError(
             tr("There is no text to build a vocabulary from, or all of it is rarer than min_frequency. Give more text.")
         )
-    ordered = sorted(frequent, key=lambda token: (-counts[token], token))[: size - len(SPECIAL)]
-    ids = {token: number for number, token in enumerate([*SPECIAL, *ordered])}
-    rust = RustTokenizer(models.WordLevel(ids, unk_token=UNKNOWN_WORD))
+    ordered = sorted(frequent, key=lambda token: (-counts[token], token))[: size - len(special)]
+    ids = {token: number for number, token in enumerate([*special, *ordered])}
+    return word_level(ids, special, normalizer, rules)
+
+
+def word_level(ids: dict[str, int], special: Sequence[str], normalizer: Any, rules: Any) -> Tokenizer:
+    named = SENTENCE_ROLES if special == SENTENCE_MARKS else {"unknown": UNKNOWN_WORD, "end": END_OF_TEXT}
+    rust = RustTokenizer(models.WordLevel(ids, unk_token=named["unknown"]))
     rust.normalizer, rust.pre_tokenizer = normalizer, rules
-    return Tokenizer(rust, needed=("unknown", "end"))
+    return Tokenizer(rust, named, tuple(named))

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer as RustTokenizer
 from plmkit.data.vocabulary import (
     BYTE_SPACE,
     CONTINUATION,
+    ELMO_NAMES,
     END_OF_TEXT,
     MISSING,
     ROBERTA_NAMES,
@@ -30,7 +31,7 @@ from plmkit.storage.files import put_text
 from plmkit.tokenizers import files
 from plmkit.tokenizers.pieces import PieceCache, without_surrogates
 from plmkit.tokenizers.readable import IS_WIDE
-from plmkit.tokenizers.rules import BYTE_PIECES, Kind, bert_rules, kind_of
+from plmkit.tokenizers.rules import BYTE_PIECES, WORDS, Kind, bert_rules, kind_of
 
 
 class Tokenizer:
@@ -100,6 +101,18 @@ class Tokenizer:
         found = self._plain.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
         rows = [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in found]
         return np.concatenate([np.zeros((0, 2), dtype=np.int64), *rows])
+
+    def unknown_words(self, texts: Sequence[str]) -> list[list[str]]:
+        """For each text, the words of `encode_many` that are not in the vocabulary, as they are written."""
+        flat, lengths = self.encode_many(texts)
+        unknown = flat == self.vocabulary.unknown
+        owners = np.repeat(np.arange(len(texts)), lengths)
+        some = np.unique(owners[unknown]).tolist()  # usually few: only these are read again, for their offsets
+        spans = self.offsets_many([texts[number] for number in some])[unknown[np.isin(owners, some)]]
+        words: list[list[str]] = [[] for _ in texts]
+        for owner, (begin, end) in zip(owners[unknown].tolist(), spans.tolist(), strict=True):
+            words[owner].append(texts[owner][begin:end])
+        return words
 
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text, special tokens included; exact for byte-level BPE."""
@@ -238,7 +251,7 @@ def vocabulary_of(
     if opens(rust, vocabulary):
         vocabulary = replace(vocabulary, opens=True)
     separators, second = framing_of(rust, kind, vocabulary)
-    return replace(vocabulary, separators=separators, second=second)
+    return replace(vocabulary, separators=separators, second=second, spelled=is_spelled(kind, vocabulary))
 
 
 def add_missing(rust: RustTokenizer, named: Mapping[str, str], needed: Iterable[str]) -> None:
@@ -271,6 +284,11 @@ def closes(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:
     if not {vocabulary.cls, vocabulary.sep} & set(ids):
         return tuple(vocabulary.roles.get(role) for role in ROLES) == XLNET_NAMES
     return ids[-2:] == [vocabulary.sep, vocabulary.cls]
+
+
+def is_spelled(kind: Kind, vocabulary: Vocabulary) -> bool:
+    """Whether these are whole words with ELMo's special tokens."""
+    return kind is WORDS and tuple(vocabulary.roles.get(role, "") for role in ROLES) == ELMO_NAMES
 
 
 def opens(rust: RustTokenizer, vocabulary: Vocabulary) -> bool:

@@ -14,7 +14,7 @@ from plmkit.layers.attention import SelfAttention
 from plmkit.layers.recording import AttentionWeights, recording
 from plmkit.layers.relative import RelativeAttention
 
-WITH_ATTENTION = [name for name in TINY if name != "lstm"]
+WITH_ATTENTION = [name for name in TINY if name not in ("lstm", "elmo")]
 REMEMBERING = [name for name in TINY if TINY[name].memory_length]
 
 

@@ -42,7 +42,7 @@ AS_THEY_ARE = (  # a family's smallest recipe, without dropout, and one of its p
     "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1", "gpt2-tiny",
     "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l", "transformer-xl-tiny",
     "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base", "transformer-tiny",
-    "transformer-base",
+    "transformer-base", "elmo-tiny",
 )  # fmt: skip
 DIALOGUES = (
     "corruption=[DialogueAndText, UnitMasking]",
@@ -53,6 +53,7 @@ PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in AS_THEY_ARE},
     COUNTED: ("bert-tiny", ("initialisation.cooccurrence_embeddings=true",)),
     "bert-some-rows-at-once": ("bert-base", ("run.micro_batch=3",)),
+    "elmo-original": ("elmo-original", ("architecture.cell=48", "architecture.filters=[[1, 8], [3, 16]]")),
     "ernie-dialogues": ("ernie-1.0", DIALOGUES),
     "transformer-xl-wt103": ("transformer-xl-wt103", ("architecture.cutoffs=[10, 20, 40]",)),
     "transformer-xl-wt103-large": ("transformer-xl-wt103-large", ("architecture.cutoffs=[10, 20]",)),

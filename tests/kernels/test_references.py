@@ -17,6 +17,7 @@ from plmkit.kernels.autograd import (
     spread,
     take_once,
 )
+from plmkit.kernels.clipped_lstm import Weights, clipped_lstm, plain_clipped_lstm
 from plmkit.kernels.dropout_mask import mask_like, plain_mask
 from plmkit.kernels.step import Step, plain_step
 from plmkit.layers.attention import BandedAttention, CausalAttention
@@ -101,3 +102,35 @@ def test_one_token_further(band):
         torch.testing.assert_close(stepped, plain_step(block, hidden, plain))
     torch.testing.assert_close(ours, plain)  # the keys and values that it adds
     assert not torch.equal(ours[..., -1, :], seen[..., -1, :])
+
+
+@pytest.mark.parametrize(("cell_clip", "output_clip"), [(0.8, 1.1), (0.8, 9.0), (9.0, 1.1), (9.0, 9.0)])
+def test_an_lstm_with_clipped_cells_and_outputs(cell_clip, output_clip):
+    torch.manual_seed(0)
+    inputs = random(3, 7, 5)
+    weights = Weights(inputs=random(24, 5), state=random(24, 4), bias=random(24), project=random(4, 6))
+    before = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, 6, dtype=torch.float64)
+    ours, cells = clipped_lstm(inputs, *before, weights, cell_clip, output_clip)
+    plain, plain_cells = plain_clipped_lstm(inputs, *before, weights, cell_clip, output_clip)
+    assert ((cells.abs() >= cell_clip).any(), (ours.abs() >= output_clip).any()) == (cell_clip < 9, output_clip < 9)
+    torch.testing.assert_close(cells, plain_cells)
+    same(ours, plain, [inputs, weights.inputs, weights.state, weights.bias, weights.project])
+
+
+def test_an_lstm_that_never_clips_is_torchs_lstm_with_a_projection():
+    torch.manual_seed(0)
+    theirs = torch.nn.LSTM(5, 6, proj_size=4, batch_first=True, dtype=torch.float64)
+    inputs = random(3, 7, 5)
+
+    def ours(of_torch: Tensor) -> Tensor:
+        """Torch has the candidate before the output gate."""
+        enter, keep, candidate, show = of_torch.detach().chunk(4)
+        return torch.cat([enter, keep, show, candidate]).requires_grad_()
+
+    bias = ours(theirs.bias_ih_l0 + theirs.bias_hh_l0).detach()
+    bias[6:12] -= 1.0  # the constant of the forget gate
+    weights = Weights(
+        inputs=ours(theirs.weight_ih_l0), state=ours(theirs.weight_hh_l0), bias=bias, project=theirs.weight_hr_l0
+    )
+    found, _ = clipped_lstm(inputs, inputs.new_zeros(3, 4), inputs.new_zeros(3, 6), weights, 9.0, 9.0)
+    same(found, theirs(inputs)[0], [inputs, theirs.weight_hr_l0])

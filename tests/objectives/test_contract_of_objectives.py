@@ -49,7 +49,7 @@ def batch_of_everything() -> Batch:
     return Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool)), targets=targets, edges=edges,
         random_next=torch.tensor([0, 1]), swapped_order=torch.tensor([0, 1]), mixed_dialogue=torch.tensor([0, 1]),
-        attention_order=order,
+        attention_order=order, reversed=torch.tensor([False, True]),
     )  # fmt: skip
 
 

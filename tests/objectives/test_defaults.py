@@ -5,14 +5,15 @@ import pytest
 from plmkit.choices import OBJECTIVES
 from plmkit.errors import SettingError
 from plmkit.objectives.causal_lm import AuxiliaryLM
+from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.replaced_token import ReplacedToken
 from plmkit.objectives.span_boundary import SpanBoundary
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES, ids=lambda kind: kind.__name__)
-def test_a_loss_counts_once_but_for_electras_fifty_times(kind):
-    assert kind().weight == (50 if kind is ReplacedToken else 1)
+def test_a_loss_counts_once_but_for_electras_fifty_times_and_half_in_each_of_two_directions(kind):
+    assert kind().weight == {ReplacedToken: 50, ForwardLM: 0.5, BackwardLM: 0.5}.get(kind, 1)
 
 
 def test_sizes_are_the_papers():
