@@ -149,16 +149,14 @@ class CrossAttention(nn.Module):
         query = packing.unpack(self.query(hidden))  # (B, L, width)
         together = query.reshape(len(source.keys), -1, self.heads, query.shape[-1] // self.heads).transpose(1, 2)
         share = self.dropout if self.training else 0.0
-        record(lambda: weights_of(together, source).unflatten(2, (-1, query.shape[1])).transpose(1, 2).flatten(0, 1),
-               kind="cross")  # fmt: skip
+        record(lambda: rows_apart(softmax_weights(together, source.keys, source.visible), query.shape[1]), kind="cross")
         mixed = attend(together, source.keys, source.values, source.visible, share)
         return self.output(packing.pack(mixed.transpose(1, 2).reshape(query.shape)))
 
 
-def weights_of(query: Tensor, source: SourceKeys) -> Tensor:
-    """(S, heads, queries, L) attention weights, by the formula."""
-    scores = query @ source.keys.mT / math.sqrt(query.shape[-1])
-    return (scores if source.visible is None else scores.masked_fill(~source.visible, -torch.inf)).softmax(-1)
+def rows_apart(weights: Tensor, length: int) -> Tensor:
+    """(S, heads, rows * length, keys) weights of the targets of S sources → (S * rows, heads, length, keys)."""
+    return weights.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1)
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from plmkit.catalogue import find
 from plmkit.errors import SettingError
 from plmkit.schedules.optimizers import AdamW, Momentum
 from plmkit.schedules.schedule import (
@@ -18,6 +19,7 @@ from plmkit.schedules.schedule import (
     linear_product,
     stage_at,
 )
+from plmkit.training.loop import Budget, State, rate_progress
 
 
 def schedule(**changes) -> Schedule:
@@ -31,6 +33,16 @@ def test_berts_rate_falls_over_all_steps_and_jumps_down_a_little_where_the_warm_
     assert rates == pytest.approx([0, 0.1, 0.5, 0.9, 0.9, 0.89, 0.5, 0.01, 0], abs=1e-15)
     finer = [factor(step / 10_000) for step in (999, 1000)]
     assert finer == pytest.approx([0.999, 0.9], abs=1e-15)  # the jump
+
+
+def test_the_transformers_rate_is_that_of_the_paper_at_each_step_of_its_own_budget():
+    recipe = find("transformer-base")
+    rates = {1: 1.746928e-7, 1000: 1.746928e-4, 4000: 6.987712e-4, 16_000: 3.493856e-4, 100_000: 1.397542e-4}
+    budget = Budget(steps=recipe.schedule.steps)
+    for step, rate in rates.items():
+        factor = recipe.schedule.factor(rate_progress(budget, State(step=step - 1), progress=0.0))
+        assert recipe.schedule.learning_rate * factor == pytest.approx(rate, rel=1e-6)
+    assert schedule(shape="inverse_sqrt", warmup=0.0).factor(0.5) == 1.0
 
 
 def test_electras_rate_is_the_decay_times_the_warm_up():
