@@ -102,13 +102,13 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
     from plmkit.catalogue import find
     from plmkit.config.machine import settle
-    from plmkit.training.order import Order
+    from plmkit.training.request import PretrainRequest
 
     os.environ["PLM_CACHE"] = str(options.folder / "cache")
     tiny = ["architecture.layers=1", "architecture.width=32", "architecture.heads=2", "architecture.inner=32"]
     sets = ["tokenizer.size=500", *tiny] if options.quick else ["tokenizer.size=21128"]
     base = [f"run.{setting}" for setting in ("validations=1", "checkpoint_steps=1000000")]
-    return Order(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
+    return PretrainRequest(settings=settle(find(recipe), [*sets, *base]), corpora=(str(text),), out=out, budget=budget)
 
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:

@@ -21,8 +21,8 @@ from plmkit.inference.loading import load
 from plmkit.inference.model import Model
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 WITH, WITHOUT = "with memory", "without memory"
 COLOURS = {WITH: "#1b6ca8", WITHOUT: "#c0392b"}
@@ -63,7 +63,7 @@ def compare(asked: argparse.Namespace) -> dict[str, Any]:
     for name, steps_kept in ((WITH, recipe.architecture.memory), (WITHOUT, 0)):
         out = asked.out / name.replace(" ", "-")
         settings = settle(find(asked.recipe), [*asked.set, f"architecture.memory={steps_kept}"])
-        order = Order(
+        order = PretrainRequest(
             settings=settings, corpora=(asked.corpus,), out=out, budget=Budget(steps=asked.steps), seed=asked.seed,
             valid=str(asked.valid),
         )  # fmt: skip

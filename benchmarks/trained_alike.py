@@ -23,8 +23,8 @@ from plmkit.recipe import Recipe
 from plmkit.storage.files import write_json
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 ALLOWED = 0.02  # of the perplexity
 
@@ -32,7 +32,7 @@ ALLOWED = 0.02  # of the perplexity
 def main() -> None:
     asked = parse()
     settings = settle(find(asked.recipe), asked.set)
-    order = Order(
+    order = PretrainRequest(
         settings=settings, corpora=(asked.corpus,), out=asked.out / "ours", budget=Budget(steps=asked.steps),
         seed=asked.seed, valid=asked.valid,
     )  # fmt: skip

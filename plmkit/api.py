@@ -24,8 +24,8 @@ from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain as run_pretraining
+from plmkit.training.request import PretrainRequest
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
@@ -78,7 +78,7 @@ def pretrain(
     """
     number(seed, "seed", whole=True)
     corpora = (corpus,) if isinstance(corpus, str | Path) else tuple(corpus)
-    order = pretraining(
+    request = pretraining(
         recipe,
         tuple(map(str, corpora)),
         Path(out),
@@ -95,7 +95,7 @@ def pretrain(
         seed=seed,
         extend=extend,
     )
-    if not run_pretraining(order, Screen(quiet=quiet)).is_finished:
+    if not run_pretraining(request, Screen(quiet=quiet)).is_finished:
         raise KeyboardInterrupt  # Ctrl-C, after which the run was saved
     return load(out)
 
@@ -172,11 +172,11 @@ def pretraining(
     header: bool,
     extend: bool,
     **others: Any,
-) -> Order:
+) -> PretrainRequest:
     """The request for a pretraining, with its settings checked."""
     settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
     default = None if extend else settings.recipe.schedule.steps
-    order = Order(
+    request = PretrainRequest(
         settings=settings,
         corpora=corpora,
         out=out,
@@ -186,21 +186,21 @@ def pretraining(
         **others,
     )
     budgets = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
-    refuse_ignored(sets, ignored_by(order, [option for option, value in budgets.items() if value is not None]))
-    return order
+    refuse_ignored(sets, ignored_by(request, [option for option, value in budgets.items() if value is not None]))
+    return request
 
 
-def ignored_by(order: Order, budgets: Sequence[str]) -> dict[str, str]:
+def ignored_by(request: PretrainRequest, budgets: Sequence[str]) -> dict[str, str]:
     """Settings that would be ignored, with the option that takes their place."""
     ignored = {"schedule.steps": budgets[0]} if budgets else {}
-    if order.valid:
+    if request.valid:
         ignored["run.valid_share"] = "--valid"
-    elif order.settings.run.valid_share == 0:
+    elif request.settings.run.valid_share == 0:
         ignored["run.validations"] = "run.valid_share=0"
-    if order.tokenizer:
+    if request.tokenizer:
         ignored["tokenizer"] = "--tokenizer"
-    if order.start:
-        ignored |= dict.fromkeys(initial_settings(order.settings.recipe), "--from")
+    if request.start:
+        ignored |= dict.fromkeys(initial_settings(request.settings.recipe), "--from")
     return ignored
 
 

@@ -132,12 +132,14 @@ def pretrained(made: Path, mixed_corpus: Path) -> Path:
     from plmkit.config.machine import settle
     from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
-    from plmkit.training.order import Order
     from plmkit.training.pretrain import pretrain
+    from plmkit.training.request import PretrainRequest
 
     settings = settle(find("bert-tiny"), TINY)
     out = made / "pretrained"
-    pretrain(Order(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=40)), Screen())
+    pretrain(
+        PretrainRequest(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=40)), Screen()
+    )
     return out
 
 

@@ -18,8 +18,8 @@ from plmkit.data.vocabulary import Vocabulary, unnamed
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 SMALL = (
     "stages=[[1.0, 32]]", "architecture.max_length=32", "architecture.layers=2", "architecture.heads=2",
@@ -34,7 +34,7 @@ def writer(made):
     rng = random.Random(4)
     corpus = made / "simple.txt"
     corpus.write_text("\n\n".join(" ".join(sentence(rng) for _ in range(6)) for _ in range(150)), encoding="utf-8")
-    order = Order(
+    order = PretrainRequest(
         settings=settle(find("gpt2-tiny"), SMALL), corpora=(str(corpus),), out=made / "writer",
         budget=Budget(steps=120),
     )  # fmt: skip

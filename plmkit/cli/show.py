@@ -164,7 +164,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     result = record.result
     many = len(result["seeds"]) > 1
     table = Table("", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None)
-    for part, scores in result["spread"].items():
+    for part, scores in result["over_seeds"].items():
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
             table.add_row(f"{label(part)} {label(name)}", *(f"{cell:.4f}" for cell in cells))
@@ -198,10 +198,10 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
 
 def doubts(result: dict[str, Any]) -> Iterator[str]:
     """Warnings about scores that mean little."""
-    if not result["spread"]:
+    if not result["over_seeds"]:
         yield tr("Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows.")
     for part, baseline in result.get("baseline", {}).items():
-        found = result["spread"][part][baseline["measure"]]["mean"]
+        found = result["over_seeds"][part][baseline["measure"]]["mean"]
         if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
             yield tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
@@ -278,7 +278,7 @@ def demo(result: dict[str, Any]) -> None:
         (tr("pretrained, then fine-tuned"), result["pretrained"]),
         (tr("same network, random initial weights"), result["scratch"]),
         (tr("TF-IDF with a linear classifier"), result["linear"]),
-        (tr("most frequent label"), result["commonest"]),
+        (tr("most frequent label"), result["majority"]),
     ):
         table.add_row(name, f"{score:.3f}", Text("█" * round(40 * score), style="green"))
     console.print(table)

@@ -84,20 +84,20 @@ def pretrain(
     from plmkit.training.pretrain import pretrain as train
     from plmkit.training.processes import is_first
 
-    order = pretraining(
+    request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target), header=not no_header, seed=seed,
         extend=extend,
     )  # fmt: skip
-    record = train(order, screen(quiet))
+    record = train(request, screen(quiet))
     if not record.is_finished:
         raise typer.Exit(130)
     if not is_first():  # of several processes, one prints
         return
     if as_json:
-        print_json({"out": str(order.out), **record.result})
+        print_json({"out": str(request.out), **record.result})
     else:
-        show.pretrained(order.out, record, hints=not quiet)
+        show.pretrained(request.out, record, hints=not quiet)
 
 
 @app.command(

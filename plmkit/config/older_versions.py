@@ -22,6 +22,7 @@ RENAMED = {  # settings: old → new
     "run.processes": "run.reader_workers",
     "run.rows_at_once": "run.micro_batch",
 }
+RESULTS = {"spread": "over_seeds"}  # keys of a result: old → new
 HEADS = {"causal_lm": ("adaptive_lm", "auxiliary_lm")}  # heads: old → objectives that shared the name
 Some = TypeVar("Some")
 ONLY = "text"  # the place of the only stream that older recipes had
@@ -130,6 +131,8 @@ def upgraded_run(data: Mapping[str, Any]) -> dict[str, Any]:
     """What run.json says, as format 2 has it: in format 1, a fine-tuning had one task without a name."""
     if isinstance(data.get("task"), dict):  # its settings are kept as they were given
         data = {**data, "task": {current(f"task.{name}").removeprefix("task."): v for name, v in data["task"].items()}}
+    if isinstance(data.get("result"), dict):
+        data = {**data, "result": {RESULTS.get(name, name): value for name, value in data["result"].items()}}
     if "task_kind" not in data:
         return dict(data)
     task = {

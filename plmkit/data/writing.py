@@ -14,7 +14,7 @@ from plmkit.data.reading.cells import short
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, tr
-from plmkit.storage.files import explained, new_file, write_text
+from plmkit.storage.files import new_file, reported_os_errors, write_text
 
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
 
@@ -72,7 +72,7 @@ class Sheet:
                         column=short(name),
                     )
                 ) from error
-        with explained(out.parent), new_file(out) as partial:
+        with reported_os_errors(out.parent), new_file(out) as partial:
             parquet.write_table(pyarrow.table(columns), partial)
 
 

@@ -27,8 +27,8 @@ from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import weights_of
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.watch import METRICS
 
@@ -66,14 +66,14 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
             minutes=minutes,
         )
     )
-    order = Order(
+    request = PretrainRequest(
         settings=settle(find(RECIPE), SETTINGS),
         corpora=(),
         out=out / "pretrained",
         budget=Budget(tokens=TOKENS, seconds=60 * minutes),
         seed=seed,
     )
-    record = pretrain(order, screen)
+    record = pretrain(request, screen)
     if not record.is_finished:
         raise KeyboardInterrupt
     train, test = docstring_task(cache_folder())
@@ -127,13 +127,13 @@ def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
     from sklearn.svm import LinearSVC
 
     counts = Counter(row.label for row in train)
-    commonest = counts.most_common(1)[0][0]
+    majority = counts.most_common(1)[0][0]
     linear = make_pipeline(TfidfVectorizer(sublinear_tf=True), LinearSVC())
     linear.fit([row.text for row in train], [row.label for row in train])
     return {
         "labels": len(counts),
         "train_rows": len(train),
-        "commonest": sum(row.label == commonest for row in test) / len(test),
+        "majority": sum(row.label == majority for row in test) / len(test),
         "linear": float(linear.score([row.text for row in test], [row.label for row in test])),
     }
 

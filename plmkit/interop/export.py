@@ -28,7 +28,7 @@ from plmkit.interop.huggingface import (
     write_huggingface,
 )
 from plmkit.language import comma, tr
-from plmkit.storage.files import explained, held, new_folder, unfinished
+from plmkit.storage.files import held, new_folder, reported_os_errors, unfinished
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Task
 from plmkit.tasks.framing import by_length
@@ -185,7 +185,7 @@ def kept_if_sound(folder: Path) -> Iterator[Path]:
     draft, made = unfinished(folder), [path for path in folder.parents if not path.exists()]
     try:
         yield draft
-        with explained(folder.parent):
+        with reported_os_errors(folder.parent):
             if folder.is_dir():
                 folder.rmdir()
             draft.replace(folder)

@@ -19,7 +19,7 @@ from plmkit.preparation.preview import preview
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
-from plmkit.training.memory import NoRoom, check_shape, check_weights
+from plmkit.training.memory import OutOfMemory, check_shape, check_weights
 
 MANY_DUPLICATES = 0.1
 MUCH_MARKUP = 0.005  # share of the lines; less does no harm
@@ -105,7 +105,7 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
     try:
         check_shape(settings.recipe, device)
         check_weights(settings.recipe, vocabulary, device)
-    except NoRoom as error:
+    except OutOfMemory as error:
         yield str(error).replace("\n", " ")
 
 

@@ -41,7 +41,7 @@ def cache_folder() -> Path:
 
 def write_text(path: Path, text: str) -> None:
     """Write the file atomically; disk errors become ours."""
-    with explained(path.parent):
+    with reported_os_errors(path.parent):
         put_text(path, text)
 
 
@@ -118,7 +118,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     An existing folder is replaced; one that another process made in the meantime stays.
     """
     partial, old, replaces = unfinished(path), unfinished(path), path.exists()
-    with explained(path.parent):
+    with reported_os_errors(path.parent):
         sweep_beside(path)
         try:
             with held(partial, make_folder):
@@ -233,7 +233,7 @@ def discard(path: Path) -> None:
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Create the folder if needed and lock it against other processes; the lock ends with the process."""
-    with explained(folder):
+    with reported_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
@@ -268,7 +268,7 @@ def flush(path: Path) -> None:
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def reported_os_errors(folder: Path) -> Iterator[None]:
     """An operating-system error in the block becomes one of ours."""
     try:
         yield

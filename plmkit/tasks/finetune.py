@@ -20,7 +20,7 @@ from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.rows import read_labelled
-from plmkit.tasks.scores import spreads
+from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.terminal.screen import Screen
@@ -140,7 +140,7 @@ def carry_out(
             results.append(result)
     best = max(results, key=lambda result: result.choice)
     runs = [result.scores for result in results]
-    summary = {**best.scores, "seeds": runs, "spread": spreads(runs), "baseline": baselines(data)}
+    summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), "baseline": baselines(data)}
     saved = folder.save_weights(best.weights)
     write_json(request.out / "scores.json", summary)
     seconds = round(time.perf_counter() - begun, 1)

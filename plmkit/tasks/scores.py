@@ -45,7 +45,7 @@ def number_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str
     }
 
 
-def spread(scores: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+def mean_and_std(scores: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     """Mean, sample standard deviation, smallest and largest of each score over several seeds."""
     assert scores and all(one.keys() == scores[0].keys() for one in scores), "the same scores from each seed"
     return {name: _summary(np.array([one[name] for one in scores])) for name in scores[0]}
@@ -77,7 +77,7 @@ def _check(predicted: Sequence[int], gold: Sequence[int], classes: int) -> None:
     assert all(0 <= index < classes for index in (*predicted, *gold)), "indices of the classes"
 
 
-def spreads(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and standard deviation of each score over the seeds."""
     out = {}
     for part in ("dev", "test"):
@@ -87,5 +87,5 @@ def spreads(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if part in run
         ]
         if scores:
-            out[part] = spread(scores)
+            out[part] = mean_and_std(scores)
     return out

@@ -29,7 +29,7 @@ from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import put_weights, weights_of
 from plmkit.training.loop import Budget, Report, train
-from plmkit.training.memory import memory_explained
+from plmkit.training.memory import reported_out_of_memory
 from plmkit.training.step import Step
 from plmkit.training.threads import Threads
 from plmkit.training.watch import Log, interruptible
@@ -118,7 +118,7 @@ class SeedRun:
                 return not interrupted()
 
             lower = tr("task.batch or task.length")  # settings that make a step smaller
-            with memory_explained(lower, lambda: tr("Finished seeds are saved.")):
+            with reported_out_of_memory(lower, lambda: tr("Finished seeds are saved.")):
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,

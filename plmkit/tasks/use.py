@@ -18,7 +18,7 @@ from plmkit.inference.model import Model
 from plmkit.inference.predicting import predict_rows, task_named
 from plmkit.inference.reader import Unread
 from plmkit.language import several, tr
-from plmkit.storage.files import explained, new_file, write_text
+from plmkit.storage.files import new_file, reported_os_errors, write_text
 from plmkit.tasks.batches import evaluate
 from plmkit.tasks.contract import Row, Task, unknown_share
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
@@ -159,7 +159,7 @@ def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: li
         sheet.write(out)
         return
     array = np.stack(vectors) if tokens is None else np.concatenate(vectors)
-    with explained(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
+    with reported_os_errors(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
         # np.save reports a full disk as `96000 requested and 15328 written`
         np.lib.format.write_array_header_1_0(opened, np.lib.format.header_data_from_array_1_0(array))
         opened.write(array.data)

@@ -6,53 +6,53 @@ from plmkit.errors import CheckpointError, FolderError
 from plmkit.language import tr
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.terminal.screen import Screen
-from plmkit.training.order import Order
+from plmkit.training.request import PretrainRequest
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import UNFINISHED, PretrainRecord
 
 
-def found_run(order: Order, screen: Screen) -> PretrainRecord | None:
+def found_run(request: PretrainRequest, screen: Screen) -> PretrainRecord | None:
     """The run in --out, with its weights restored if they are missing."""
-    folder = order.folder
+    folder = request.folder
     folder.check()
-    found = earlier_run(order)
+    found = earlier_run(request)
     if found and found.is_finished and not folder.has_weights:
         restore(folder, found, screen)
-        found = earlier_run(order)
+        found = earlier_run(request)
     return found
 
 
-def earlier_run(order: Order) -> PretrainRecord | None:
+def earlier_run(request: PretrainRequest) -> PretrainRecord | None:
     """The run in --out, which must have the same settings as this request."""
-    folder = order.folder
+    folder = request.folder
     record = folder.record
     if record is None:
         return None
     if not isinstance(record, PretrainRecord):
-        raise FolderError(tr("--out {out} holds a fine-tuned model. Use another folder.", out=order.out))
-    if changed := folder.differences(order.record):
+        raise FolderError(tr("--out {out} holds a fine-tuned model. Use another folder.", out=request.out))
+    if changed := folder.differences(request.record):
         raise FolderError(
             tr(
                 "--out {out} holds a run with other settings: {changed}.\n"
                 "Run the same command to continue it, or use another --out.",
-                out=order.out,
+                out=request.out,
                 changed="; ".join(map(str, changed[:3])),
             )
         )
     return record
 
 
-def check_same_budget(order: Order, finished: PretrainRecord) -> None:
+def check_same_budget(request: PretrainRequest, finished: PretrainRecord) -> None:
     """Refuse another budget for a finished run, which would not be trained any further."""
-    if order.budget in (finished.asked, finished.budget):
+    if request.budget in (finished.asked, finished.budget):
         return
     raise FolderError(
         tr(
             "{out} holds a finished run with another budget: {found}, not {asked}.\n"
             "Add --extend to train for a budget beyond what is done, use another --out, or give the same budget.",
-            out=order.out,
+            out=request.out,
             found=finished.asked,
-            asked=order.budget,
+            asked=request.budget,
         )
     )
 
@@ -126,15 +126,15 @@ def check_resumable(folder: RunFolder, record: PretrainRecord) -> int | None:
     return None if whole is None else whole[0].step
 
 
-def check_unchanged(order: Order, earlier: PretrainRecord | None) -> None:
+def check_unchanged(request: PretrainRequest, earlier: PretrainRecord | None) -> None:
     """Check again once the folder is locked: another process may have trained here while the text was read."""
-    if earlier_run(order) != earlier:
+    if earlier_run(request) != earlier:
         raise FolderError(
             tr(
                 "Another process has written to {out} since this one started.\n"
                 "Run the same command again to continue from there.",
-                out=order.out,
+                out=request.out,
             )
         )
     if earlier is None:
-        order.folder.claim()
+        request.folder.claim()

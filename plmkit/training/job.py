@@ -20,8 +20,8 @@ from plmkit.terminal.screen import Screen
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
 from plmkit.training.earlier import check_resumable
 from plmkit.training.loop import Budget
-from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights
-from plmkit.training.order import Order, parts_to_start_from, tokenizer_folder, whole_budget
+from plmkit.training.memory import OutOfMemory, check_batch, check_shape, check_step, check_weights
+from plmkit.training.request import PretrainRequest, parts_to_start_from, tokenizer_folder, whole_budget
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import PretrainRecord
 from plmkit.training.threads import Threads
@@ -34,7 +34,7 @@ TRIED = 4  # rows whose memory is measured before training
 class Job:
     """A request that has been checked: everything that training needs except the network."""
 
-    order: Order
+    request: PretrainRequest
     folder: RunFolder
     earlier: PretrainRecord | None  # the run that is continued
     checked: int | None  # step of its checkpoint that is known to be intact
@@ -53,7 +53,7 @@ class Job:
         # a finished run is continued: its model stays usable until the new one is saved
         kept = self.earlier.checksum if self.earlier and self.folder.has_weights else None
         return replace(
-            self.order.record,
+            self.request.record,
             budget=self.budget,
             tokens_key=self.material.key,
             dtype=name_of(self.dtype),
@@ -61,39 +61,39 @@ class Job:
         )
 
 
-def setup(order: Order, earlier: PretrainRecord | None, world: World, screen: Screen) -> Job:
+def setup(request: PretrainRequest, earlier: PretrainRecord | None, world: World, screen: Screen) -> Job:
     """Check the request and read the corpus."""
-    folder = order.folder
+    folder = request.folder
     if earlier is None:
         folder.claim()
     checked = None if earlier is None else check_resumable(folder, earlier)
-    start = parts_to_start_from(order, screen.say)
-    check_shape(order.settings.recipe, world.device)
-    check_initialisation(order.settings.recipe)
-    tokenizer = tokenizer_folder(order, earlier, start)
-    material = prepare(order.settings, order.corpora, order.valid, order.seed, screen, tokenizer=tokenizer)
+    start = parts_to_start_from(request, screen.say)
+    check_shape(request.settings.recipe, world.device)
+    check_initialisation(request.settings.recipe)
+    tokenizer = tokenizer_folder(request, earlier, start)
+    material = prepare(request.settings, request.corpora, request.valid, request.seed, screen, tokenizer=tokenizer)
     if earlier and earlier.tokens_key != material.key:
         raise FolderError(
             tr(
                 "{out} holds a run on other text: the corpus has changed since it started.\n"
                 "Give the same corpus to continue it, or use another --out.",
-                out=order.out,
+                out=request.out,
             )
         )
-    found = diagnose(material, order.settings.recipe)
+    found = diagnose(material, request.settings.recipe)
     report(found, screen)
-    threads = Threads(order.settings.run.threads, screen.say, processes=world.size)
-    width = order.settings.recipe.architecture.width
-    dtype = keep_dtype(world.device, order.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
+    threads = Threads(request.settings.run.threads, screen.say, processes=world.size)
+    width = request.settings.recipe.architecture.width
+    dtype = keep_dtype(world.device, request.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
     screen.say(computing(world.device, dtype, width, world.size))
-    budget = whole_budget(order, earlier)
+    budget = whole_budget(request, earlier)
     screen.say(
         tr("Budget: {budget}, the recipe's default (--steps, --minutes or --tokens changes it).", budget=budget)
-        if order.by_default
+        if request.by_default
         else tr("Budget: {budget}.", budget=budget)
     )
     return Job(
-        order=order, folder=folder, earlier=earlier, checked=checked, budget=budget, start=start,
+        request=request, folder=folder, earlier=earlier, checked=checked, budget=budget, start=start,
         material=material, examples=found.examples, dtype=dtype, threads=threads, world=world, screen=screen,
     )  # fmt: skip
 
@@ -129,24 +129,24 @@ def agreed_dtype(job: Job) -> torch.dtype:
 
 def build(job: Job) -> Network:
     """The network on its device, if it fits into memory."""
-    check_weights(job.order.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
-    network = initial_network(job.order, job.material, job.start, job.screen).to(job.world.device)
+    check_weights(job.request.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
+    network = initial_network(job.request, job.material, job.start, job.screen).to(job.world.device)
     check_fits(job, network)
     return network
 
 
-def initial_network(order: Order, material: Material, start: Parts | None, screen: Screen) -> Network:
-    torch.manual_seed(order.seed & WORD)
-    network = order.settings.recipe.build(material.tokenizer.vocabulary)
+def initial_network(request: PretrainRequest, material: Material, start: Parts | None, screen: Screen) -> Network:
+    torch.manual_seed(request.seed & WORD)
+    network = request.settings.recipe.build(material.tokenizer.vocabulary)
     if start:
         # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
-        initialisation = replace(order.settings.recipe.initialisation, cooccurrence_embeddings=False)
-        initialisation.apply(network, Counting(material=material, seed=order.seed, screen=screen))
+        initialisation = replace(request.settings.recipe.initialisation, cooccurrence_embeddings=False)
+        initialisation.apply(network, Counting(material=material, seed=request.seed, screen=screen))
         if fresh := start_from(network, start):
             screen.say(
                 tr(
                     "{start} has no weights for {fresh}; initialised randomly.",
-                    start=order.start,
+                    start=request.start,
                     fresh=comma().join(fresh),
                 )
             )
@@ -173,7 +173,7 @@ class Counting:
         try:
             made = self.material.cooccurrence_embeddings(width, self.seed)
         except MemoryError as error:
-            raise NoRoom(
+            raise OutOfMemory(
                 tr(
                     "Out of memory while counting co-occurrences of tokens.\n"
                     "Turn it off (--set initialisation.cooccurrence_embeddings=false), or use a smaller vocabulary."
@@ -193,7 +193,7 @@ class Counting:
 
 def check_fits(job: Job, network: Network) -> None:
     """Check that a batch and a step fit into memory, before anything is written."""
-    recipe, machine = job.order.settings.recipe, job.order.settings.run
+    recipe, machine = job.request.settings.recipe, job.request.settings.run
     rows, length = min(recipe.schedule.batch, job.examples), recipe.stages[0].length
     check_batch(rows, recipe.max_length, settings_to_lower())
     source = job.material.source(recipe, 0)

@@ -26,7 +26,7 @@ GROUPS = (  # the limit that a container sets, and what is used of it
 )
 
 
-class NoRoom(PlmError):
+class OutOfMemory(PlmError):
     """A run that needs more memory than is free."""
 
 
@@ -77,7 +77,7 @@ def refuse_weights(recipe: Recipe, count: str, weights: int, device: torch.devic
             if free is None
             else tr("{free} are free on this {device}", free=size(free), device=name_of(device))
         )
-        raise NoRoom(
+        raise OutOfMemory(
             tr(
                 "{name} with these settings has {count} weights: they, their gradients and the optimizer need "
                 "{needed}, and {available}.\n"
@@ -95,7 +95,7 @@ def check_vocabulary(tokens: int) -> None:
     """Refuse a vocabulary that is too large to train."""
     needed, free = tokens * ENTRY, free_memory(torch.device("cpu"))
     if needed > (ANY if free is None else free):
-        raise NoRoom(
+        raise OutOfMemory(
             tr(
                 "tokenizer.size={tokens:,}: training a vocabulary of this size needs {needed}{available}.\n"
                 "Lower tokenizer.size: 8,000 to 50,000 are usual.",
@@ -110,7 +110,7 @@ def check_batch(rows: int, length: int, lower: str) -> None:
     """Refuse a batch that does not fit into memory."""
     needed, free = rows * length * TOKEN, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
-        raise NoRoom(
+        raise OutOfMemory(
             tr(
                 "A batch of {rows:,} rows of {length} tokens needs {needed}, and {free} are free.\nLower {lower}.",
                 rows=rows,
@@ -143,7 +143,7 @@ def check_step(
         if fitting > 0
         else tr("Lower {lower}.", lower=lower)
     )
-    raise NoRoom(
+    raise OutOfMemory(
         tr(
             "A step needs {needed} more: {optimizer} for gradients and the optimizer, {activations} for the "
             "activations of {rows:,} rows; {free} are free on this {device}.\n"
@@ -178,14 +178,14 @@ def kept_bytes(network: Network, batch: Batch) -> int:
 
 
 @contextmanager
-def memory_explained(lower: str, kept: Callable[[], str]) -> Iterator[None]:
+def reported_out_of_memory(lower: str, kept: Callable[[], str]) -> Iterator[None]:
     """Turn an allocation that fails during a run into a message."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise NoRoom(
+        raise OutOfMemory(
             tr(
                 "Out of memory. {kept}\nSet run.micro_batch to fewer rows, or lower {lower}.",
                 kept=kept(),

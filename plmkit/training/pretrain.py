@@ -18,32 +18,32 @@ from plmkit.training.checkpoint import load_checkpoint, weights_of
 from plmkit.training.earlier import check_same_budget, check_unchanged, found_run, summary_line
 from plmkit.training.job import Counting, Job, agreed_dtype, build, settings_to_lower, setup
 from plmkit.training.loop import Diverged, State, train
-from plmkit.training.memory import memory_explained
-from plmkit.training.order import Order
+from plmkit.training.memory import reported_out_of_memory
+from plmkit.training.request import PretrainRequest
 from plmkit.training.run_record import FINISHED, PretrainRecord
 from plmkit.training.step import Step
 from plmkit.training.watch import Checkpoints, Journal, Log, Part, Validation, Watch, interruptible
 from plmkit.training.world import open_world
 
 
-def pretrain(order: Order, screen: Screen) -> PretrainRecord:
+def pretrain(request: PretrainRequest, screen: Screen) -> PretrainRecord:
     """Train, or resume an unfinished run; returns the record in run.json."""
-    with open_world(order.settings.run.device) as world:
+    with open_world(request.settings.run.device) as world:
         screen = screen if world.first else Screen.silent()
         with world.first_alone():
-            earlier = found_run(order, screen)
-            if earlier and earlier.is_finished and not order.extend:
-                check_same_budget(order, earlier)
+            earlier = found_run(request, screen)
+            if earlier and earlier.is_finished and not request.extend:
+                check_same_budget(request, earlier)
                 screen.say(
                     tr(
                         "{out} holds a finished run: {summary}. Add --extend with a budget to continue it, or use "
                         "another --out.",
-                        out=order.out,
+                        out=request.out,
                         summary=summary_line(earlier),
                     )
                 )
                 return earlier
-            job = setup(order, earlier, world, screen)
+            job = setup(request, earlier, world, screen)
         job = replace(job, dtype=agreed_dtype(job))
         network = build(job)
         world.wait()  # all have read the folder: from here on it changes
@@ -53,19 +53,19 @@ def pretrain(order: Order, screen: Screen) -> PretrainRecord:
 
 def carry_out(job: Job, network: Network) -> PretrainRecord:
     """Fit and save, while the folder is locked."""
-    order, record = job.order, job.record
+    request, record = job.request, job.record
     if job.world.first:
-        check_unchanged(order, job.earlier)
+        check_unchanged(request, job.earlier)
     optimizer, state = resume(job, network)  # before anything is written, as it may fail
     job.world.wait()
     if job.world.first:
         job.folder.write(record)  # first: a folder with run.json is ours to continue
-        sweep(order.out)
-        job.material.tokenizer.save(order.out)
+        sweep(request.out)
+        job.material.tokenizer.save(request.out)
         job.folder.seal()
-    if not (state.step or order.start):
-        statistics = Counting(material=job.material, seed=order.seed, screen=job.screen)
-        state = begin(network, order.settings.recipe.initialisation, statistics)
+    if not (state.step or request.start):
+        statistics = Counting(material=job.material, seed=request.seed, screen=job.screen)
+        state = begin(network, request.settings.recipe.initialisation, statistics)
         spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
@@ -74,7 +74,7 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
 
 def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
     """The optimizer and the training state, from the newest intact checkpoint or new."""
-    schedule = job.order.settings.recipe.schedule
+    schedule = job.request.settings.recipe.schedule
     optimizer = schedule.optimizer.build(network.named_parameters(), schedule.learning_rate)
     state = load_checkpoint(job.folder.checkpoints, network, optimizer, job.screen.say, checked=job.checked) or State()
     if state.step:
@@ -92,8 +92,8 @@ def begin(network: Network, initialisation: Initialisation, statistics: Statisti
 
 def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: State) -> dict[str, Any] | None:
     """Train to the end of the budget; None if the user stopped it before."""
-    order, world = job.order, job.world
-    recipe, machine = order.settings.recipe, order.settings.run
+    request, world = job.request, job.world
+    recipe, machine = request.settings.recipe, request.settings.run
     if machine.compile:
         network.model.compile()
     step = Step(
@@ -102,16 +102,16 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     checkpoints = Checkpoints(job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step)
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
-        with memory_explained(
+        with reported_out_of_memory(
             settings_to_lower(), lambda: tr("The run is saved up to step {saved:,}.", saved=checkpoints.saved)
         ):
             state = train(
                 step,
-                job.material.source(recipe, order.seed),
+                job.material.source(recipe, request.seed),
                 recipe.schedule,
                 job.budget,
                 watch,
-                seed=order.seed,
+                seed=request.seed,
                 state=state,
             )
         checkpoints.save(state)
@@ -133,10 +133,10 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
     if not job.world.first:
         yield [], None
         return
-    recipe, machine = job.order.settings.recipe, job.order.settings.run
-    batches = job.material.valid_batches(recipe, job.order.seed)
+    recipe, machine = job.request.settings.recipe, job.request.settings.run
+    batches = job.material.valid_batches(recipe, job.request.seed)
     done = job.budget.progress(state, state.seconds)
-    with Log(job.order.out, state.step) as log, job.screen.training() as bar:
+    with Log(job.request.out, state.step) as log, job.screen.training() as bar:
         validation = Validation(step, batches, log, times=machine.validations, progress=done)
         labels = {own.name: own.label or own.name for own in recipe.objectives}
         yield [Journal(log, bar, validation, labels, every=machine.log_steps, since=state), validation], validation

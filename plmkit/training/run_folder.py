@@ -9,7 +9,16 @@ from torch import Tensor
 
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.language import comma, tr
-from plmkit.storage.files import check_name, explained, leftovers, lock, new_file, read_json, unfinished, write_json
+from plmkit.storage.files import (
+    check_name,
+    leftovers,
+    lock,
+    new_file,
+    read_json,
+    reported_os_errors,
+    unfinished,
+    write_json,
+)
 from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES
@@ -79,7 +88,7 @@ class RunFolder:
     def save_weights(self, weights: dict[str, Tensor]) -> str:
         """Write the final weights atomically; returns their checksum."""
         unseal(self.path)
-        with explained(self.path), new_file(self.path / WEIGHTS) as partial:
+        with reported_os_errors(self.path), new_file(self.path / WEIGHTS) as partial:
             save_tensors(partial, weights)
         return checksum(self.path / WEIGHTS)
 

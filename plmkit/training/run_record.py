@@ -1,6 +1,7 @@
 """run.json as types: the settings of a run, its state and its result, and how two runs differ."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -144,7 +145,7 @@ def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunRecord(ABC):
     """The content of run.json that all kinds of runs share."""
 
     kind: ClassVar[str]
@@ -183,9 +184,9 @@ class RunRecord:
         )
 
     @classmethod
+    @abstractmethod
     def own_fields(cls, fields: Fields) -> dict[str, Any]:
         """The additional fields of this kind of run."""
-        raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
         ended = {"dtype": self.dtype, "checksum": self.checksum, "result": self.result}
@@ -200,12 +201,13 @@ class RunRecord:
             **{name: value for name, value in ended.items() if value},
         }
 
+    @abstractmethod
     def own_json(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """The same as JSON."""
 
+    @abstractmethod
     def differences(self, new: Self) -> list[Difference]:
         """Settings of another run that would train something else."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

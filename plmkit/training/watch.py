@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from plmkit.data.batch import Batch
-from plmkit.storage.files import explained, write_text
+from plmkit.storage.files import reported_os_errors, write_text
 from plmkit.training.checkpoint import save_checkpoint
 from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
@@ -31,14 +31,14 @@ class Log:
         path = folder / METRICS
         self.folder = folder
         self.written = keep_until(path, step) if path.is_file() else set()
-        with explained(folder):
+        with reported_os_errors(folder):
             self.file = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115  (closed in close)
             self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         if (step, *values) in self.written:  # before a crash
             return
-        with explained(self.folder):
+        with reported_os_errors(self.folder):
             self.file.write(json.dumps({"step": step, **values}) + "\n")
             self.file.flush()
             for name, value in values.items():
@@ -46,7 +46,7 @@ class Log:
                     self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        with explained(self.folder):
+        with reported_os_errors(self.folder):
             try:
                 self.writer.close()
             finally:

@@ -149,7 +149,7 @@ def open_world(device: str = "auto") -> Iterator[World]:
     if distributed.is_initialized():  # by a caller from Python, who handles its errors too
         yield World(rank=rank(), size=processes(), device=own_device(device, local_rank()))
         return
-    with explained():
+    with reported_lost_process():
         distributed.init_process_group(backend(device), rank=rank(), world_size=processes(), timeout=PATIENCE)
         world = World(rank=rank(), size=processes(), device=own_device(device, local_rank()))
         yield world
@@ -157,7 +157,7 @@ def open_world(device: str = "auto") -> Iterator[World]:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def reported_lost_process() -> Iterator[None]:
     """Name the process that has died in place of the error of one that waits for it, or that torchrun ends."""
     roll_call = RollCall(open_store(), rank(), processes())
     before = on_termination(terminate)

@@ -11,7 +11,7 @@ MOST_FREQUENT = "the most frequent label, good"
 
 def result(found: float, measure: str = "accuracy", baseline: float = 0.6) -> dict:
     return {
-        "spread": {"dev": {measure: {"mean": found}}},
+        "over_seeds": {"dev": {measure: {"mean": found}}},
         "baseline": {"dev": {"answer": MOST_FREQUENT, "measure": measure, "score": baseline}},
     }
 
@@ -27,7 +27,7 @@ def test_a_model_that_is_no_better_than_no_model_is_said_to_be(found, measure, d
 
 
 def test_scores_that_were_not_taken_are_missed():
-    assert list(show.doubts({"spread": {}, "baseline": {}})) == [
+    assert list(show.doubts({"over_seeds": {}, "baseline": {}})) == [
         "Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows."
     ]
 

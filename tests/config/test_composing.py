@@ -19,8 +19,8 @@ from plmkit.objectives.sentence_pair import NextSentence, SentenceOrder
 from plmkit.recipe import Recipe, one_stream
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 BASE, MINI, ROBERTA = find("bert-base"), find("bert-mini"), find("roberta-mini")
 
@@ -260,7 +260,7 @@ def test_a_recipe_of_five_lines_builds_and_trains(corpus, tmp_path):
         streams=one_stream(OrderedPairs(short=0.0), TokenMasking(rate=0.2)),
         objectives=(MaskedLM(), SentenceOrder(weight=0.5)),
     )
-    order = Order(
+    order = PretrainRequest(
         settings=settle(recipe, TINY), corpora=(str(corpus),), out=tmp_path / "out", budget=Budget(steps=4)
     )  # fmt: skip
     result = pretrain(order, Screen()).result

@@ -105,3 +105,9 @@ def test_a_fine_tuned_model_of_before_the_renames_is_read():
     assert choice_of("architecture")(architecture) == recipe.architecture
     assert choice_of("tuning")(renamed(to_json(recipe.tuning), learning_rate="rate")) == recipe.tuning
     assert upgraded_run({"task": {"rate": 0.25, "epochs": 2}}) == {"task": {"learning_rate": 0.25, "epochs": 2}}
+
+
+def test_the_result_of_a_fine_tuning_of_before_the_renames_is_read():
+    assert upgraded_run({"result": {"spread": {"dev": {}}, "step": 3}}) == {
+        "result": {"over_seeds": {"dev": {}}, "step": 3}
+    }

@@ -26,8 +26,8 @@ from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 STEPS = 10
 MACHINE = {"threads": 1, "device": "cpu", "dtype": "float32", "log_steps": 1}
@@ -100,7 +100,7 @@ def run_of(made: Path, corpora: tuple[Path, Path]):
             if settings.recipe.architecture.translates:
                 texts = (write_pairs(made / "pairs.tsv", 200, seed=2),)
             files = tuple(map(str, texts))
-            pretrain(Order(settings=settings, corpora=files, out=out, budget=Budget(steps=STEPS)), Screen())
+            pretrain(PretrainRequest(settings=settings, corpora=files, out=out, budget=Budget(steps=STEPS)), Screen())
         return out
 
     return folder

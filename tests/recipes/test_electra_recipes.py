@@ -31,8 +31,8 @@ from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 from plmkit.training.step import validate
 
 TINY = (
@@ -49,7 +49,7 @@ TEXT = "the old man paints a red car."
 
 
 def trained(made, corpus, name: str, steps: int):
-    order = Order(
+    order = PretrainRequest(
         settings=settle(find(name), TINY), corpora=(str(corpus),), out=made / name, budget=Budget(steps=steps)
     )
     return order.out, pretrain(order, Screen()).result
@@ -138,7 +138,9 @@ def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, mate
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus):
     settings = settle(find("electra-tiny"), (*TINY, "run.checkpoint_steps=4"))
-    order = Order(settings=settings, corpora=(str(mixed_corpus),), out=tmp_path / "run", budget=Budget(steps=8))
+    order = PretrainRequest(
+        settings=settings, corpora=(str(mixed_corpus),), out=tmp_path / "run", budget=Budget(steps=8)
+    )
     pretrain(order, Screen())
     whole = load_file(order.out / "model.safetensors")
     shutil.rmtree(order.out / "checkpoints" / "step-00000008")
@@ -171,7 +173,10 @@ def test_an_adversarial_generator_comes_nearer_to_the_text_by_fooling_the_discri
     batch, losses = material.samples.batch(1000, 0, 128, 32), []
     for steps in (1, 60):
         out = made / f"adversarial-{steps}"
-        pretrain(Order(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=steps)), Screen())
+        pretrain(
+            PretrainRequest(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=steps)),
+            Screen(),
+        )
         network = settings.recipe.build(material.tokenizer.vocabulary).eval()
         network.load_state_dict(load_file(out / "model.safetensors"))
         with torch.no_grad():

@@ -22,8 +22,8 @@ from plmkit.recipe import Recipe, one_stream
 from plmkit.schedules.schedule import Stage
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 NAMES = ["bert-wwm-mini", "spanbert-mini", "ernie-mini"]
 LOSSES = {
@@ -50,7 +50,7 @@ def tiny(name: str, length: int = 32):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tiny_run_learns_and_can_be_used(name, corpus, tmp_path):
     out = tmp_path / "run"
-    order = Order(settings=tiny(name), corpora=(str(corpus),), out=out, budget=Budget(steps=150))
+    order = PretrainRequest(settings=tiny(name), corpora=(str(corpus),), out=out, budget=Budget(steps=150))
     record = pretrain(order, Screen())
     assert sorted(loss for loss in record.result if loss.startswith("valid/")) == [f"valid/{n}" for n in LOSSES[name]]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -69,7 +69,10 @@ def test_a_boundary_head_of_another_size_is_read_as_it_was_written(corpus, tmp_p
         settings,
         recipe=replace(settings.recipe, objectives=(*settings.recipe.objectives[:1], SpanBoundary(positions=4))),
     )
-    pretrain(Order(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=2)), Screen())
+    pretrain(
+        PretrainRequest(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=2)),
+        Screen(),
+    )
     head = load(tmp_path / "run", device="cpu").network.heads["span_boundary"]
     assert head.positions.weight.shape == (4, 200)
 

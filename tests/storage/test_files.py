@@ -9,13 +9,13 @@ from plmkit.errors import FolderError, InputError
 from plmkit.storage.files import (
     cache_folder,
     discard_abandoned,
-    explained,
     held,
     leftovers,
     lock,
     new_file,
     new_folder,
     read_json,
+    reported_os_errors,
     sweep,
     unfinished,
     write_json,
@@ -63,7 +63,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(step, tmp_path,
 def test_a_disk_that_is_really_full_is_an_error_of_ours():
     with (
         pytest.raises(FolderError, match="No space left on device"),
-        explained(Path("/dev")),
+        reported_os_errors(Path("/dev")),
         open("/dev/full", "w") as file,
     ):
         file.write("x")
@@ -230,7 +230,7 @@ def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
         "This user has no home folder, so there is no place to cache prepared text.\n"
         "Set PLM_CACHE to a writable folder."
     )
-    with pytest.raises(FolderError, match="Free some space"), explained(Path("runs")):
+    with pytest.raises(FolderError, match="Free some space"), reported_os_errors(Path("runs")):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -22,12 +22,12 @@ def decoder(made, mixed_corpus):
     from plmkit.config.machine import settle
     from plmkit.terminal.screen import Screen
     from plmkit.training.loop import Budget
-    from plmkit.training.order import Order
     from plmkit.training.pretrain import pretrain
+    from plmkit.training.request import PretrainRequest
 
     out = made / "decoder"
     if not out.exists():
-        order = Order(
+        order = PretrainRequest(
             settings=settle(find("gpt2-tiny"), TINY), corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=60)
         )
         pretrain(order, Screen())

@@ -35,8 +35,8 @@ from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order as PretrainOrder
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest as PretrainOrder
 from plmkit.training.watch import read_metrics
 
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
@@ -250,7 +250,7 @@ def test_several_seeds_give_mean_and_standard_deviation(pretrained, rows_file, t
     assert [run["seed"] for run in scores["seeds"]] == [5, 6, 7]
     for part in ("dev", "test"):
         values = torch.tensor([run[part]["accuracy"] for run in scores["seeds"]], dtype=torch.float64)
-        told = scores["spread"][part]["accuracy"]
+        told = scores["over_seeds"][part]["accuracy"]
         assert told["mean"] == pytest.approx(float(values.mean()))
         assert told["std"] == pytest.approx(float(values.std()))
         assert (told["min"], told["max"]) == (float(values.min()), float(values.max()))

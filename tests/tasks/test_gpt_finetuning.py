@@ -24,8 +24,8 @@ from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 SMALL = (
     "stages=[[1.0, 32]]", "architecture.max_length=48", "architecture.layers=2", "architecture.heads=2",
@@ -38,7 +38,9 @@ SMALL = (
 def gpt1(made, mixed_corpus):
     out = made / "gpt1"
     settings = settle(find("gpt1-tiny"), SMALL)
-    pretrain(Order(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=60)), Screen())
+    pretrain(
+        PretrainRequest(settings=settings, corpora=(str(mixed_corpus),), out=out, budget=Budget(steps=60)), Screen()
+    )
     return out
 
 

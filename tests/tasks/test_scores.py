@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from plmkit.tasks.scores import class_scores, confusion, number_scores, spread
+from plmkit.tasks.scores import class_scores, confusion, mean_and_std, number_scores
 
 AB = ("a", "b")
 ABC = ("a", "b", "c")
@@ -78,14 +78,16 @@ def test_constant_gold_and_a_single_row_have_no_correlation():
 
 
 def test_mean_and_standard_deviation_are_per_score_over_seeds():
-    assert spread([{"accuracy": 0.5, "mcc": 0.0}, {"accuracy": 0.75, "mcc": 0.0}, {"accuracy": 1.0, "mcc": 0.0}]) == {
+    assert mean_and_std(
+        [{"accuracy": 0.5, "mcc": 0.0}, {"accuracy": 0.75, "mcc": 0.0}, {"accuracy": 1.0, "mcc": 0.0}]
+    ) == {
         "accuracy": {"mean": 0.75, "std": 0.25, "min": 0.5, "max": 1.0},
         "mcc": {"mean": 0.0, "std": 0.0, "min": 0.0, "max": 0.0},
     }
 
 
 def test_one_seed_has_standard_deviation_0():
-    assert spread([{"mse": 2.0}]) == {"mse": {"mean": 2.0, "std": 0.0, "min": 2.0, "max": 2.0}}
+    assert mean_and_std([{"mse": 2.0}]) == {"mse": {"mean": 2.0, "std": 0.0, "min": 2.0, "max": 2.0}}
 
 
 def test_scores_of_nothing_or_of_unequal_lengths_are_a_bug():
@@ -98,4 +100,4 @@ def test_scores_of_nothing_or_of_unequal_lengths_are_a_bug():
     with pytest.raises(AssertionError, match="one prediction for each"):
         number_scores([], [])
     with pytest.raises(AssertionError, match="the same scores"):
-        spread([{"a": 1.0}, {"b": 1.0}])
+        mean_and_std([{"a": 1.0}, {"b": 1.0}])

@@ -4,7 +4,7 @@ import pytest
 
 from plmkit.tasks.contract import Prediction, Row
 from plmkit.tasks.registry import find_kind
-from plmkit.tasks.scores import spreads
+from plmkit.tasks.scores import over_seeds
 
 
 def judged(kind: str, said: list, wanted: list, classes: tuple[str, ...] = ()) -> dict:
@@ -31,6 +31,6 @@ def test_choices_are_right_or_wrong():
 
 def test_scores_of_seeds_are_summarised_for_each_part():
     runs = [{"dev": {"accuracy": value, "rows": 4, "confusion": [[1]]}} for value in (0.5, 0.75)]
-    assert spreads(runs) == {
+    assert over_seeds(runs) == {
         "dev": {"accuracy": {"mean": 0.625, "std": pytest.approx(0.176777, abs=1e-6), "min": 0.5, "max": 0.75}}
     }

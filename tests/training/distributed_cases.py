@@ -5,7 +5,7 @@ from pathlib import Path
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
+from plmkit.training.request import PretrainRequest
 
 STEPS, HALF = 20, 10
 RECIPES = ("bert-tiny", "electra-tiny", "gpt2-tiny", "transformer-xl-tiny")
@@ -37,6 +37,6 @@ def settings_of(name: str) -> list[str]:
     return [f"{key}={value}" for key, value in given.items()]
 
 
-def order_of(name: str, corpus: Path, out: Path) -> Order:
+def order_of(name: str, corpus: Path, out: Path) -> PretrainRequest:
     settings = settle(find(name), settings_of(name))
-    return Order(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=STEPS))
+    return PretrainRequest(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=STEPS))

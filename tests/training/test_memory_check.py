@@ -16,9 +16,17 @@ from plmkit.errors import is_out_of_memory
 from plmkit.terminal.screen import Screen
 from plmkit.training import memory as room
 from plmkit.training.loop import Budget
-from plmkit.training.memory import NoRoom, check_batch, check_shape, check_step, check_weights, free_memory, kept_bytes
-from plmkit.training.order import Order
+from plmkit.training.memory import (
+    OutOfMemory,
+    check_batch,
+    check_shape,
+    check_step,
+    check_weights,
+    free_memory,
+    kept_bytes,
+)
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 from plmkit.training.step import Step
 
 CPU = torch.device("cpu")
@@ -88,14 +96,14 @@ def test_layers_that_are_shared_or_narrow_take_memory_too(monkeypatch):
     have(monkeypatch, 8_000_000_000)
     for name in ("albert-mini", "lstm-tiny"):
         recipe = settle(find(name), ["architecture.layers=1e7", "architecture.width=64"]).recipe
-        with pytest.raises(NoRoom, match=r"Lower architecture\.layers, or use a smaller recipe"):
+        with pytest.raises(OutOfMemory, match=r"Lower architecture\.layers, or use a smaller recipe"):
             check_shape(recipe, CPU)
 
 
 def test_a_machine_that_does_not_say_its_memory_refuses_only_what_no_machine_has(monkeypatch):
     have(monkeypatch, None)
     check_shape(find("gpt3-175b"), CPU)
-    with pytest.raises(NoRoom, match="and no machine has that"):
+    with pytest.raises(OutOfMemory, match="and no machine has that"):
         check_shape(settle(find("bert-mini"), ["architecture.width=1e9"]).recipe, CPU)
 
 
@@ -115,7 +123,7 @@ def test_a_vocabulary_beyond_all_memory_is_refused_before_it_is_learnt(verb, plm
 def test_weights_that_are_too_many_are_refused_without_being_made(monkeypatch):
     have(monkeypatch, 8_000_000_000)
     recipe = settle(find("bert-mini"), ["architecture.width=100000", "architecture.heads=10"]).recipe
-    with pytest.raises(NoRoom) as caught:
+    with pytest.raises(OutOfMemory) as caught:
         check_weights(recipe, 8000, CPU)
     assert str(caught.value) == (
         "bert-mini with these settings has 181,675,012,098 weights: they, their gradients and the optimizer need "
@@ -138,7 +146,7 @@ def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
     row, fixed = kept_bytes(made, batch(4)) // 4, made.parameter_count * 12
     have(monkeypatch, fixed + 10 * row)
     check_step(made, batch(4), 10, CPU, "schedule.batch")
-    with pytest.raises(NoRoom) as caught:
+    with pytest.raises(OutOfMemory) as caught:
         check_step(made, batch(4), 1000, CPU, "schedule.batch")
     told = str(caught.value)
     assert "for the activations of 1,000 rows" in told
@@ -146,14 +154,14 @@ def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
         "\nSet run.micro_batch=10 (gradient accumulation, with the same result), or lower schedule.batch."
     )
     have(monkeypatch, fixed)
-    with pytest.raises(NoRoom, match=r"\nLower schedule.batch\.$"):
+    with pytest.raises(OutOfMemory, match=r"\nLower schedule.batch\.$"):
         check_step(made, batch(4), 1, CPU, "schedule.batch")
 
 
 def test_a_batch_that_cannot_be_made_is_refused(monkeypatch):
     have(monkeypatch, 1_000_000_000)
     check_batch(1000, 128, "schedule.batch")
-    with pytest.raises(NoRoom) as caught:
+    with pytest.raises(OutOfMemory) as caught:
         check_batch(1_000_000, 128, "schedule.batch")
     assert str(caught.value) == (
         "A batch of 1,000,000 rows of 128 tokens needs 12.8 GB, and 1.0 GB are free.\nLower schedule.batch."
@@ -201,9 +209,9 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def order(corpus: Path, out: Path, *sets: str) -> Order:
+def order(corpus: Path, out: Path, *sets: str) -> PretrainRequest:
     settings = settle(find("bert-tiny"), [*TINY, *sets])
-    return Order(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=5))
+    return PretrainRequest(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=5))
 
 
 def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts(corpus, tmp_path, monkeypatch):
@@ -218,7 +226,7 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
 
     with monkeypatch.context() as patch:
         patch.setattr(Step, "gradients", fail_at_four)
-        with pytest.raises(NoRoom) as caught:
+        with pytest.raises(OutOfMemory) as caught:
             pretrain(order(corpus, tmp_path / "run"), Screen())
     assert str(caught.value) == (
         "Out of memory. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
@@ -233,6 +241,6 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
 def test_a_run_that_has_no_room_writes_nothing(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("PLM_CACHE", str(tmp_path / "cache"))
     have(monkeypatch, 100_000)
-    with pytest.raises(NoRoom):
+    with pytest.raises(OutOfMemory):
         pretrain(order(corpus, tmp_path / "run"), Screen())
     assert not (tmp_path / "run").exists()

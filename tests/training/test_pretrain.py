@@ -25,9 +25,9 @@ from plmkit.training import checkpoint, job, watch
 from plmkit.training import pretrain as module
 from plmkit.training.checkpoint import digest
 from plmkit.training.loop import Budget
-from plmkit.training.memory import NoRoom
-from plmkit.training.order import Order, parts_to_start_from
+from plmkit.training.memory import OutOfMemory
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest, parts_to_start_from
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.step import Step
 from plmkit.training.watch import read_metrics
@@ -63,7 +63,7 @@ def original(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("original") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLM_CACHE", str(out.parent / "cache"))
-        order = Order(
+        order = PretrainRequest(
             settings=settle(find("bert-tiny"), TINY), corpora=(str(text),), out=out, budget=Budget(steps=5)
         )  # fmt: skip
         pretrain(order, Screen())
@@ -739,7 +739,7 @@ def test_memory_that_counting_lacks_is_told_with_what_to_do():
         def cooccurrence_embeddings(self, width, seed):
             raise MemoryError
 
-    with pytest.raises(NoRoom, match=r"(?s)co-occurrences.*--set initialisation.cooccurrence_embeddings=false"):
+    with pytest.raises(OutOfMemory, match=r"(?s)co-occurrences.*--set initialisation.cooccurrence_embeddings=false"):
         begun(settle(find("bert-tiny"), TINY).recipe, Large())
 
 
@@ -767,7 +767,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("the cat sees a dog.\nmy dog hears a cat.\n\n" * 20)
     settings = settle(find("bert-tiny"), [*TINY, "architecture.dropout=0", "architecture.attention_dropout=0"])
-    anew = Order(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
+    anew = PretrainRequest(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
     material = prepare(settings, anew.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
     batch = material.samples.next(Place(), 4, 32)[0]
     assert (material.frequencies == 0).any()

@@ -10,7 +10,7 @@ from plmkit.cli.app import fail
 from plmkit.errors import SettingError
 from plmkit.training import roll_call, world
 from plmkit.training.roll_call import FAILED, RollCall, reports_failure
-from plmkit.training.world import LostProcess, explained
+from plmkit.training.world import LostProcess, reported_lost_process
 
 
 @pytest.fixture
@@ -66,14 +66,17 @@ def test_an_error_is_printed_once_and_all_leave_with_code_2(store, monkeypatch, 
 
 def test_the_process_that_has_died_is_named(others):
     others[2].close()
-    with pytest.raises(LostProcess, match=r"^The process with rank 2 \(of 3\) has died\.\nRun the same"), explained():
+    with (
+        pytest.raises(LostProcess, match=r"^The process with rank 2 \(of 3\) has died\.\nRun the same"),
+        reported_lost_process(),
+    ):
         raise RuntimeError("Connection closed by peer")
 
 
 def test_all_that_have_died_are_named(others):
     for one in others.values():
         one.close()
-    with pytest.raises(LostProcess, match=r"rank 1, 2 \(of 3\) has died"), explained():
+    with pytest.raises(LostProcess, match=r"rank 1, 2 \(of 3\) has died"), reported_lost_process():
         raise RuntimeError("Connection closed by peer")
 
 
@@ -81,32 +84,32 @@ def test_a_process_that_has_reported_its_error_has_not_died(others, monkeypatch)
     others[2].close()
     assert failing(monkeypatch, 2)
     monkeypatch.setenv("RANK", "0")
-    with pytest.raises(LostProcess, match="its message says why"), explained():
+    with pytest.raises(LostProcess, match="its message says why"), reported_lost_process():
         raise RuntimeError("Connection closed by peer")
     assert not reports_failure()
 
 
 def test_an_error_of_this_process_stays_itself_while_all_are_alive(others):
-    with pytest.raises(RuntimeError, match="shapes do not match"), explained():
+    with pytest.raises(RuntimeError, match="shapes do not match"), reported_lost_process():
         raise RuntimeError("shapes do not match")
-    with pytest.raises(SettingError), explained():
+    with pytest.raises(SettingError), reported_lost_process():
         raise SettingError("no such setting")
 
 
 def test_a_process_that_torchrun_ends_names_the_one_that_has_died(others):
     others[1].close()
-    with pytest.raises(LostProcess, match=r"rank 1 \(of 3\)"), explained():
+    with pytest.raises(LostProcess, match=r"rank 1 \(of 3\)"), reported_lost_process():
         signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_run_that_is_terminated_as_a_whole_leaves_with_the_code_of_sigterm(others):
-    with pytest.raises(SystemExit) as left, explained():
+    with pytest.raises(SystemExit) as left, reported_lost_process():
         signal.raise_signal(signal.SIGTERM)
     assert left.value.code == 143
 
 
 def test_signals_are_as_before_after_a_run(others):
     before = signal.getsignal(signal.SIGTERM)
-    with explained():
+    with reported_lost_process():
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before

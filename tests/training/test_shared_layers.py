@@ -19,8 +19,8 @@ from plmkit.tasks.seed_run import optimizer_of
 from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
-from plmkit.training.order import Order
 from plmkit.training.pretrain import pretrain
+from plmkit.training.request import PretrainRequest
 
 TINY = (
     "architecture.layers=3", "architecture.width=16", "architecture.heads=2", "architecture.inner=32",
@@ -30,9 +30,9 @@ TINY = (
 )  # fmt: skip
 
 
-def order(corpus: Path, out: Path, *sets: str, steps: int = 5) -> Order:
+def order(corpus: Path, out: Path, *sets: str, steps: int = 5) -> PretrainRequest:
     settings = settle(find("albert-tiny"), (*TINY, *sets))
-    return Order(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=steps))
+    return PretrainRequest(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=steps))
 
 
 @pytest.fixture(params=["all", "attention", "feed_forward", "none"])
@@ -50,7 +50,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(run, tmp_path):
     about = json.loads((again / "run.json").read_text())
     (again / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
     unseal(again)
-    pretrain(Order(**{**vars(run), "out": again}), Screen())
+    pretrain(PretrainRequest(**{**vars(run), "out": again}), Screen())
     assert (again / "model.safetensors").read_bytes() == (run.out / "model.safetensors").read_bytes()
     kept = [
         load_file(folder / "checkpoints" / "step-00000005" / "optimizer.safetensors") for folder in (again, run.out)
@@ -108,7 +108,7 @@ def test_layers_that_share_all_learn_at_one_rate_and_the_embeddings_below_it(cor
 def test_the_size_for_minutes_learns(corpus, tmp_path):
     sets = ("stages=[[1.0, 32]]", "tokenizer.size=300", "run.threads=1", "run.log_steps=1")
     settings = settle(find("albert-tiny"), sets)
-    given = Order(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=60))
+    given = PretrainRequest(settings=settings, corpora=(str(corpus),), out=tmp_path / "run", budget=Budget(steps=60))
     pretrain(given, Screen())
     lines = [json.loads(line) for line in (given.out / "metrics.jsonl").read_text().splitlines()]
     losses = [line["train/masked_lm"] for line in lines if "train/masked_lm" in line]

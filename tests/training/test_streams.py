@@ -118,10 +118,10 @@ def test_a_run_that_is_resumed_ends_with_the_same_weights(settings, material, st
 
 
 def pretrained(settings: Settings, text: Path, out: Path, steps: int, *, extend: bool = False):
-    from plmkit.training.order import Order
     from plmkit.training.pretrain import pretrain
+    from plmkit.training.request import PretrainRequest
 
-    order = Order(settings=settings, corpora=(str(text),), out=out, budget=Budget(steps=steps), extend=extend)
+    order = PretrainRequest(settings=settings, corpora=(str(text),), out=out, budget=Budget(steps=steps), extend=extend)
     return pretrain(order, Screen())
 
 

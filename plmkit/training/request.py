@@ -19,7 +19,7 @@ from plmkit.training.run_record import Difference, PretrainRecord, differences
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class PretrainRequest:
     """A request for a pretraining run."""
 
     settings: Settings
@@ -54,11 +54,11 @@ class Order:
         )
 
 
-def whole_budget(order: Order, earlier: PretrainRecord | None) -> Budget:
+def whole_budget(request: PretrainRequest, earlier: PretrainRecord | None) -> Budget:
     """The budget of the whole run; extending a run adds to what is spent."""
     if earlier is None:
-        return order.budget
-    return extended(order.budget, earlier.result) if earlier.is_finished else earlier.budget
+        return request.budget
+    return extended(request.budget, earlier.result) if earlier.is_finished else earlier.budget
 
 
 def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
@@ -70,22 +70,22 @@ def extended(budget: Budget, spent: dict[str, Any]) -> Budget:
     )
 
 
-def parts_to_start_from(order: Order, say: Say) -> Parts | None:
+def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
     """The model given by --from, checked to fit before any text is read."""
-    if order.start is None:
+    if request.start is None:
         return None
-    if order.tokenizer:
+    if request.tokenizer:
         raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
-    parts = read_parts(order.start, say)
-    check_same_network(parts.architecture, order.settings.recipe, order.start)
+    parts = read_parts(request.start, say)
+    check_same_network(parts.architecture, request.settings.recipe, request.start)
     return parts
 
 
-def tokenizer_folder(order: Order, earlier: PretrainRecord | None, start: Parts | None) -> Path | None:
+def tokenizer_folder(request: PretrainRequest, earlier: PretrainRecord | None, start: Parts | None) -> Path | None:
     """The folder whose tokenizer the run must use, if any."""
-    if earlier is not None and (order.out / TOKENIZER_FILE).is_file():
-        return order.out
-    return start.folder if start else order.tokenizer
+    if earlier is not None and (request.out / TOKENIZER_FILE).is_file():
+        return request.out
+    return start.folder if start else request.tokenizer
 
 
 def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
