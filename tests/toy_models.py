@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.generation.engine import Engine, engine_for
 from plmkit.layers.cache import Cache
 from plmkit.tokenizers.byte_bpe import ByteBPE
@@ -36,8 +37,8 @@ class Toy(nn.Module):
         self.head = nn.Linear(width, size)
         self.head.weight.data.mul_(3)
 
-    def begin(self, rows: int, max_length: int, **options: object) -> ToyCache:
-        return ToyCache(rows, self.table.embedding_dim)
+    def begin(self, given: CacheSettings) -> ToyCache:
+        return ToyCache(given.rows, self.table.embedding_dim)
 
     def extend(self, tokens: Tensor, cache: ToyCache) -> Tensor:
         places = 1.0 + cache.length + torch.arange(tokens.shape[1])
@@ -82,8 +83,8 @@ class Shares(nn.Module):
         super().__init__()
         self.tokenizer, self.shares = tokenizer, shares
 
-    def begin(self, rows: int, max_length: int, **options: object) -> SharesCache:
-        return SharesCache(rows)
+    def begin(self, given: CacheSettings) -> SharesCache:
+        return SharesCache(given.rows)
 
     def extend(self, tokens: Tensor, cache: SharesCache) -> Tensor:
         found = torch.zeros(*tokens.shape, len(self.tokenizer.vocabulary))
@@ -110,7 +111,7 @@ def greedy_by_hand(engine: Engine, prompt: str, tokens: int) -> list[int]:
     read = engine.tokenizer.encode(prompt)
     written: list[int] = []
     for _ in range(tokens):
-        cache = engine.model.model.begin(1, 0)
+        cache = engine.model.model.begin(CacheSettings(1, 0))
         hidden = engine.model.model.extend(torch.tensor([read + written]), cache)[:, -1]
         token = int(engine.model.logits(hidden).argmax())
         if token == engine.tokenizer.vocabulary.end:

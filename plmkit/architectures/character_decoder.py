@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import GeneratingModel
+from plmkit.architectures.contract import CacheSettings, GeneratingModel
 from plmkit.architectures.decoder import DecoderSettings, causal_attention, empty_cache, post_norm
-from plmkit.data.batch import Batch, Side, States
+from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import init_normal
 from plmkit.layers.cache import KeyValueCache
@@ -60,16 +60,8 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
     def token_embedding(self) -> nn.Embedding:
         return self.embed.tokens
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> KeyValueCache:
-        return empty_cache(rows, max_length, self.settings, like=self.embed.tokens.weight)
+    def begin(self, given: CacheSettings) -> KeyValueCache:
+        return empty_cache(given, self.settings, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) next tokens → (B, n, width) states."""

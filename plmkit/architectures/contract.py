@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
@@ -168,24 +168,24 @@ class Model(nn.Module, ABC):
         return self.token_embedding
 
 
+@dataclass(frozen=True)
+class CacheSettings:
+    """What a cache is begun with."""
+
+    rows: int
+    max_length: int  # up to which tokens are read
+    _: KW_ONLY
+    context_length: int | None = None  # in place of the architecture's own, if it has one
+    clamp: int | None = None  # likewise
+    source: Side | None = None  # what an encoder–decoder encodes
+
+
 class GeneratingModel(Model, Generic[SomeCache]):
     """A model that also reads text step by step from left to right, with a cache of the earlier steps."""
 
     @abstractmethod
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> SomeCache:
-        """An empty cache for `rows` rows of up to `max_length` tokens.
-
-        `context_length` and `clamp` override the architecture's own, if it has them; an encoder–decoder
-        encodes `source` first.
-        """
+    def begin(self, given: CacheSettings) -> SomeCache:
+        """An empty cache; an encoder–decoder encodes the source first."""
 
     @abstractmethod
     def extend(self, tokens: Tensor, cache: SomeCache) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import (
     Architecture,
+    CacheSettings,
     Generates,
     GeneratingModel,
     check_activations,
@@ -17,7 +18,7 @@ from plmkit.architectures.contract import (
     check_heads,
     check_sizes,
 )
-from plmkit.data.batch import Batch, Side, States
+from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_normal
@@ -168,16 +169,8 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
     def token_embedding(self) -> nn.Embedding:
         return self.embed.tokens
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> KeyValueCache:
-        cache = empty_cache(rows, max_length, self.settings, like=self.embed.tokens.weight)
+    def begin(self, given: CacheSettings) -> KeyValueCache:
+        cache = empty_cache(given, self.settings, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
         return cache
@@ -202,12 +195,12 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return self.norm(hidden)
 
 
-def empty_cache(rows: int, max_length: int, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
+def empty_cache(given: CacheSettings, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
     return KeyValueCache(
         layers=settings.layers,
-        rows=rows,
+        rows=given.rows,
         heads=settings.heads,
-        max_length=min(max_length, settings.max_length),
+        max_length=min(given.max_length, settings.max_length),
         inside=settings.width // settings.heads,
         like=like,
     )

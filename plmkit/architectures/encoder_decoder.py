@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import (
     Architecture,
+    CacheSettings,
     GeneratingModel,
     Model,
     check_activations,
@@ -145,25 +146,18 @@ class EncoderDecoderModel(TransformerEncoderModel, GeneratingModel["SourceCache"
         """What each layer of the decoder attends to."""
         return (cast(CrossBlock, block).cross_attention.read(encoded, source) for block in self.decoder)
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> "SourceCache":
+    def begin(self, given: CacheSettings) -> "SourceCache":
         """Encode the source; of S sources, each has rows / S targets, one after the other."""
-        assert source is not None
-        packing = Packing(source.visible)
-        encoded = self.encode(source, packing)[-1]
+        assert given.source is not None
+        packing = Packing(given.source.visible)
+        encoded = self.encode(given.source, packing)[-1]
         settings = self.settings
         own = KeyValueCache(
-            layers=settings.layers, rows=rows, heads=settings.heads, max_length=min(max_length, settings.max_length),
+            layers=settings.layers, rows=given.rows, heads=settings.heads,
+            max_length=min(given.max_length, settings.max_length),
             inside=settings.width // settings.heads, like=self.embed.tokens.weight,
         )  # fmt: skip
-        return SourceCache(own, list(self.read(encoded, packing)), rows)
+        return SourceCache(own, list(self.read(encoded, packing)), given.rows)
 
     def extend(self, tokens: Tensor, cache: "SourceCache") -> Tensor:
         rows, count = tokens.shape

@@ -6,8 +6,15 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import Architecture, Generates, GeneratingModel, check_dropout, check_sizes
-from plmkit.data.batch import Batch, Side, States
+from plmkit.architectures.contract import (
+    Architecture,
+    CacheSettings,
+    Generates,
+    GeneratingModel,
+    check_dropout,
+    check_sizes,
+)
+from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
@@ -106,17 +113,9 @@ class RecurrentModel(GeneratingModel["CellState"]):
     def token_embedding(self) -> nn.Embedding:
         return self.embed.tokens
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> "CellState":
+    def begin(self, given: CacheSettings) -> "CellState":
         """The state replaces a cache, whatever the length of the text."""
-        shape = self.settings.layers, rows, self.settings.width
+        shape = self.settings.layers, given.rows, self.settings.width
         zeros = self.embed.tokens.weight.new_zeros(shape)
         return CellState((zeros, zeros))
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import (
     Architecture,
+    CacheSettings,
     Generates,
     GeneratingModel,
     check_activations,
@@ -18,7 +19,7 @@ from plmkit.architectures.contract import (
     check_heads,
     check_sizes,
 )
-from plmkit.data.batch import Batch, Memory, Side, States
+from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
@@ -273,19 +274,15 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
     def adaptive_embedding(self) -> AdaptiveEmbedding:
         return self.embed
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> KeyValueMemory:
+    def begin(self, given: CacheSettings) -> KeyValueMemory:
         attentions = [cast(Any, block).attention for block in self.blocks]
-        reach = context_length or self.settings.context_length
+        reach = given.context_length or self.settings.context_length
         return KeyValueMemory(
-            attentions, lambda keys: self.waves(keys, clamp), rows=rows, max_length=max_length, reach=reach
+            attentions,
+            lambda keys: self.waves(keys, given.clamp),
+            rows=given.rows,
+            max_length=given.max_length,
+            reach=reach,
         )
 
     @torch.no_grad()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import (
     Architecture,
+    CacheSettings,
     Generates,
     GeneratingModel,
     check_activations,
@@ -16,7 +17,7 @@ from plmkit.architectures.contract import (
     check_sizes,
 )
 from plmkit.architectures.two_stream_attention import AttentionContext, TwoStreamAttention
-from plmkit.data.batch import Batch, Memory, Side, States
+from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_normal, init_relative_local_heads
@@ -151,18 +152,10 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
     def token_embedding(self) -> nn.Embedding:
         return self.embed.tokens
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> KeyValueMemory:
+    def begin(self, given: CacheSettings) -> KeyValueMemory:
         attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
-        reach = context_length or self.settings.context_length
-        return KeyValueMemory(attentions, self.waves, rows=rows, max_length=max_length, reach=reach)
+        reach = given.context_length or self.settings.context_length
+        return KeyValueMemory(attentions, self.waves, rows=given.rows, max_length=given.max_length, reach=reach)
 
     def waves(self, keys: int) -> Tensor:
         """(keys + 1, width) sinusoids of the distances keys - 1 down to -1."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import GeneratingModel
+from plmkit.architectures.contract import CacheSettings, GeneratingModel
 from plmkit.data.batch import Batch, Side
 from plmkit.layers.cache import Cache
 from plmkit.layers.vocabulary_head import TiedHead
@@ -44,7 +44,7 @@ class LanguageModel:
 
     def begin(self, rows: int, length: int) -> Cache:
         """An empty cache for a number of rows of up to `length` tokens."""
-        return self.model.begin(rows, length, context_length=self.context_length, clamp=self.clamp)
+        return self.model.begin(CacheSettings(rows, length, context_length=self.context_length, clamp=self.clamp))
 
     def with_cache(self, context_length: int | None, clamp: int | None) -> "LanguageModel":
         """The same model with another context length and another maximum distance."""

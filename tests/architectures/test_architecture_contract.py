@@ -7,7 +7,7 @@ import torch
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.character_decoder import CharacterDecoder
-from plmkit.architectures.contract import Architecture, GeneratingModel, Model
+from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.elmo import Elmo
 from plmkit.architectures.encoder import Encoder
@@ -180,8 +180,8 @@ def test_a_text_read_in_steps_has_the_states_of_a_text_read_at_once(name):
     model = model_of(TINY[name])
     tokens = batch_of((9, 9)).source.tokens
     with torch.no_grad():
-        whole = model.extend(tokens, model.begin(2, 9))
-        cache = model.begin(2, 9)
+        whole = model.extend(tokens, model.begin(CacheSettings(2, 9)))
+        cache = model.begin(CacheSettings(2, 9))
         steps = [model.extend(part, cache) for part in tokens.split([4, 1, 1, 3], dim=1)]
     assert cache.length == 9
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
@@ -195,8 +195,8 @@ def test_rows_of_a_cache_can_be_picked_and_the_last_tokens_forgotten_where_it_sa
     model = model_of(TINY[name])
     tokens = batch_of((9, 9)).source.tokens
     with torch.no_grad():
-        whole = model.extend(tokens, model.begin(2, 9))
-        cache = model.begin(2, 9)
+        whole = model.extend(tokens, model.begin(CacheSettings(2, 9)))
+        cache = model.begin(CacheSettings(2, 9))
         model.extend(tokens[:, :6], cache)
         cache.pick(torch.tensor([1, 1, 0]))
         if cache.can_cut:
@@ -215,8 +215,8 @@ def test_a_text_can_be_read_with_another_context_length_than_the_models_own(name
     tokens = batch_of((9, 9)).source.tokens
     longer = replace(TINY[name], memory=3)
     with torch.no_grad():
-        found = model.extend(tokens, model.begin(2, 9, context_length=4))
-        own = model.extend(tokens, model.begin(2, 9))
+        found = model.extend(tokens, model.begin(CacheSettings(2, 9, context_length=4)))
+        own = model.extend(tokens, model.begin(CacheSettings(2, 9)))
     torch.testing.assert_close(found[:, :3], own[:, :3])
     assert not torch.allclose(found[:, 6:], own[:, 6:])
     assert longer.context_length == {"segment recurrence": 3, "two streams": 3 + 16}[name]

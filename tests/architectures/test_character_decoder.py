@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.architectures.contract import CacheSettings
 from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
@@ -148,6 +149,6 @@ def test_its_matrices_are_the_papers_count(name, learning, reading):
 @torch.inference_mode()
 def test_reading_on_with_a_cache_is_one_pass(steps):
     model, tokens = network_of().eval().model, random_tokens(3, 12)
-    cache = model.begin(3, 12)
+    cache = model.begin(CacheSettings(3, 12))
     parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
     torch.testing.assert_close(torch.cat(parts, dim=1), model(batch_of(tokens)).hidden, atol=1e-10, rtol=0)

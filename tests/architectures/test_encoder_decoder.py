@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import Architecture, Generates, GeneratingModel
+from plmkit.architectures.contract import Architecture, CacheSettings, Generates, GeneratingModel
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.samples import Place
@@ -68,20 +68,13 @@ class AttendingModel(GeneratingModel[Read]):
     def forward(self, batch: Batch) -> States:
         assert batch.target is not None
         rows, length = batch.target.tokens.shape
-        return States(hidden=self.extend(batch.target.tokens, self.begin(rows, length, source=batch.source)))
+        cache = self.begin(CacheSettings(rows, length, source=batch.source))
+        return States(hidden=self.extend(batch.target.tokens, cache))
 
-    def begin(
-        self,
-        rows: int,
-        max_length: int,
-        *,
-        context_length: int | None = None,
-        clamp: int | None = None,
-        source: Side | None = None,
-    ) -> Read:
-        assert source is not None
-        encoded, state = self.encoder(self.token_embedding(source.tokens))
-        return Read(encoded, source.visible, state)
+    def begin(self, given: CacheSettings) -> Read:
+        assert given.source is not None
+        encoded, state = self.encoder(self.token_embedding(given.source.tokens))
+        return Read(encoded, given.source.visible, state)
 
     def extend(self, tokens: Tensor, cache: Read) -> Tensor:
         hidden, cache.state = self.decoder(self.token_embedding(tokens), cache.state)
@@ -143,7 +136,7 @@ def test_it_generates_from_a_source_token_by_token(trained):
     batch, _ = Turned().next(Place(index=10**6), 8, SOURCE)
     model, token, written = network.model, torch.full((8, 1), START), []
     with torch.no_grad():
-        cache = model.begin(8, TARGET, source=batch.source)
+        cache = model.begin(CacheSettings(8, TARGET, source=batch.source))
         for _ in range(TARGET):
             token = (model.extend(token, cache) @ model.token_embedding.weight.T).argmax(-1)
             written.append(token)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from test_architecture_contract import GENERATING, TINY, batch_of, model_of
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.data.batch import Batch, States
 from plmkit.layers.attention import SelfAttention
@@ -149,11 +150,11 @@ def test_weights_with_a_cache_are_those_without_one(name, sizes):
     tokens = batch.source.tokens
     batch = replace(batch, source=replace(batch.source, segments=None))  # as a text that is generated
     with torch.no_grad():
-        cache = model.begin(2, 9)
+        cache = model.begin(CacheSettings(2, 9))
         plain = torch.cat([model.extend(part, cache) for part in tokens.split(sizes, dim=1)], dim=1)
         with recording() as expected:
             model(left_to_right(batch) if isinstance(TINY[name], TwoStream) else batch)
-        cache, begin = model.begin(2, 9), 0
+        cache, begin = model.begin(CacheSettings(2, 9)), 0
         hidden = []
         for part in tokens.split(sizes, dim=1):
             with recording() as kept:
@@ -174,12 +175,12 @@ def test_weights_over_a_full_context_are_those_of_the_band():
     model = model_of(TINY["segment recurrence"])
     tokens = batch_of((12, 12)).source.tokens
     with torch.no_grad():
-        cache = model.begin(2, 12, context_length=4)
+        cache = model.begin(CacheSettings(2, 12, context_length=4))
         model.extend(tokens[:, :4], cache)
         with recording() as kept:
             model.extend(tokens[:, 4:6], cache)
         assert cache.banded
-        one_by_one = model.begin(2, 12, context_length=4)
+        one_by_one = model.begin(CacheSettings(2, 12, context_length=4))
         model.extend(tokens[:, :4], one_by_one)
         steps = []
         for place in (4, 5):

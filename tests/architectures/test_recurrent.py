@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.recurrent import Recurrent, RecurrentModel
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
@@ -68,7 +69,7 @@ def test_row_after_row_with_its_state_is_one_pass(length):
 @pytest.mark.parametrize("steps", [[1] * 12, [12], [5, 1, 6]])
 def test_reading_on_is_one_pass(steps):
     model, tokens = model_of(), random_tokens(3, 12)
-    cache = model.begin(3, 12)
+    cache = model.begin(CacheSettings(3, 12))
     parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
     assert cache.length == 12
     torch.testing.assert_close(torch.cat(parts, dim=1), model(batch_of(tokens)).hidden, atol=1e-12, rtol=0)
@@ -76,7 +77,7 @@ def test_reading_on_is_one_pass(steps):
 
 def test_rows_of_its_state_are_picked():
     model, tokens = model_of(), random_tokens(3, 8)
-    cache = model.begin(3, 8)
+    cache = model.begin(CacheSettings(3, 8))
     model.extend(tokens[:, :4], cache)
     cache.pick(torch.tensor([2, 2, 0]))
     found = model.extend(tokens[[2, 2, 0], 4:], cache)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.segment_recurrence import SegmentRecurrence, SegmentRecurrenceModel
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
@@ -309,7 +310,7 @@ def attend_with_cache(
     model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], max_length: int | None = None
 ) -> Tensor:
     """The text read into a cache, so many tokens at a time."""
-    cache = model.begin(len(tokens), max_length or tokens.shape[1])
+    cache = model.begin(CacheSettings(len(tokens), max_length or tokens.shape[1]))
     with torch.inference_mode():
         parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
     assert cache.length == tokens.shape[1]
@@ -341,7 +342,7 @@ def test_beyond_its_reach_it_reads_as_with_memory_of_the_same_length(changes, st
 
 def test_rows_of_a_cache_are_picked_and_repeated():
     model, tokens = model_of(), random_tokens(3, 8)
-    cache = model.begin(1, 8)
+    cache = model.begin(CacheSettings(1, 8))
     with torch.inference_mode():
         model.extend(tokens[:1, :4], cache)
         cache.pick(torch.tensor([0, 0, 0]))

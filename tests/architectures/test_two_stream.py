@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.two_stream import TwoStream, TwoStreamModel
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.data.batch import IGNORE, Batch, Side, as_batch
@@ -253,7 +254,7 @@ def test_the_order_of_the_text_is_an_autoregressive_model():
 def test_reading_in_steps_gives_what_reading_whole_gives(steps):
     model = model_of(replace(SMALL, memory=0))
     texts = [TEXT, [3, 1, 8, 8, 2]]
-    cache = model.begin(2, 9)
+    cache = model.begin(CacheSettings(2, 9))
     tokens, found = torch.tensor(texts), []
     for part in tokens.split(steps, dim=1):
         found.append(model.extend(part, cache))
@@ -265,7 +266,7 @@ def test_reading_in_steps_gives_what_reading_whole_gives(steps):
 
 def attend_with_cache(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> torch.Tensor:
     """The text read into a cache, so many tokens at a time."""
-    cache = model.begin(*tokens.shape)
+    cache = model.begin(CacheSettings(*tokens.shape))
     return torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
 
 
@@ -305,18 +306,18 @@ def test_within_memory_and_length_a_text_is_read_as_without_a_bound():
 
 def test_what_is_kept_of_a_long_text_does_not_grow_with_it():
     model = model_of(replace(SMALL, memory=4, max_length=3))
-    short, long = model.begin(1, 100), model.begin(1, 10_000)
+    short, long = model.begin(CacheSettings(1, 100)), model.begin(CacheSettings(1, 10_000))
     assert short.keys.shape == long.keys.shape == (3, 1, 2, WIDTH // 2, 14)
     assert short.values.numel() == long.values.numel() == short.keys.numel()
 
 
 def test_picked_rows_go_on_from_their_own_text():
     model = model_of()
-    cache = model.begin(2, 9)
+    cache = model.begin(CacheSettings(2, 9))
     model.extend(torch.tensor([TEXT[:3], [3, 1, 8]]), cache)
     cache.pick(torch.tensor([1, 0, 1]))
     after = model.extend(torch.tensor([[8], [7], [2]]), cache)
-    alone = model.begin(1, 9)
+    alone = model.begin(CacheSettings(1, 9))
     model.extend(torch.tensor([TEXT[:3]]), alone)
     torch.testing.assert_close(after[1], model.extend(torch.tensor([[7]]), alone)[0], atol=1e-8, rtol=0)
     assert not torch.allclose(after[0], after[2])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from toy_models import greedy_by_hand, toy
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.errors import InputError, SettingError
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import GeneratedText
@@ -63,7 +64,7 @@ def test_one_beam_is_greedy():
 def log_probability(engine, prompt: str, text: GeneratedText, written: list[int]) -> float:
     tokens = engine.tokenizer.encode(prompt)
     hidden = engine.model.model.extend(
-        torch.tensor([tokens + written]), engine.model.model.begin(1, 0)
+        torch.tensor([tokens + written]), engine.model.model.begin(CacheSettings(1, 0))
     )[0, len(tokens) - 1 : -1]  # fmt: skip
     logs = engine.model.logits(hidden).log_softmax(-1)
     return float(logs[torch.arange(len(written)), torch.tensor(written)].sum())
@@ -76,7 +77,7 @@ def test_with_as_many_beams_as_there_are_beginnings_the_likeliest_text_is_found(
     tokens = engine.tokenizer.encode("the cat")
     with torch.inference_mode():
         both = torch.tensor([[*tokens, first] for first in range(size)])
-        hidden = engine.model.model.extend(both, engine.model.model.begin(size, 0))
+        hidden = engine.model.model.extend(both, engine.model.model.begin(CacheSettings(size, 0)))
         first = engine.model.logits(hidden[:1, -2]).log_softmax(-1)[0]
         second = engine.model.logits(hidden[:, -1]).log_softmax(-1)
     total = first[:, None] + second

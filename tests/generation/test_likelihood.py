@@ -7,6 +7,7 @@ import pytest
 import torch
 from toy_models import LINES, toy
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.errors import InputError
 from plmkit.generation import likelihood
 from plmkit.generation.likelihood import likelihood as judge
@@ -18,7 +19,7 @@ def by_hand(engine, tokens: list[int]) -> list[float]:
     """Each token from all before it, with a fresh cache every time."""
     model, found = engine.model.model, []
     for place in range(1, len(tokens)):
-        hidden = model.extend(torch.tensor([tokens[:place]]), model.begin(1, place))[0, -1]
+        hidden = model.extend(torch.tensor([tokens[:place]]), model.begin(CacheSettings(1, place)))[0, -1]
         found.append(float(engine.model.head(hidden).log_softmax(-1)[tokens[place]]))
     return found
 

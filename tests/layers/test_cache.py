@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
@@ -38,7 +39,7 @@ def whole(model, tokens) -> torch.Tensor:
 @pytest.mark.parametrize("steps", [[20], [1] * 20, [7, 1, 1, 6, 5], [1, 19], [19, 1]])
 @torch.inference_mode()
 def test_any_steps_give_what_one_pass_gives(model, tokens, steps):
-    cache = model.begin(3, 20)
+    cache = model.begin(CacheSettings(3, 20))
     found = torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
     assert cache.length == 20
     torch.testing.assert_close(found, whole(model, tokens), rtol=1e-5, atol=1e-5)
@@ -46,14 +47,14 @@ def test_any_steps_give_what_one_pass_gives(model, tokens, steps):
 
 @torch.inference_mode()
 def test_one_row_token_by_token_gives_what_one_pass_gives(model, tokens):
-    cache = model.begin(1, 20)
+    cache = model.begin(CacheSettings(1, 20))
     found = torch.cat([model.extend(part, cache) for part in tokens[:1].split(1, dim=1)], dim=1)
     torch.testing.assert_close(found, whole(model, tokens[:1]), rtol=1e-5, atol=1e-5)
 
 
 @torch.inference_mode()
 def test_picked_rows_go_on_as_those_they_came_from(model, tokens):
-    cache = model.begin(3, 20)
+    cache = model.begin(CacheSettings(3, 20))
     model.extend(tokens[:, :9], cache)
     rows = torch.tensor([2, 0, 2, 2])
     cache.pick(rows)
@@ -64,7 +65,7 @@ def test_picked_rows_go_on_as_those_they_came_from(model, tokens):
 
 @torch.inference_mode()
 def test_what_is_cut_off_is_forgotten(model, tokens):
-    cache = model.begin(3, 20)
+    cache = model.begin(CacheSettings(3, 20))
     model.extend(tokens[:, :9], cache)
     model.extend(tokens[:, :5], cache)
     cache.cut(9)
@@ -73,7 +74,7 @@ def test_what_is_cut_off_is_forgotten(model, tokens):
 
 @torch.inference_mode()
 def test_reading_on_takes_no_new_room(model, tokens):
-    cache = model.begin(3, 20)
+    cache = model.begin(CacheSettings(3, 20))
     places = cache.keys.data_ptr(), cache.values.data_ptr()
     for part in tokens.split(1, dim=1):
         model.extend(part, cache)
