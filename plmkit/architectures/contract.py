@@ -125,6 +125,22 @@ class Architecture(ABC):
         """The one of `networks` that a weight belongs to, or "shared"."""
         return "shared"
 
+    def without_generator(self, weights: dict[str, Tensor]) -> "Alone":
+        """The network that is fine-tuned and embeds."""
+        return Alone(architecture=self, weights=weights)
+
+    def generator_alone(self, weights: dict[str, Tensor]) -> "Alone | None":
+        """The network that fills blanks, if it is another one."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One of the networks that were trained together, with its weights and its heads."""
+
+    architecture: Architecture
+    weights: dict[str, Tensor]
+
 
 class Model(nn.Module, ABC):
     """A network that turns a batch into states."""

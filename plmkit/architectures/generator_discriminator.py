@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import Architecture, Model
+from plmkit.architectures.contract import Alone, Architecture, Model
 from plmkit.architectures.encoder import Encoder, EncoderModel, input_embedding
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
@@ -123,6 +123,15 @@ class GeneratorDiscriminator(Architecture):
             return "generator"
         return "shared" if name.startswith("model.embed.") else "discriminator"
 
+    def without_generator(self, weights: dict[str, Tensor]) -> Alone:
+        places = {"model.discriminator.": "model.", "heads.": "heads."}
+        return Alone(architecture=self.discriminator_encoder, weights=moved(weights, places))
+
+    def generator_alone(self, weights: dict[str, Tensor]) -> Alone:
+        """The generator with a MaskedLM head; its own embeddings, if any, replace the shared ones."""
+        places = {"model.generator.": "model.", "model.vocabulary.": "heads.masked_lm.vocabulary."}
+        return Alone(architecture=self.generator_encoder, weights=moved(weights, places))
+
 
 class GeneratorDiscriminatorModel(Model):
     def __init__(self, settings: GeneratorDiscriminator, vocabulary_size: int) -> None:
@@ -190,25 +199,6 @@ def sample_tokens(scores: Tensor, generator: torch.Generator | None = None, draw
         heights[:, -1:], torch.zeros_like(draws)
     )  # a draw rounded up could choose a token of probability 0
     return torch.searchsorted(heights, torch.minimum(draws * heights[:, -1:], below), right=True).squeeze(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alone:
-    """An encoder with its head."""
-
-    architecture: Encoder
-    weights: dict[str, Tensor]
-
-
-def generator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
-    """The generator with a MaskedLM head; its own embeddings, if any, replace the shared ones."""
-    places = {"model.generator.": "model.", "model.vocabulary.": "heads.masked_lm.vocabulary."}
-    return Alone(architecture=architecture.generator_encoder, weights=moved(weights, places))
-
-
-def discriminator_alone(architecture: GeneratorDiscriminator, weights: dict[str, Tensor]) -> Alone:
-    places = {"model.discriminator.": "model.", "heads.": "heads."}
-    return Alone(architecture=architecture.discriminator_encoder, weights=moved(weights, places))
 
 
 def moved(weights: dict[str, Tensor], places: dict[str, str]) -> dict[str, Tensor]:

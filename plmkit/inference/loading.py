@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
 from plmkit.config.older_versions import current_weights
@@ -85,9 +84,9 @@ def load(folder: str | Path, device: str = "auto") -> Model:
 
 
 def model_of(parts: Parts, device: str = "auto") -> Model:
-    if isinstance(parts.architecture, GeneratorDiscriminator):
+    if (generator := parts.architecture.generator_alone(parts.weights)) is not None:
         model = model_of(without_generator(parts), device)
-        model.generator = model_of(replace(parts, **vars(generator_alone(parts.architecture, parts.weights))), device)
+        model.generator = model_of(replace(parts, **vars(generator)), device)
         return model
     network = network_of(parts)
     put_weights(network, whole(parts.weights, network), parts.folder / WEIGHTS)
@@ -105,9 +104,7 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
 
 def without_generator(parts: Parts) -> Parts:
     """The network that is fine-tuned and embeds: of ELECTRA, the discriminator."""
-    if not isinstance(parts.architecture, GeneratorDiscriminator):
-        return parts
-    return replace(parts, **vars(discriminator_alone(parts.architecture, parts.weights)))
+    return replace(parts, **vars(parts.architecture.without_generator(parts.weights)))
 
 
 def warned(text: str) -> None:

@@ -31,6 +31,7 @@ class PromptKind:
     chooses: bool = False  # the answer is the most likely of some choices; otherwise it is generated
     tokens: int = 50  # maximum length of a generated answer
     top_k: int | None = None  # top-k sampling of a generated answer; None: greedy decoding
+    of_languages: bool = False  # its columns may have the names of languages; of several, the template chooses
     sentences: int | None = None  # number of sentences kept of a generated answer; None: its first line
 
     @property
@@ -38,7 +39,7 @@ class PromptKind:
         return FIELD.findall(self.template)[-1]
 
 
-KINDS = {
+PROMPT_KINDS = {
     kind.name: kind
     for kind in (
         PromptKind(
@@ -66,7 +67,7 @@ KINDS = {
         ),
         PromptKind(
             name="translate", columns=("source", "target"), scores=("bleu", "exact"),
-            template="{source} = {target}",  # Radford et al., 2019, 3.7
+            template="{source} = {target}", of_languages=True,  # Radford et al., 2019, 3.7
         ),
     )
 }  # fmt: skip
@@ -89,19 +90,22 @@ class PromptTask:
 def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> tuple[PromptKind, list[str]]:
     """The kind of that name, or the first that fits the columns, and the columns under the names of its fields."""
     own = list(heading.columns)
-    if name is not None and name not in KINDS:
+    if name is not None and name not in PROMPT_KINDS:
         raise SettingError(
             tr(
                 "There is no kind of task '{name}'.{hint} Kinds: {kinds}.",
                 name=name,
-                hint=nearest(name, KINDS),
-                kinds=comma().join(KINDS),
+                hint=nearest(name, PROMPT_KINDS),
+                kinds=comma().join(PROMPT_KINDS),
             )
         )
-    languages = name is None and len(own) == 2 and all(map(LANGUAGE.fullmatch, own))
-    if not named.named and (name == "translate" or languages):
-        return KINDS["translate"], own
-    kinds = [kind for kind in KINDS.values() if name in (None, kind.name) and named.named.keys() <= set(kind.columns)]
+    kinds = [
+        kind for kind in PROMPT_KINDS.values() if name in (None, kind.name) and named.named.keys() <= set(kind.columns)
+    ]
+    if not named.named and (name is not None or is_pair_of_languages(own)):
+        for kind in kinds:
+            if kind.of_languages:
+                return kind, own
     if not kinds:
         options = tr(" and ").join(OPTIONS[role] for role in named.named)
         if name is None:
@@ -118,6 +122,10 @@ def find_kind(name: str | None, heading: Heading, named: Columns, say: Say) -> t
                     say(note)
                 return kind, renamed(own, taken | {role: names[0] for role, names in known.items()})
     raise no_kind(name, heading)
+
+
+def is_pair_of_languages(columns: Sequence[str]) -> bool:
+    return len(columns) == 2 and all(map(LANGUAGE.fullmatch, columns))
 
 
 def columns_for(role: str, heading: Heading, taken: Mapping[str, str], usual: bool) -> list[str]:
@@ -145,7 +153,8 @@ def no_kind(name: str | None, heading: Heading) -> InputError:
         advice = tr("Name the columns, for example: {options}", options=" ".join(options))
     if name is None:
         known = tr("; ").join(
-            tr("{name}: {columns}", name=kind.name, columns=comma().join(kind.columns)) for kind in KINDS.values()
+            tr("{name}: {columns}", name=kind.name, columns=comma().join(kind.columns))
+            for kind in PROMPT_KINDS.values()
         )
         advice = advice or tr(
             "Tasks have: {known}. Or pass --kind, or name the columns with --text and --label.", known=known
@@ -158,7 +167,7 @@ def no_kind(name: str | None, heading: Heading) -> InputError:
                 advice=advice,
             )
         )
-    missing = [role for role in KINDS[name].columns if not columns_for(role, heading, {}, usual=True)]
+    missing = [role for role in PROMPT_KINDS[name].columns if not columns_for(role, heading, {}, usual=True)]
     more = f"\n{advice}" if advice else ""
     return InputError(
         tr(
@@ -213,8 +222,8 @@ def read_task(
     table = open_table(path, Search(named=named), say)
     table = unfolded(table) if "qas" in table.columns else table
     kind, columns = find_kind(kind_name, table.heading, named, say)
-    pair = languages(columns, path) if kind.name == "translate" else {}
-    needed = {*kind.columns, kind.answer} - {"choices"} if pair or kind.name != "translate" else set[str]()
+    pair = languages(columns, path) if kind.of_languages else {}
+    needed = {*kind.columns, kind.answer} - {"choices"} if pair or not kind.of_languages else set[str]()
     rows, choices, left_out = [], [], []
     for line, cells in zip(table.lines, table.rows, strict=True):
         record = dict(zip(columns, cells, strict=True))
@@ -259,7 +268,7 @@ def row_of(record: Mapping[str, object], kind: PromptKind, place: str) -> tuple[
     }
     if isinstance(record.get(kind.answer), list | dict):
         raise InputError(tr("{place}: the {column} is a list or an object, not text.", place=place, column=kind.answer))
-    if kind.name != "choose" or is_blank(row.get("label", "")):
+    if "choices" not in kind.columns or is_blank(row.get("label", "")):
         return row, ()
     given = choices_in(record["choices"], place)
     return row | {"answer": chosen_of(record["label"], given, place)}, given

@@ -94,7 +94,7 @@ def line_end_of(tokenizer: Tokenizer) -> str:
 def template_of(task: PromptTask, text: str | None, line_end: str) -> Template:
     """The given template, or that of the kind; it may choose two of several languages: `{en} = {fr}`."""
     answer, columns = task.kind.answer, task.rows[0]
-    if text is not None and task.kind.name == "translate":
+    if text is not None and task.kind.of_languages:
         last = FIELD.findall(text)[-1:]
         answer = last[0] if last and last[0] in columns else answer
     if answer not in columns:

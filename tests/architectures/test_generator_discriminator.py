@@ -54,6 +54,21 @@ def batch() -> Batch:
     )
 
 
+def test_each_network_alone_has_the_shared_embeddings_and_its_own_head():
+    weights = dict.fromkeys(
+        ("model.embed.tokens.weight", "model.generator.norm.bias", "model.vocabulary.bias",
+         "model.discriminator.norm.bias", "heads.replaced_token.bias"), torch.zeros(1),
+    )  # fmt: skip
+    generator, rest = SMALL.generator_alone(weights), SMALL.without_generator(weights)
+    assert (generator.architecture.width, rest.architecture.width) == (8, 16)
+    assert set(generator.weights) == {
+        "model.embed.tokens.weight", "model.norm.bias", "heads.masked_lm.vocabulary.bias"
+    }  # fmt: skip
+    assert set(rest.weights) == {"model.embed.tokens.weight", "model.norm.bias", "heads.replaced_token.bias"}
+    assert rest.architecture.generator_alone(rest.weights) is None
+    assert rest.architecture.without_generator(rest.weights) == rest
+
+
 def peaked(made: Network, token: int) -> None:
     """Make the generator say one token everywhere."""
     with torch.no_grad():

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from copies import CLOSE, VOCABULARY, network_of, roughen, same_gradients, some_batch
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraForSequenceClassification
 
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra
@@ -34,8 +34,8 @@ def theirs_with(ours: Network) -> tuple[ElectraForMaskedLM, ElectraForPreTrainin
     settings, weights = ours.model.settings, weights_of(ours)
     made = []
     for kind, alone in (
-        (ElectraForMaskedLM, generator_alone(settings, weights)),
-        (ElectraForPreTraining, discriminator_alone(settings, weights)),
+        (ElectraForMaskedLM, settings.generator_alone(weights)),
+        (ElectraForPreTraining, settings.without_generator(weights)),
     ):
         network = kind(ElectraConfig(**electra.config(alone.architecture), vocab_size=VOCABULARY))
         left = network.load_state_dict(to_huggingface(alone.weights, electra, alone.architecture), strict=False)

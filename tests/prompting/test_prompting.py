@@ -1,6 +1,7 @@
 """Prompts are built as the papers build them; likelihood chooses, generation answers by its first line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from plmkit.generation.likelihood import token_log_probabilities
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import GeneratedText
 from plmkit.prompting.answering import PromptOptions, ask
-from plmkit.prompting.tasks import KINDS, read_labels, read_task, read_tasks
+from plmkit.prompting.tasks import PROMPT_KINDS, read_labels, read_task, read_tasks
 from plmkit.prompting.templates import Template, line_end_of, prompt_of
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import ClosingUnigram
@@ -26,7 +27,7 @@ def written(path, rows: list[dict]):
 
 
 def template(kind: str) -> Template:
-    return Template(text=KINDS[kind].template, answer=KINDS[kind].answer)
+    return Template(text=PROMPT_KINDS[kind].template, answer=PROMPT_KINDS[kind].answer)
 
 
 def test_a_summary_is_prompted_by_tldr_after_whole_demonstrations():
@@ -381,6 +382,14 @@ def test_a_third_column_next_to_two_languages_is_not_a_language(tmp_path):
     task = read_task(file, "translate", {})
     assert (task.rows[0]["source"], task.rows[0]["target"]) == ("a cat", "猫")
     assert ask(toy(), task, None, PromptOptions(template="{zh-cn} = {en}", tokens=3)).expected == ["a cat"]
+
+
+def test_a_new_kind_between_languages_is_read_as_translations_are(tmp_path, monkeypatch):
+    dictionary = replace(PROMPT_KINDS["translate"], name="dictionary", template="{source}: {target}")
+    monkeypatch.setitem(PROMPT_KINDS, "dictionary", dictionary)
+    rows = [{"en": "cat", "de": "Katze", "fr": "chat"}]
+    task = read_task(written(tmp_path / "a.jsonl", rows), "dictionary", {})
+    assert ask(toy(), task, None, PromptOptions(template="{de}: {fr}", tokens=3)).expected == ["chat"]
 
 
 def test_a_translation_needs_two_columns(tmp_path):

@@ -17,7 +17,7 @@ from plmkit.language import comma, tr
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 ACTIVATION_NAMES = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
-KINDS = ("weight", "bias")
+PARAMETERS = ("weight", "bias")  # of a linear layer or a layer normalisation
 
 EMBEDDINGS = {
     "tokens.weight": "word_embeddings.weight",
@@ -45,7 +45,7 @@ def unsupported_networks() -> dict[str, str]:
 
 def linear(ours: str, theirs: str) -> dict[str, str]:
     """The weight and the bias of one layer."""
-    return {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in KINDS}
+    return {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in PARAMETERS}
 
 
 def embedding_pairs(prefix: str) -> Iterator[Pair]:
@@ -55,7 +55,7 @@ def embedding_pairs(prefix: str) -> Iterator[Pair]:
 
 def block_pairs(ours: str, theirs: str, attention: str, layers: dict[str, str]) -> Iterator[Pair]:
     """One block; the joint query, key and value matrix is the concatenation of three of theirs."""
-    for kind in KINDS:
+    for kind in PARAMETERS:
         parts = tuple(f"{theirs}.{attention}.{part}.{kind}" for part in ("query", "key", "value"))
         yield f"{ours}.attention.query_key_value.{kind}", parts
         for our_layer, their_layer in layers.items():
@@ -68,7 +68,7 @@ def encoder_pairs(prefix: str, layers: int, pooler: str) -> Iterator[Pair]:
     for layer in range(layers):
         stem = f"{prefix}.encoder.layer.{layer}"
         yield from block_pairs(f"model.blocks.{layer}", stem, "attention.self", BLOCK)
-    for kind in KINDS:
+    for kind in PARAMETERS:
         yield f"model.pooler.{kind}", (f"{pooler}.{kind}",)
 
 

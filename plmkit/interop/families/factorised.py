@@ -10,13 +10,13 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.encoder import Encoder
-from plmkit.architectures.generator_discriminator import GeneratorDiscriminator, discriminator_alone, generator_alone
+from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import (
     BERT_DEFAULTS,
-    KINDS,
+    PARAMETERS,
     block_pairs,
     embedding_pairs,
     encoder_pairs,
@@ -111,7 +111,7 @@ class Albert(Family):
             for ours, theirs in block_pairs(f"model.blocks.{layer}", stem, "attention", ALBERT_BLOCK):
                 shared = ours.startswith(f"model.blocks.{layer}.{architecture.sharing}.")
                 yield (ours.replace(f".{layer}.", ".0.", 1) if shared else ours), theirs
-        for kind in KINDS:
+        for kind in PARAMETERS:
             yield f"model.project.{kind}", (f"{self.PREFIX}.encoder.embedding_hidden_mapping_in.{kind}",)
             yield f"model.pooler.{kind}", (f"{self.PREFIX}.pooler.{kind}",)
 
@@ -153,13 +153,10 @@ class Electra(Family):
         )
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
-        if not isinstance(architecture, GeneratorDiscriminator):
-            return [Net(architecture=architecture, weights=weights)]
-        both = {
-            "generator": generator_alone(architecture, weights),
-            "discriminator": discriminator_alone(architecture, weights),
-        }
-        return [Net(**vars(alone), place=place) for place, alone in both.items()]
+        generator, rest = architecture.generator_alone(weights), architecture.without_generator(weights)
+        if generator is None:
+            return [Net(**vars(rest))]
+        return [Net(**vars(generator), place="generator"), Net(**vars(rest), place="discriminator")]
 
     def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
         shape = read_shape(config, where, ELECTRA_DEFAULTS)
@@ -176,5 +173,5 @@ class Electra(Family):
     def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
         yield from encoder_pairs(self.PREFIX, architecture.layers, self.POOLER)
         if architecture.is_narrow:
-            for kind in KINDS:
+            for kind in PARAMETERS:
                 yield f"model.project.{kind}", (f"{self.PREFIX}.embeddings_project.{kind}",)

@@ -10,7 +10,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.architectures.segment_recurrence import SegmentSettings
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.errors import InputError
-from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, KINDS, linear
+from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, PARAMETERS, linear
 from plmkit.interop.families.family import Family, Pair
 from plmkit.language import comma, tr
 
@@ -137,7 +137,7 @@ class XLNet(Family):
             yield f"{ours}.attention.query_key_value.weight", joint
             for own, other in ATTENTION.items():
                 yield f"{ours}.{own}", (f"{theirs}.{other}",)
-        for kind in KINDS:
+        for kind in PARAMETERS:
             yield f"model.pooler.{kind}", (f"sequence_summary.summary.{kind}",)
 
     def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
