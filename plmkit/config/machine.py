@@ -37,6 +37,7 @@ class Machine:
     )
     compile: bool = False  # torch.compile: a minute to start, then faster steps
     checkpoint_steps: int = 500
+    average: int = 1  # number of last checkpoints whose mean is the final model
     log_steps: int = 10
     validations: int = 5  # number of times the validation loss is measured during a run
     valid_share: float = 0.01  # share of the corpus that is held out, without --valid
@@ -46,7 +47,7 @@ class Machine:
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 
     def __post_init__(self) -> None:
-        for name in ("checkpoint_steps", "log_steps", "validations"):
+        for name in ("checkpoint_steps", "average", "log_steps", "validations"):
             if getattr(self, name) < 1:
                 raise SettingError(
                     tr("run.{name} must be 1 or more; found {value}.", name=name, value=getattr(self, name))

@@ -52,8 +52,10 @@ def checkpoints(folder: Path) -> list[Checkpoint]:
     return sorted(made, key=lambda checkpoint: -checkpoint.step)
 
 
-def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, state: State) -> Path:
-    """Write a checkpoint, flush it, rename it, and only then remove old ones."""
+def save_checkpoint(
+    folder: Path, network: nn.Module, optimizer: Optimizer, state: State, *, newest: int = KEPT
+) -> Path:
+    """Write a checkpoint, flush it, rename it, and only then remove all but the newest."""
     path = place(folder, state.step)
     with new_folder(path) as partial:
         save_tensors(partial / WEIGHTS, weights_of(network))
@@ -66,7 +68,7 @@ def save_checkpoint(folder: Path, network: nn.Module, optimizer: Optimizer, stat
         sums = {name: checksum(partial / name) for name in names}
         content = {"state": asdict(replace(state, memory=None)), "checksums": sums}
         write_json(partial / STATE, {**content, "checksum": digest(content)})
-    for old in checkpoints(folder)[KEPT:]:
+    for old in checkpoints(folder)[newest:]:
         shutil.rmtree(old.folder, ignore_errors=True)
     sweep(folder)  # a run that was killed while saving leaves an unfinished one
     return path
@@ -110,6 +112,17 @@ def newest_whole(folder: Path, say: Callable[[str], None], *, checked: int | Non
             )
         )
     return None
+
+
+def averaged(folder: Path, count: int) -> tuple[list[int], dict[str, Tensor]]:
+    """Steps of the newest checkpoints, at most `count`, and the mean of their weights (Vaswani et al., 2017, 6.1)."""
+    found = [read_checkpoint(checkpoint.folder) for checkpoint in checkpoints(folder)[:count]]
+    sums = {name: tensor.to(torch.float64) for name, tensor in found[0][1].items()}
+    for _, weights, _ in found[1:]:
+        for name, tensor in weights.items():
+            sums[name] += tensor
+    means = {name: (total / len(found)).to(found[0][1][name].dtype) for name, total in sums.items()}
+    return [state.step for state, _, _ in reversed(found)], means
 
 
 def read_checkpoint(folder: Path, *, hashed: bool = True) -> Content:

@@ -6,6 +6,7 @@ from plmkit.errors import CheckpointError, FolderError
 from plmkit.language import tr
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.terminal.screen import Screen
+from plmkit.training.checkpoint import averaged
 from plmkit.training.request import PretrainRequest
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import UNFINISHED, PretrainRecord
@@ -84,6 +85,8 @@ def restore(folder: RunFolder, record: PretrainRecord, screen: Screen) -> None:
     whole = state.step >= record.result["steps"]
     with folder.lock():
         if whole:
+            if record.run.average > 1:
+                _, weights = averaged(folder.checkpoints, record.run.average)
             folder.write(replace(record, checksum=folder.save_weights(weights)))
         else:
             folder.write(replace(record, state=UNFINISHED, checksum=None, result={}))

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from plmkit.initialisation.corpus import Initialisation, Statistics
-from plmkit.language import tr
+from plmkit.language import comma, several, tr
 from plmkit.network import Network
 from plmkit.storage.files import sweep
 from plmkit.terminal.screen import Screen
-from plmkit.training.checkpoint import load_checkpoint, weights_of
+from plmkit.training.checkpoint import averaged, load_checkpoint, put_weights, weights_of
 from plmkit.training.earlier import check_same_budget, check_unchanged, found_run, summary_line
 from plmkit.training.job import Counting, Job, agreed_dtype, build, settings_to_lower, setup
 from plmkit.training.loop import Diverged, State, train
@@ -99,7 +99,9 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
     step = Step(
         network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.micro_batch
     )
-    checkpoints = Checkpoints(job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step)
+    checkpoints = Checkpoints(
+        job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step, average=machine.average
+    )
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
         with reported_out_of_memory(
@@ -118,6 +120,8 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
         if world.any(interrupted()):
             job.screen.say(tr("Stopped and saved at step {step:,}. Run the same command to continue.", step=state.step))
             return None
+        if machine.average > 1:
+            put_average(job, network)
         scores = validation.measure(state) if validation else {}
         if not all(map(math.isfinite, scores.values())):
             raise Diverged(
@@ -125,6 +129,21 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
                 "schedule.learning_rate",
             )
     return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
+
+
+def put_average(job: Job, network: Network) -> None:
+    """The mean of the last checkpoints as the weights of the network; training would continue from the last one."""
+    job.world.wait()  # the first process has written the last checkpoint
+    folder = job.folder.checkpoints
+    steps, weights = averaged(folder, job.request.settings.run.average)
+    put_weights(network, weights, folder)
+    job.screen.say(
+        tr(
+            "The model is the mean of {checkpoints}, at steps {steps}.",
+            checkpoints=several(len(steps), "checkpoint"),
+            steps=comma().join(map(str, steps)),
+        )
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from plmkit.data.batch import Batch
 from plmkit.storage.files import reported_os_errors, write_text
-from plmkit.training.checkpoint import save_checkpoint
+from plmkit.training.checkpoint import KEPT, save_checkpoint
 from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
 
@@ -160,8 +160,8 @@ class Journal:
 class Checkpoints:
     """Saves the run every `every` steps: all processes contribute their part, the first one writes."""
 
-    def __init__(self, folder: Path, step: Step, *, every: int, saved: int) -> None:
-        self.folder, self.step, self.every = folder, step, every
+    def __init__(self, folder: Path, step: Step, *, every: int, saved: int, average: int = 1) -> None:
+        self.folder, self.step, self.every, self.average = folder, step, every, average
         self.saved = saved  # step of the newest checkpoint
 
     def __call__(self, report: Report) -> None:
@@ -175,7 +175,7 @@ class Checkpoints:
             return
         whole = replace(state, memory=self.step.world.joined(state.memory))
         if self.step.world.first:
-            save_checkpoint(self.folder, self.step.network, self.step.optimizer, whole)
+            save_checkpoint(self.folder, self.step.network, self.step.optimizer, whole, newest=max(KEPT, self.average))
         self.saved = state.step
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.encoder_decoder import (
     EncoderDecoder,
     EncoderDecoderModel,
@@ -177,7 +178,7 @@ def test_a_target_read_in_steps_has_the_states_of_a_target_read_at_once(steps):
     model, source, target = model_of(), side(6, 3), side(5, 5, seed=2)
     with torch.no_grad():
         whole = model(Batch(source=source, target=target)).hidden
-        cache = model.begin(2, 5, source=source)
+        cache = model.begin(CacheSettings(2, 5, source=source))
         parts = [model.extend(part, cache) for part in target.tokens.split(steps, dim=1)]
     assert cache.length == 5
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-8, rtol=0)
@@ -199,7 +200,7 @@ def test_beams_share_what_was_computed_of_their_source_and_any_rows_can_be_picke
     begun, following = side(4, 4, 4, 4, seed=2).tokens, side(*[3] * len(picks), seed=3).tokens
     owners = torch.tensor([0, 0, 1, 1])[picks]
     with torch.no_grad():
-        cache = model.begin(4, 8, source=source)
+        cache = model.begin(CacheSettings(4, 8, source=source))
         assert len(cache.sources[0].keys) == 2
         model.extend(begun, cache)
         cache.pick(torch.tensor(picks))
@@ -224,7 +225,7 @@ def test_weights_of_cross_attention_are_recorded_by_row_and_change_nothing():
         assert all((weights[1, :, :, 3:] == 0).all() for weights in cross)
         torch.testing.assert_close(cross[1].sum(-1), torch.ones(2, 2, 4, dtype=torch.float64))
         with recording() as records:
-            model.extend(target.tokens.repeat_interleave(2, 0), model.begin(4, 4, source=source))
+            model.extend(target.tokens.repeat_interleave(2, 0), model.begin(CacheSettings(4, 4, source=source)))
         again = [record.weights for record in records if record.kind == "cross"]
     torch.testing.assert_close(again[1][::2, :, :2].double(), cross[1][:, :, :2], atol=1e-6, rtol=0)
 
@@ -289,7 +290,7 @@ def greedy(model: EncoderDecoderModel, source: Side, longest: int) -> list[list[
     rows = len(source.tokens)
     token, found = torch.full((rows, 1), START), []
     with torch.no_grad():
-        cache = model.begin(rows, longest, source=source)
+        cache = model.begin(CacheSettings(rows, longest, source=source))
         for _ in range(longest):
             token = (model.extend(token, cache) @ model.token_embedding.weight.T).argmax(-1)
             found.append(token)

@@ -197,7 +197,7 @@ def test_a_value_of_the_wrong_type_is_refused(assignment, says):
             "corruption.token_masking=1",
             "'corruption.token_masking' is a group of settings, not a value; it has mask_share, ",
         ),
-        ("run=1", "'run' is a group of settings, not a value; it has checkpoint_steps, "),
+        ("run=1", "'run' is a group of settings, not a value; it has average, checkpoint_steps, "),
         (
             "objectives.weight=2",
             "'objectives.weight' is ambiguous. Choose one of objectives.masked_lm.weight, objectives.next_sentence",
