@@ -28,9 +28,9 @@ class DataStream:
     name: str = ONLY
     arrangement: Arrangement[Any]  # documents → rows
     maskings: tuple[Masking, ...] = ()  # in this order
-    heads: tuple[str, ...] | None = None  # names of the objectives trained on it; None: all
+    heads: tuple[str, ...] | None = None  # names of the objectives trained on it; none: all
     weight: float = 1.0  # sampling weight among the streams of a stage
-    place: str | None = None  # position that it shares with other streams; None: its own
+    place: str | None = None  # position that it shares with other streams; none: its own
 
     @property
     def reads_from(self) -> str:

@@ -26,8 +26,8 @@ class Architecture(ABC):
     Names of weights are those of a saved network: the model's begin with `model.`.
     """
 
-    layers: int
-    width: int
+    layers: int  # number of layers
+    width: int  # width of the hidden states
     max_length: int = 512  # maximum sequence length in tokens
     generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
     translates: ClassVar[bool] = False  # it reads a source, and generates a target: an encoder–decoder

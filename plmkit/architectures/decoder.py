@@ -34,13 +34,13 @@ from plmkit.layers.transformer import FeedForward, PostNormBlock, PreNormBlock, 
 class DecoderSettings(Architecture):
     """Settings that all decoders share."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
     max_length: int = 1024
-    activation: str = "gelu_tanh"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    epsilon: float = 1e-5
+    activation: str = "gelu_tanh"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.1  # dropout rate of attention weights
+    epsilon: float = 1e-5  # of layer normalisation, added to the variance
     generates: ClassVar[Generates] = "causal"
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
     needs: ClassVar[tuple[str, ...] | None] = ()  # it needs no special tokens

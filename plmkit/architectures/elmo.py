@@ -24,11 +24,19 @@ class Elmo(Architecture):
     Words and the outputs of each direction have half the width; a state is those of both directions together.
     """
 
-    cell: int = 4096  # numbers in a cell, which are projected to half the width
-    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+    cell: int = 4096  # width of an LSTM cell, which is projected to half the width
+    filters: tuple[tuple[int, int], ...] = (  # width and number of the convolutions over characters
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+        (6, 512),
+        (7, 1024),
+    )
     characters: int = 16  # width of the character embeddings
-    highways: int = 2  # layers after the convolutions
-    activation: str = "relu"  # of the convolutions
+    highways: int = 2  # number of highway layers after the convolutions
+    activation: str = "relu"  # of the convolutions: gelu, gelu_tanh or relu
     cell_clip: float = 3.0  # maximum magnitude in a cell
     output_clip: float = 3.0  # maximum magnitude in the output of an LSTM
     residual: bool = True  # each LSTM but the first adds its input to its output

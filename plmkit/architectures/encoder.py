@@ -28,19 +28,19 @@ from plmkit.layers.transformer import ACTIVATIONS, Dropout, FeedForward, InputEm
 class Encoder(Architecture):
     """Bidirectional Transformer with post-norm blocks (Devlin et al., 2018)."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
-    embedding: int | None = None  # width of the token, position and segment embeddings; None: that of the network
+    embedding: int | None = None  # width of the token, position and segment embeddings; none: that of the network
     first: int = 0  # number of the first position; RoBERTa's is 2
-    segments: int = 2
-    activation: str = "gelu_tanh"  # the released code's form; Hugging Face's `gelu` is "gelu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    epsilon: float = 1e-12
+    segments: int = 2  # number of segment embeddings
+    activation: str = "gelu_tanh"  # of the feed-forward sublayer: gelu (Hugging Face's), gelu_tanh (BERT's) or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.1  # dropout rate of attention weights
+    epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
-    pooler_activation: str = "tanh"  # Hugging Face's ELECTRA has "gelu"
-    pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; None: no dropout, as in BERT
-    initialiser: str = "truncated"  # initial weights: "normal", or "truncated" at two standard deviations
+    pooler_activation: str = "tanh"  # of the pooler; Hugging Face's ELECTRA has gelu
+    pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
+    initialiser: str = "truncated"  # of the initial weights: normal, or truncated at two standard deviations
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}

@@ -33,13 +33,13 @@ from plmkit.layers.transformer import CrossBlock, FeedForward, PostNormBlock, Si
 class TransformerEncoder(Architecture):
     """The encoder of the Transformer alone, as it is fine-tuned (Vaswani et al., 2017, 3.1)."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
-    activation: str = "relu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    epsilon: float = 1e-6
-    positions: str = "interleaved"  # layout of the sinusoids: "interleaved", "halves" (Marian) or "tensor2tensor"
+    activation: str = "relu"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.0  # dropout rate of attention weights
+    epsilon: float = 1e-6  # of layer normalisation, added to the variance
+    positions: str = "interleaved"  # layout of the sinusoids: interleaved, halves (Marian) or tensor2tensor
     attention_bias: bool = False  # projections of attention have biases, as in Marian
     needs: ClassVar[tuple[str, ...] | None] = ("end",)
 

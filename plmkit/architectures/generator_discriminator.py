@@ -24,18 +24,18 @@ SHARED = "model.embed."
 class GeneratorDiscriminator(Architecture):
     """A small encoder replaces the masked tokens, a large one encodes the result (Clark et al., 2020)."""
 
-    heads: int
-    inner: int
-    embedding: int | None = None  # width of the embeddings of both; None: that of the discriminator
+    heads: int  # attention heads per layer of the discriminator
+    inner: int  # width inside the discriminator's feed-forward sublayer
+    embedding: int | None = None  # width of the embeddings of both networks; none: that of the discriminator
     generator: float = 0.25  # width of the generator, as a share of the discriminator's
-    temperature: float = 1.0  # of the sampling; lower is closer to greedy
-    segments: int = 2
-    activation: str = "gelu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    epsilon: float = 1e-12
-    tied: bool = True  # both share token, position and segment embeddings
-    neighbours: bool = False  # as in Encoder
+    temperature: float = 1.0  # of the generator's sampling; lower is closer to greedy
+    segments: int = 2  # number of segment embeddings
+    activation: str = "gelu"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.1  # dropout rate of attention weights
+    epsilon: float = 1e-12  # of layer normalisation, added to the variance
+    tied: bool = True  # both networks share token, position and segment embeddings
+    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     disallow_correct: bool = False  # never sample the original token; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
     initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})

@@ -28,7 +28,7 @@ Cells = tuple[Tensor, Tensor]  # outputs and cells, (layers, B, width) each
 class Recurrent(Architecture):
     """LSTM with dropout on non-recurrent connections (Zaremba et al., 2014) and tied embeddings."""
 
-    dropout: float = 0.5
+    dropout: float = 0.5  # dropout rate of embeddings and between layers
     initial_range: float = 0.05  # initial weights are uniform in [-initial_range, initial_range]
     generates: ClassVar[Generates] = "causal"
     bounded: ClassVar[bool] = False  # its state has no length limit

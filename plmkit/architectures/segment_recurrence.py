@@ -44,16 +44,16 @@ SHARPNESS = 4.0  # puts most of a head's attention on its own distance
 class SegmentSettings(Architecture):
     """Settings of segment recurrence with any kind of positions."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
     memory: int  # length of the recurrent memory in tokens; 0: none
     same_length: bool = False  # every token attends to exactly `memory` tokens, itself included
     cutoffs: tuple[int, ...] = ()  # clusters of the vocabulary by frequency: where each but the first begins
     shrink: int = 1  # each cluster's embeddings are narrower than the previous by this factor
-    activation: str = "relu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    epsilon: float = 1e-5
+    activation: str = "relu"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.0  # dropout rate of attention weights
+    epsilon: float = 1e-5  # of layer normalisation, added to the variance
     generates: ClassVar[Generates] = "causal"
     bounded: ClassVar[bool] = False  # the memory extends the context beyond `max_length`
 
@@ -105,7 +105,7 @@ class SegmentSettings(Architecture):
 class SegmentRecurrence(SegmentSettings):
     """Decoder with relative positions and recurrent memory of earlier segments (Dai et al., 2019)."""
 
-    clamp: int | None = None  # maximum distance; larger ones count as this
+    clamp: int | None = None  # maximum relative distance; larger ones count as this; none: no limit
     neighbours: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
     limits_distances: ClassVar[bool] = True
     initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})

@@ -30,15 +30,15 @@ SHARINGS = ("all", "attention", "feed_forward", "none")
 class SharedEncoder(Architecture):
     """BERT's encoder with a factorised embedding and shared layers (Lan et al., 2019, 3.1)."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
-    embedding: int | None = 128  # width of the token, position and segment embeddings; None: the network's, unprojected
+    embedding: int | None = 128  # width of the token, position and segment embeddings; none: that of the network
     sharing: str = "all"  # weights that all layers share: all, attention, feed_forward or none
-    segments: int = 2
-    activation: str = "gelu_tanh"
-    dropout: float = 0.0  # as in the second release; the first had 0.1 except for xxlarge
-    attention_dropout: float = 0.0
-    epsilon: float = 1e-12
+    segments: int = 2  # number of segment embeddings
+    activation: str = "gelu_tanh"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.0  # dropout rate; 0 as in the second release (the first: 0.1 except for xxlarge)
+    attention_dropout: float = 0.0  # dropout rate of attention weights
+    epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True

@@ -30,14 +30,14 @@ from plmkit.layers.transformer import Dropout, FeedForward, TokenEmbedding
 class TwoStream(Architecture):
     """Relative Transformer with two streams; queries predict without seeing the token (Yang et al., 2019, 2.3)."""
 
-    heads: int
+    heads: int  # attention heads per layer
     inner: int  # width inside the feed-forward sublayer
     memory: int = 384  # length of the recurrent memory in tokens; 0: none
     reuse: float = 0.5  # share of each row, its first part, that enters the memory; the next row starts after it
-    activation: str = "gelu_tanh"
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    epsilon: float = 1e-12
+    activation: str = "gelu_tanh"  # of the feed-forward sublayer: gelu, gelu_tanh or relu
+    dropout: float = 0.1  # dropout rate of embeddings and sublayers
+    attention_dropout: float = 0.1  # dropout rate of attention weights
+    epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = False  # a dense layer on the last position, for classification of whole rows
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     generates: ClassVar[Generates] = "permuted"

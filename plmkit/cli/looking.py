@@ -32,9 +32,7 @@ from plmkit.language import tr
 def recipes(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help=tr("Show this recipe with all its settings."), autocompletion=recipe_names
-        ),
+        typer.Argument(metavar="NAME", help=tr("Show this recipe with all its settings."), autocompletion=recipe_names),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -54,7 +52,7 @@ def recipes(
     ),
 )
 def doctor(
-    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help=f"{CORPUS}.")],
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help=f"{CORPUS}.")],
     recipe: Annotated[
         str,
         typer.Option(help=tr("Recipe whose training examples are counted and shown."), autocompletion=recipe_names),
@@ -88,8 +86,9 @@ def doctor(
     from plmkit.api import with_column
     from plmkit.catalogue import find
     from plmkit.cli import show
-    from plmkit.config.machine import EXAMINED, PREPARING, check_read, refuse_ignored, settle
+    from plmkit.config.machine import check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
+    from plmkit.config.verbs import EXAMINED, PREPARING
     from plmkit.preparation.doctor import examine
 
     settings = with_column(settle(find(recipe), sets or []), text, not no_header, (source, target))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
@@ -11,10 +12,14 @@ from plmkit.choices import CHOICES
 from plmkit.cli.show import console
 from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
+from plmkit.config.explaining import explanation
 from plmkit.config.machine import Machine
-from plmkit.config.settings import snake, to_json
+from plmkit.config.settings import kinds_of, snake, to_json
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
+from plmkit.schedules.schedule import Schedule, Tuning
+from plmkit.tasks.settings import TaskSettings
 
 
 def all_recipes(as_json: bool) -> None:
@@ -108,7 +113,7 @@ def one_recipe(name: str, as_json: bool) -> None:
         )
     )
     console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
-    for line in settings_of(recipe.tuning, "task"):
+    for line in settings_of(TaskSettings(**vars(recipe.tuning)), "task"):
         console.print(f"  {line}", markup=False)
 
 
@@ -137,16 +142,20 @@ def choices_of(recipe: Recipe) -> list[str]:
 
 
 def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:
-    stem = f"{stem}.{snake(type(choice).__name__)}" if named else stem
-    lines = []
+    """One line per setting, as --set takes it, with its explanation in a second column."""
+    lines = list(explained(choice, f"{stem}.{snake(type(choice).__name__)}" if named else stem))
+    width = max((len(setting) for setting, _ in lines), default=0)
+    return [f"{setting:<{width}}    {translated(text)}" for setting, text in lines]
+
+
+def explained(choice: Any, stem: str) -> Iterator[tuple[str, str]]:
     for field in dataclasses.fields(choice):
-        value = getattr(choice, field.name)
+        name, value = f"{stem}.{field.name}", getattr(choice, field.name)
         if dataclasses.is_dataclass(value):
-            lines.append(f"{stem}.{field.name}={type(value).__name__}    {first_line(value)}")
-            lines += settings_of(value, f"{stem}.{field.name}")
+            yield f"{name}={type(value).__name__}", summary_of(type(value))
+            yield from explained(value, name)
         else:
-            lines.append(f"{stem}.{field.name}={as_set(value)}")
-    return lines
+            yield f"{name}={as_set(value)}", explanation(type(choice), field.name)
 
 
 def as_set(value: Any) -> str:
@@ -168,11 +177,27 @@ def summary_of(kind: type) -> str:
 def texts_of_recipes() -> list[str]:
     """All that is shown of recipes and choices in the reader's language: data, so no call of `tr` holds it."""
     made = [make() for make in CATALOGUE.values()]
-    kinds = [*(kind for kinds in CHOICES.values() for kind in kinds), Machine]
-    values = [value for recipe in made for value in (*axes_of(recipe).values(), recipe.tuning)]
-    kinds += [type(choice) for value in values for choice in as_tuple(value)]
     texts = [text for recipe in made for text in (recipe.summary, recipe.notes) if text]
-    return list(dict.fromkeys([*texts, *map(summary_of, kinds)]))
+    kinds = settings_kinds()
+    explanations = [explanation(kind, field.name) for kind in kinds for field in dataclasses.fields(kind)]
+    return list(dict.fromkeys([*texts, *map(summary_of, (*kinds, Tuning)), *explanations]))
+
+
+def settings_kinds() -> list[type]:
+    """Every class whose settings `plm recipes` may show, with those that its settings may hold."""
+    axes = [kind for kinds in CHOICES.values() for kind in kinds]
+    return list(
+        dict.fromkeys(
+            each for kind in (*axes, Initialisation, Schedule, Machine, TaskSettings) for each in within(kind)
+        )
+    )
+
+
+def within(kind: type) -> Iterator[type]:
+    yield kind
+    for field in dataclasses.fields(kind):
+        for inner in kinds_of(kind, field.name).values():
+            yield from within(inner)
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -28,12 +28,23 @@ from plmkit.cli.options import (
     recipe_names,
     screen,
 )
+from plmkit.config.explaining import explanations_in
+from plmkit.config.verbs import FINETUNING
 from plmkit.language import tr, translated
 from plmkit.tasks.registry import KINDS
 
 
 def task_names(typed: str) -> list[tuple[str, str]]:
     return [(name, translated(kind.summary)) for name, kind in KINDS.items() if name.startswith(typed)]
+
+
+def finetuning_settings() -> list[str]:
+    """One line per setting, with its explanation."""
+    task = explanations_in("plmkit.tasks.settings", "TaskSettings")
+    run = explanations_in("plmkit.config.machine", "Machine")
+    explained = {f"task.{name}": text for name, text in task.items()}
+    explained |= {name: run.get(name.removeprefix("run."), "") for name in FINETUNING}
+    return [tr("{name}: {summary}", name=name, summary=translated(text)) for name, text in explained.items()]
 
 
 @app.command(
@@ -54,7 +65,7 @@ def pretrain(
     corpus: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CORPUS...]", help=tr("{files}. Default: documentation found on this machine.", files=CORPUS)
+            metavar="CORPUS", help=tr("{files}. Default: documentation found on this machine.", files=CORPUS)
         ),
     ] = None,
     minutes: Annotated[
@@ -105,7 +116,8 @@ def pretrain(
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
-    ),
+    )
+    + "\n\n".join(["", tr("Settings of --set:"), *finetuning_settings()]),
 )
 def finetune(
     model: ModelDir,
@@ -151,9 +163,7 @@ def finetune(
             "--set",
             metavar="NAME=VALUE",
             help=tr(
-                "Change a setting, for example task.learning_rate=1e-4; repeatable. Settings: task.batch, "
-                "learning_rate, warmup, shape, optimizer, decay, clip, layer_decay, dropout, pooling, length, frozen, "
-                "scratch, lm_weight, and run.threads, device, dtype, micro_batch, log_steps."
+                "Change a setting, for example task.learning_rate=1e-4; repeatable. The settings are listed below."
             ),
         ),
     ] = None,

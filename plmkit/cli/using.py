@@ -161,7 +161,7 @@ def generate(
     prompts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PROMPT...", help=tr("Text to continue; several prompts run as one batch and print in order.")
+            metavar="PROMPT", help=tr("Text to continue; several prompts run as one batch and print in order.")
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help=tr("A .txt file with one prompt per line."))] = None,

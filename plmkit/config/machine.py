@@ -14,12 +14,6 @@ from plmkit.language import comma, tr
 from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
-PREPARING = (  # used in reading a corpus
-    "run.reader_workers", "run.valid_share", "run.layout", "run.column", "run.header", "run.weights",
-)  # fmt: skip
-EXAMINED = (  # settings of a recipe that `plm doctor` reads: what decides on the rows, and on the network's size
-    "tokenizer", "corruption", "streams", "stages", "sentence_task", "architecture", "objectives", "schedule.batch",
-)  # fmt: skip
 AXES = ("tokenizer", "corruption", "architecture", "objectives", "initialisation", "schedule")
 STREAMS = ("streams", "stages")  # which corruptions are used when
 
@@ -28,22 +22,20 @@ STREAMS = ("streams", "stages")  # which corruptions are used when
 class Machine:
     """Settings of the machine and of reading the corpus: `--set run.NAME=...`."""
 
-    device: str = "auto"  # auto, cpu, cuda, mps
-    dtype: str = "auto"  # auto, float32, bfloat16
-    threads: int | None = None  # threads for training; None: all free cores
-    reader_workers: int | None = None  # processes that read text; None: all cores
-    micro_batch: int | None = (
-        None  # rows per micro-batch (gradient accumulation), to save memory; None: the whole batch
-    )
+    device: str = "auto"  # auto, cpu, cuda or mps
+    dtype: str = "auto"  # precision: auto, float32 or bfloat16
+    threads: int | None = None  # threads for training; none: all free cores
+    reader_workers: int | None = None  # processes that read text; none: all cores
+    micro_batch: int | None = None  # rows per micro-batch (gradient accumulation), saves memory; none: the whole batch
     compile: bool = False  # torch.compile: a minute to start, then faster steps
-    checkpoint_steps: int = 500
+    checkpoint_steps: int = 500  # steps between checkpoints
     average: int = 1  # number of last checkpoints whose mean is the final model
-    log_steps: int = 10
+    log_steps: int = 10  # steps between lines of the log
     validations: int = 5  # number of times the validation loss is measured during a run
     valid_share: float = 0.01  # share of the corpus that is held out, without --valid
-    layout: str = "auto"  # how .txt files are split into documents
-    column: str | None = None  # text column of tables
-    header: bool = True  # False: .csv and .tsv files have no header row; columns are numbered from 1
+    layout: str = "auto"  # documents of .txt files: auto, blank-lines, document-per-line or document-per-file
+    column: str | None = None  # text column of tables; none: one of the usual names
+    header: bool = True  # .csv and .tsv files have a header row; false: columns are numbered from 1
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
         )
     old = getattr(settings, name)
     if rest:
-        if old is None and (kinds := kinds_of(settings, name)):
+        if old is None and (kinds := kinds_of(type(settings), name)):
             stem = full.removesuffix("." + ".".join(rest))
             raise SettingError(
                 tr(
@@ -103,7 +103,7 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
             )
         return changed(settings, name, assign(old, rest, text, full))
     hint = get_type_hints(type(settings))[name]
-    kinds = kinds_of(settings, name)
+    kinds = kinds_of(type(settings), name)
     if text in kinds:  # one choice for another: schedule.optimizer=BertAdam
         return settings if type(old) is kinds[text] else changed(settings, name, kinds[text]())
     if kinds and type(None) in get_args(hint) and text.lower() in ("none", "null"):
@@ -154,10 +154,10 @@ def checked(settings: Any) -> Any:
     return dataclasses.replace(settings, **values)
 
 
-def kinds_of(settings: Any, name: str) -> dict[str, type]:
-    """The settings classes that a setting may hold, by name."""
-    options = get_args(get_type_hints(type(settings))[name])
-    return {kind.__name__: kind for kind in options if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+def kinds_of(kind: type, name: str) -> dict[str, type]:
+    """The settings classes that a setting of this class may hold, by name."""
+    options = get_args(get_type_hints(kind)[name])
+    return {each.__name__: each for each in options if isinstance(each, type) and dataclasses.is_dataclass(each)}
 
 
 def assign_member(members: tuple, path: list[str], text: str, full: str) -> tuple:

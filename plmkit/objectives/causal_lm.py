@@ -39,9 +39,7 @@ class CausalLMHead(CausalHead):
 class AdaptiveLM(Objective):
     """Predict the next token with an adaptive softmax tied to the input embeddings (Dai et al., 2019)."""
 
-    shared_projections: bool = (
-        True  # clusters share the projections of the input embeddings; False: they have their own
-    )
+    shared_projections: bool = True  # clusters share the projections of the input embeddings; false: own projections
     name: ClassVar = "adaptive_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
 

@@ -44,7 +44,7 @@ class BuiltModel(Protocol):
 class Objective(ABC):
     """One loss of a recipe: its settings, and the head that computes it."""
 
-    weight: float = 1.0
+    weight: float = 1.0  # loss weight
     learned_weight: bool = False  # `weight` is only the initial value and is trained (Kendall et al., 2018)
     name: ClassVar[str]  # of its loss in logs and of its head in saved weights; unique
     reads: ClassVar[frozenset[str]]  # fields of Batch and States

@@ -17,9 +17,9 @@ from plmkit.objectives.contract import BuiltModel, Head, Objective
 class ForwardLM(Objective):
     """Predict the next word in rows that are read forwards (Peters et al., 2018, 3.1)."""
 
-    weight: float = 0.5  # with BackwardLM, the mean of both directions
+    weight: float = 0.5  # loss weight; 0.5 in both directions gives their mean
     samples: int = 8192  # words besides the target in the softmax of a training step; 0: all
-    words: int | None = None  # the most frequent ones are predicted, others as unknown; None: all
+    words: int | None = None  # the most frequent ones are predicted, others as unknown; none: all
     name: ClassVar = "forward_lm"
     label: ClassVar = "forward"
     reads: ClassVar = frozenset({"hidden", "targets", "reversed"})

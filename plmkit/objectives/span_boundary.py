@@ -22,7 +22,7 @@ class SpanBoundary(Objective):
     """Predict each masked token from its span's boundary states and its position in it (Joshi et al., 2020, 3.2)."""
 
     positions: int = 15  # tokens beyond this position of a span are not predicted
-    position_width: int = 200
+    position_width: int = 200  # width of the embeddings of positions within a span
     corpus_vocabulary: bool = False  # in training, score only tokens that occur in the corpus: faster
     name: ClassVar = "span_boundary"
     reads: ClassVar = frozenset({"hidden", "targets", "edges"})

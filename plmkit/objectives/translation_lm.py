@@ -17,7 +17,7 @@ from plmkit.objectives.contract import BuiltModel, Objective, TokenHead
 class TranslationLM(Objective):
     """Predict the next token of the target, with label smoothing (Vaswani et al., 2017, 5.4)."""
 
-    smoothing: float = 0.1  # share of the target's probability that is spread over the vocabulary
+    smoothing: float = 0.1  # share of the target's probability that is given to the whole vocabulary
     name: ClassVar = "translation_lm"
     reads: ClassVar = frozenset({"hidden", "target", "targets"})
     label: ClassVar = "loss"

@@ -15,10 +15,10 @@ JOINT = "query_key_value.weight"  # three matrices of the papers, joined
 class AdamW:
     """Adam with bias correction and decoupled weight decay (Loshchilov and Hutter, 2019)."""
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 0.01
+    beta1: float = 0.9  # decay rate of the mean of gradients
+    beta2: float = 0.999  # decay rate of the mean of squared gradients
+    epsilon: float = 1e-8  # added to the denominator of a step
+    decay: float = 0.01  # weight decay
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
         return self.build_groups(by_decay(parameters, rate, self.decay), rate)
@@ -34,7 +34,7 @@ class Adagrad:
     """Steps shrink with the sum of all squared gradients (Duchi et al., 2011), as in allenai/bilm-tf."""
 
     accumulator: float = 1.0  # the sum before the first step
-    decay: float = 0.0
+    decay: float = 0.0  # weight decay
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
         groups = by_decay(parameters, rate, self.decay)
@@ -45,8 +45,8 @@ class Adagrad:
 class Momentum:
     """SGD with momentum (Polyak, 1964); 0: plain SGD."""
 
-    momentum: float = 0.99
-    decay: float = 0.0
+    momentum: float = 0.99  # share of the previous step that is added to the next
+    decay: float = 0.0  # weight decay
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
         return torch.optim.SGD(by_decay(parameters, rate, self.decay), lr=rate, momentum=self.momentum)
@@ -56,10 +56,10 @@ class Momentum:
 class BertAdam:
     """Adam as in BERT's released code: no bias correction, weight decay inside the step."""
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    decay: float = 0.01
+    beta1: float = 0.9  # decay rate of the mean of gradients
+    beta2: float = 0.999  # decay rate of the mean of squared gradients
+    epsilon: float = 1e-6  # added to the denominator of a step
+    decay: float = 0.01  # weight decay
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
         return self.build_groups(by_decay(parameters, rate, self.decay), rate)
@@ -73,10 +73,10 @@ class BertAdam:
 class Lamb:
     """LAMB as in ALBERT's released code: BertAdam's step, scaled to the norm of the weight (You et al., 2019)."""
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    decay: float = 0.01
+    beta1: float = 0.9  # decay rate of the mean of gradients
+    beta2: float = 0.999  # decay rate of the mean of squared gradients
+    epsilon: float = 1e-6  # added to the denominator of a step
+    decay: float = 0.01  # weight decay
 
     def build(self, parameters: Named, rate: float) -> Optimizer:
         named = list(parameters)

@@ -91,13 +91,13 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
 class Schedule:
     """Learning rates are a function of progress, the share of the budget that is spent, so that any budget fits."""
 
-    steps: int  # default budget
+    steps: int  # number of steps, without --steps, --minutes or --tokens
     batch: int  # rows per step
     learning_rate: float  # at its peak
-    warmup: float  # as a share of the run
-    shape: str = "linear_over_all"
+    warmup: float  # warm-up, as a share of the run
+    shape: str = "linear_over_all"  # of the learning-rate schedule: linear_over_all, cosine, constant ...
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
-    optimizer: Optimizers = AdamW()
+    optimizer: Optimizers = AdamW()  # AdamW, BertAdam, Lamb or Momentum
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
@@ -165,8 +165,8 @@ class Tuning:
     """Defaults of `plm finetune`; BERT's where a paper does not say (Devlin et al., 2018)."""
 
     learning_rate: float = 3e-5  # at its peak, for a width of 768
-    warmup: float = 0.1  # as a share of the steps
-    shape: str = "linear_over_all"
-    optimizer: AdamW | BertAdam = BertAdam()
+    warmup: float = 0.1  # warm-up, as a share of the steps
+    shape: str = "linear_over_all"  # of the learning-rate schedule: linear_over_all, cosine, constant ...
+    optimizer: AdamW | BertAdam = BertAdam()  # AdamW or BertAdam
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
     layer_decay: float = 1.0  # learning rate of each layer relative to the layer above

@@ -26,7 +26,7 @@ SHOWN = 24  # characters of a text in an error
 class Bio(Segmenter):
     """Units from a BIO file: one token or character and its tag per line, a blank line between sentences."""
 
-    file: str = ""
+    file: str = ""  # a file with one token and its BIO tag per line
     level: str = "entity"  # what the tags mark: word, phrase or entity
     files: ClassVar[tuple[str, ...]] = ("file",)
     tool: ClassVar[str | None] = None

@@ -35,8 +35,8 @@ class Jieba(Segmenter):
     two thousand, all of them next to letters or digits.
     """
 
-    dictionary: str | None = None  # a file of more words, `word [frequency] [tag]` per line
-    lexicon: str | None = None  # a file of entities, one per line; the longest match counts
+    dictionary: str | None = None  # a file of more words, `word [frequency] [tag]` per line; none: jieba's words only
+    lexicon: str | None = None  # a file of entities, one per line; the longest match counts; none: no entities
     level: str = "word"  # the largest units to find: word, phrase (and words), entity (and both)
     unlisted: bool = True  # also find words that are not in the dictionary, as jieba does by default
     files: ClassVar[tuple[str, ...]] = ("dictionary", "lexicon")

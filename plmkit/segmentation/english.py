@@ -25,7 +25,7 @@ MANY_CAPITALS = 0.75  # of the words: a headline, where capitals mean nothing
 class English(Segmenter):
     """English noun phrases over textblob's tags; entities are runs of capitalised words, and those of a lexicon."""
 
-    lexicon: str | None = None  # a file of entities, one per line; the longest match counts
+    lexicon: str | None = None  # a file of entities, one per line; the longest match counts; none: no entities
     level: str = "entity"  # the largest units to find: word, phrase (and words), entity (and both)
     files: ClassVar[tuple[str, ...]] = ("lexicon",)
     tool: ClassVar[str | None] = "textblob"

@@ -8,6 +8,7 @@ from typing import Any
 from plmkit.config.habits import homes
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut, names_in
+from plmkit.config.verbs import FINETUNING
 from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
@@ -16,7 +17,6 @@ from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
 from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
-READ = ("run.device", "run.dtype", "run.threads", "run.micro_batch", "run.log_steps")  # that fine-tuning reads
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
@@ -24,22 +24,21 @@ PAPER_WIDTH = 768  # of the networks that papers fine-tune
 class TaskSettings:
     """BERT's grid: learning rates 2e-5 to 5e-5, batches of 16 or 32, 2 to 4 epochs (Devlin et al., 2018, A.3)."""
 
-    epochs: float = 3.0
-    batch: int = 32
-    # None: as in the model's paper, by its recipe
-    learning_rate: float | None = None  # at its peak; None: the paper's at a width of 768, higher for narrower networks
-    warmup: float | None = None  # warm-up, as a share of the steps
-    shape: str | None = None  # of the learning-rate schedule
-    optimizer: AdamW | BertAdam | None = None
-    decay: float | None = None  # weight decay; None: the optimizer's
-    clip: float | None = None  # maximum gradient norm; 0: no clipping
-    layer_decay: float | None = None  # factor of the learning rate from each layer to the one below
-    dropout: float = 0.1  # before the head, and inside the network
-    pooling: str = "first"  # of the hidden states: first, mean, max or concat
-    length: int | None = None  # tokens per row; None: the model's maximum length
+    epochs: float = 3.0  # number of epochs
+    batch: int = 32  # rows per step
+    learning_rate: float | None = None  # at its peak; none: the paper's at a width of 768, higher for narrower networks
+    warmup: float | None = None  # warm-up, as a share of the steps; none: the paper's
+    shape: str | None = None  # of the learning-rate schedule: linear_over_all, cosine, constant ...; none: the paper's
+    optimizer: AdamW | BertAdam | None = None  # AdamW or BertAdam; none: the paper's
+    decay: float | None = None  # weight decay; none: the optimizer's
+    clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
+    layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
+    dropout: float = 0.1  # dropout rate before the head and inside the network
+    pooling: str = "first"  # of the hidden states into one vector: first, mean, max or concat
+    length: int | None = None  # tokens per row; none: the model's maximum length
     frozen: bool = False  # train the head only
     scratch: bool = False  # start from random weights, for comparison
-    lm_weight: float | None = None  # loss weight of a language model on the rows; None: 0.5 where possible
+    lm_weight: float | None = None  # loss weight of a language model on the rows; none: 0.5 where possible
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "learning_rate"):
@@ -152,7 +151,10 @@ class Settled(TaskSettings):
     lm_weight: float
 
 
-GROUPS = {"task": names_in(TaskSettings), "run": [name.removeprefix("run.") for name in READ]}  # names by their group
+GROUPS = {
+    "task": names_in(TaskSettings),
+    "run": [name.removeprefix("run.") for name in FINETUNING],
+}  # names by their group
 
 
 def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
@@ -188,7 +190,7 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
             task = assign(task, path, text, name)
         elif root == "run" and path:
             machine = assign(machine, path, text, name)
-            check_read(name, READ, "plm finetune")
+            check_read(name, FINETUNING, "plm finetune")
         else:
             raise SettingError(
                 tr(

@@ -21,8 +21,8 @@ PAD, UNKNOWN, BEGIN, END, MASK = ROBERTA_NAMES
 class ByteBPE(TokenizerSettings):
     """Byte-level BPE, trained on the user's text (Radford et al., 2019; Liu et al., 2019, 4.4)."""
 
-    size: int = 50265
-    min_frequency: int = 2
+    size: int = 50265  # maximum number of tokens in the vocabulary
+    min_frequency: int = 2  # occurrences that a pair needs to be merged
 
     def __post_init__(self) -> None:
         fewest = len(ROBERTA_NAMES) + len(BYTES)
@@ -53,8 +53,8 @@ class ByteBPE(TokenizerSettings):
 class StreamByteBPE(TokenizerSettings):
     """Byte-level BPE with one special token, the end of text, trained on the user's text (Radford et al., 2019)."""
 
-    size: int = 50257
-    min_frequency: int = 2
+    size: int = 50257  # maximum number of tokens in the vocabulary
+    min_frequency: int = 2  # occurrences that a pair needs to be merged
 
     def __post_init__(self) -> None:
         fewest = len(BYTES) + 1

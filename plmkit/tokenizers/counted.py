@@ -25,8 +25,8 @@ SENTENCE_ROLES = dict(zip(("cls", "sep", "unknown"), SENTENCE_MARKS, strict=True
 class Characters(TokenizerSettings):
     """One token per character, spaces included; rare characters are unknown."""
 
-    size: int = 10_000
-    min_frequency: int = 1
+    size: int = 10_000  # maximum number of tokens in the vocabulary
+    min_frequency: int = 1  # occurrences that a character needs to enter the vocabulary
 
     def __post_init__(self) -> None:
         check(self.size, self.min_frequency)
@@ -44,10 +44,10 @@ class Characters(TokenizerSettings):
 class Words(TokenizerSettings):
     """One token per word; rare words are unknown."""
 
-    size: int = 267_735
-    min_frequency: int = 1
-    lowercase: bool = False
-    punctuation: bool = True  # punctuation marks and ideographs are separate words; False: split at spaces only
+    size: int = 267_735  # maximum number of tokens in the vocabulary
+    min_frequency: int = 1  # occurrences that a word needs to enter the vocabulary
+    lowercase: bool = False  # lowercase the text
+    punctuation: bool = True  # punctuation marks and ideographs are words of their own; false: split at spaces only
 
     def __post_init__(self) -> None:
         check(self.size, self.min_frequency)

@@ -36,8 +36,8 @@ PARTS = re.compile(rf"{META_SPACE}?(?:[{HAN}]+|(?:(?![{HAN}])[^\W\d_])+|\d+|[^\w
 class Unigram(TokenizerSettings):
     """SentencePiece unigram, trained on the user's text (Kudo, 2018; Lan et al., 2019, 4.1)."""
 
-    size: int = 30000
-    lowercase: bool = True  # also strips accents
+    size: int = 30000  # maximum number of tokens in the vocabulary
+    lowercase: bool = True  # lowercase the text and strip accents
     coverage: float = 0.99995  # share of the text's characters that get a token; the rarest are unknown
     names: ClassVar[tuple[str, ...]] = ALBERT_NAMES  # of the special tokens, in order
     keeps_accents_with_case: ClassVar = True

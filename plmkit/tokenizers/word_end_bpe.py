@@ -24,8 +24,8 @@ SPECIAL = (UNKNOWN, END_OF_TEXT)  # the released vocabulary separates texts by a
 class WordEndBPE(TokenizerSettings):
     """BPE with GPT-1's rules, trained on the user's text (Sennrich et al., 2016; Radford et al., 2018, 4.1)."""
 
-    size: int = 40478
-    min_frequency: int = 2
+    size: int = 40478  # maximum number of tokens in the vocabulary
+    min_frequency: int = 2  # occurrences that a pair needs to be merged
 
     def __post_init__(self) -> None:
         if self.size <= len(SPECIAL):

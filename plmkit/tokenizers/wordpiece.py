@@ -24,9 +24,9 @@ REPEATS = 1_000  # of one word passed to the trainer at a time
 class WordPiece(TokenizerSettings):
     """WordPiece with BERT's rules, trained on the user's text (Devlin et al., 2018)."""
 
-    size: int = 30522
-    lowercase: bool = True
-    min_frequency: int = 2
+    size: int = 30522  # maximum number of tokens in the vocabulary
+    lowercase: bool = True  # lowercase the text and strip accents
+    min_frequency: int = 2  # occurrences that a pair needs to be merged
 
     def __post_init__(self) -> None:
         if self.size <= len(SPECIAL_TOKENS):

@@ -7,9 +7,10 @@ import pytest
 
 from plmkit.api import as_text, pretraining
 from plmkit.catalogue import find
-from plmkit.config.machine import PREPARING, Machine, settle
+from plmkit.config.machine import Machine, settle
+from plmkit.config.verbs import FINETUNING, PREPARING
 from plmkit.errors import SettingError
-from plmkit.tasks.settings import READ, settle_task
+from plmkit.tasks.settings import settle_task
 
 VALUES = {
     "device": "cpu", "dtype": "float32", "threads": "1", "reader_workers": "1", "micro_batch": "1", "compile": "true",
@@ -31,7 +32,7 @@ def test_every_setting_of_the_machine_is_tried():
 def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_path):
     setting = f"run.{name}={VALUES[name]}"
     pretrained(setting)
-    if f"run.{name}" in READ:
+    if f"run.{name}" in FINETUNING:
         settle_task([setting], None)
     else:
         with pytest.raises(SettingError, match=rf"^run\.{name} has no effect on plm finetune, which uses run\."):

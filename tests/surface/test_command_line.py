@@ -19,18 +19,20 @@ import plmkit
 from plmkit.catalogue import CATALOGUE
 from plmkit.cli import app
 from plmkit.cli.options import recipe_names
+from plmkit.config.explaining import explanation
 from plmkit.config.machine import Machine
+from plmkit.config.verbs import FINETUNING
 from plmkit.data.reading.whole import read_table
 from plmkit.errors import UnknownTokensWarning
 from plmkit.tasks.registry import KINDS
-from plmkit.tasks.settings import READ, TaskSettings
+from plmkit.tasks.settings import TaskSettings
 
 # verb: arguments and options that later work keeps
 CONTRACT = {
     "recipes": ["[NAME]", "--json"],
-    "doctor": ["CORPUS...", "--recipe", "--json"],
+    "doctor": ["CORPUS", "--recipe", "--json"],
     "pretrain": [
-        "RECIPE", "[CORPUS...]", "--out", "--minutes", "--steps", "--tokens", "--from", "--tokenizer", "--valid",
+        "RECIPE", "[CORPUS]...", "--out", "--minutes", "--steps", "--tokens", "--from", "--tokenizer", "--valid",
         "--seed", "--set", "--json",
     ],
     "finetune": [
@@ -66,8 +68,21 @@ def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeyp
     shown = plm("finetune", "--help").out
     for name, kind in KINDS.items():
         assert f"{name}: {kind.summary}" in shown
-    for name in (*(field.name for field in fields(TaskSettings)), *(name.removeprefix("run.") for name in READ)):
-        assert name in shown
+    for field in fields(TaskSettings):
+        assert f"task.{field.name}: {explanation(TaskSettings, field.name)}" in shown
+    for name in FINETUNING:
+        assert f"{name}: {explanation(Machine, name.removeprefix('run.'))}" in shown
+
+
+def test_the_usage_names_each_argument_once(plm, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    usage = {
+        verb: plm(verb, "--help").out.split("Usage: plm ")[1].split("\n")[0].strip() for verb in (*CONTRACT, "generate")
+    }
+    assert usage["pretrain"] == "pretrain [OPTIONS] {RECIPE} [CORPUS]..."
+    assert usage["doctor"] == "doctor [OPTIONS] {CORPUS}..."
+    assert usage["generate"] == "generate [OPTIONS] {MODEL} [PROMPT]..."
+    assert not [line for line in usage.values() if "[[" in line or "...]" in line or "...}" in line]
 
 
 def test_without_arguments_plm_shows_every_verb_and_where_to_start(plm):

@@ -178,7 +178,7 @@ class DialogueAndText(StretchArrangement):
     """Dialogues, some with an utterance of another, mixed with unlabelled plain text (Sun et al., 2019, 3.3)."""
 
     dialogues: tuple[int, ...] = (1,)  # the corpora that hold dialogues, numbered from 1 in the order given
-    share: float = 0.5  # of the rows are dialogues; surplus rows of either kind wait for another epoch
+    share: float = 0.5  # share of the rows that are dialogues; surplus rows of either kind wait for another epoch
     fake: float = 0.5  # share of the dialogues with an utterance from another one
     segments: ClassVar[int] = 2
     texts: ClassVar[int] = 3

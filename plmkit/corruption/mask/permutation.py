@@ -26,7 +26,7 @@ class PermutedSpans(Masking):
     """
 
     rate: float = 1 / 6  # share of the tokens that are predicted, rounded down
-    max_length: int = 5  # pieces of a span; n of them with a probability proportional to 1/n
+    max_length: int = 5  # maximum number of pieces of a span; n have a probability proportional to 1/n
     context: int = 6  # pieces around a span that are not predicted, per piece of the span
     reuse: float = 0.5  # share of a row, its first part, that does not attend to the rest; each part has its own order
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "attention_order"})

@@ -29,10 +29,8 @@ class SpanMasking(BertMasking):
     """
 
     geometric: float = 0.2  # probability that a span ends after each word
-    max_length: int = 10  # words
-    segmenter: AnySegmenter | None = (
-        None  # finds the words of languages without spaces; None: words are recognised by `##`
-    )
+    max_length: int = 10  # maximum number of words of a span
+    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; none: words by `##`
     writes: ClassVar[frozenset[str]] = frozenset({"targets", "edges"})
     needs_counts: ClassVar[frozenset[str]] = frozenset({"tokens"})
 

@@ -61,8 +61,8 @@ class BertMasking(Masking):
 class BudgetMasking(BertMasking):
     """A fixed number of masked tokens per row, and optionally static masks (google-research/bert)."""
 
-    max_masked: int | None = None  # maximum per row
-    static_masks: int | None = None  # number of fixed masks, used in turn; None: a new mask each epoch
+    max_masked: int | None = None  # maximum number of masked tokens per row; none: no limit
+    static_masks: int | None = None  # number of fixed masks, used in turn; none: a new mask each epoch
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,8 +107,8 @@ class DynamicMasking(BertMasking):
 class ReplacedMasking(Masking):
     """Mask tokens for a generator to replace; a position drawn twice counts once (Clark et al., 2020, 3.1)."""
 
-    rate: float = 0.15
-    mask_share: float = 1.0  # the others stay as they are; the released code has 0.85
+    rate: float = 0.15  # share of the tokens that are drawn and replaced
+    mask_share: float = 1.0  # share of them that the generator sees as [MASK]; the others stay (released code: 0.85)
     max_masked: int | None = None  # maximum number of draws per row
     writes: ClassVar[frozenset[str]] = frozenset({"targets"})
 

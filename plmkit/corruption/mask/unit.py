@@ -20,9 +20,9 @@ LEVELS = ("character", "word", "phrase", "entity")  # from small to large
 class UnitMasking(BertMasking):
     """Mask whole units, each drawn independently: characters, phrases or entities (Sun et al., 2019, 3.2)."""
 
-    levels: tuple[str, ...] = ("character", "phrase", "entity")
+    levels: tuple[str, ...] = ("character", "phrase", "entity")  # sizes of the units: character, word, phrase or entity
     shares: tuple[float, ...] = (1.0, 0.0, 0.0)  # share of the rows masked at each level
-    segmenter: AnySegmenter | None = None  # finds words, phrases and entities; None: words only, by `##`
+    segmenter: AnySegmenter | None = None  # finds words, phrases and entities; none: words only, by `##`
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,9 +19,7 @@ from plmkit.segmentation.choosing import AnySegmenter
 class WordMasking(BudgetMasking):
     """Mask all pieces of a word or none; each piece draws its own 80/10/10 (Cui et al., 2019, 2.2)."""
 
-    segmenter: AnySegmenter | None = (
-        None  # finds the words of languages without spaces; None: words are recognised by `##`
-    )
+    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; none: words by `##`
 
     def choose(self, rows: Rows, vocabulary: Vocabulary, draws: Draws) -> np.ndarray:
         """(B, L) True where a piece is masked: words in random order, skipping those that exceed the budget."""
@@ -54,10 +52,8 @@ def fitting(sizes: list[int], room: int) -> list[int]:
 class NgramMasking(BudgetMasking):
     """Mask one to three adjacent words, n of them with a probability proportional to 1/n (Lan et al., 2020, 4.1)."""
 
-    max_length: int = 3  # words
-    segmenter: AnySegmenter | None = (
-        None  # finds the words of languages without spaces; None: words are recognised by `##`
-    )
+    max_length: int = 3  # maximum number of words of an n-gram
+    segmenter: AnySegmenter | None = None  # finds the words of languages without spaces; none: words by `##`
 
     def __post_init__(self) -> None:
         super().__post_init__()
