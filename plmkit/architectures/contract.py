@@ -241,6 +241,19 @@ def check_heads(width: int, heads: int, even: bool = False) -> None:
         )
 
 
+def check_distances(settings: Any) -> None:
+    """Refuse negative limits of distances."""
+    for name in ("relative_keys", "distance_bias"):
+        if getattr(settings, name) < 0:
+            raise SettingError(
+                tr(
+                    "architecture.{name} must be a number of positions, or 0 for none; found {value}.",
+                    name=name,
+                    value=getattr(settings, name),
+                )
+            )
+
+
 def check_activations(settings: Architecture, *names: str) -> None:
     for name in names:
         if getattr(settings, name) not in ACTIVATIONS:

@@ -10,6 +10,7 @@ from plmkit.architectures.contract import (
     Architecture,
     Model,
     check_activations,
+    check_distances,
     check_dropout,
     check_heads,
     check_sizes,
@@ -19,7 +20,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import INITIALISERS, init_local_heads
 from plmkit.language import tr
-from plmkit.layers.attention import SelfAttention
+from plmkit.layers.attention import SelfAttention, self_attention
 from plmkit.layers.packing import NeededTokens, Packing
 from plmkit.layers.transformer import ACTIVATIONS, Dropout, FeedForward, InputEmbedding, PostNormBlock
 
@@ -42,6 +43,8 @@ class Encoder(Architecture):
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
     initialiser: str = "truncated"  # of the initial weights: normal, or truncated at two standard deviations
     neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
+    distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}
     initial: ClassVar[frozenset[str]] = frozenset({"neighbours", "initialiser"})
@@ -60,6 +63,7 @@ class Encoder(Architecture):
         check_heads(self.width, self.heads)
         if self.neighbours and self.width // self.heads % 2:
             raise SettingError(tr("architecture.neighbours needs heads of even width."))
+        check_distances(self)
         check_activations(self, "activation", "pooler_activation")
         if self.initialiser not in INITIALISERS:
             raise SettingError(
@@ -84,6 +88,11 @@ class Encoder(Architecture):
         """Whether embeddings and network differ in width."""
         return self.embedding not in (None, self.width)
 
+    @property
+    def is_berts(self) -> bool:
+        """Whether its computation is that of BERT, which other libraries have, whatever its shape."""
+        return not (self.relative_keys or self.distance_bias)
+
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned, with a pooler."""
         before = None if self.pooler_dropout is None else dropout
@@ -105,7 +114,10 @@ def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
 
 
 def attention_of(settings: Encoder) -> SelfAttention:
-    return SelfAttention(settings.width, settings.heads, settings.attention_dropout)
+    return self_attention(
+        settings.width, settings.heads, settings.attention_dropout,
+        relative_keys=settings.relative_keys, distance_bias=settings.distance_bias,
+    )  # fmt: skip
 
 
 def feed_forward_of(settings: Encoder) -> FeedForward:

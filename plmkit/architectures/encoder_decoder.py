@@ -13,6 +13,7 @@ from plmkit.architectures.contract import (
     GeneratingModel,
     Model,
     check_activations,
+    check_distances,
     check_dropout,
     check_heads,
     check_sizes,
@@ -22,7 +23,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_unit_scaling
 from plmkit.language import comma, tr
-from plmkit.layers.attention import CausalAttention, CrossAttention, SelfAttention, SourceKeys
+from plmkit.layers.attention import CausalAttention, CrossAttention, SourceKeys, self_attention
 from plmkit.layers.cache import Cache, KeyValueCache
 from plmkit.layers.packing import Packing
 from plmkit.layers.sinusoids import SINUSOIDS
@@ -41,11 +42,14 @@ class TransformerEncoder(Architecture):
     epsilon: float = 1e-6  # of layer normalisation, added to the variance
     positions: str = "interleaved"  # layout of the sinusoids: interleaved, halves (Marian) or tensor2tensor
     attention_bias: bool = False  # projections of attention have biases, as in Marian
+    relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
+    distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     needs: ClassVar[tuple[str, ...] | None] = ("end",)
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "max_length")
         check_heads(self.width, self.heads, even=True)
+        check_distances(self)
         check_activations(self, "activation")
         check_dropout(self, "dropout", "attention_dropout")
         if self.positions not in SINUSOIDS:
@@ -212,7 +216,10 @@ def states_of(layers: Sequence[Tensor], packing: Packing, batch: Batch, pooled: 
 
 def encoder_block(settings: TransformerEncoder) -> PostNormBlock:
     return PostNormBlock(
-        SelfAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
+        self_attention(
+            settings.width, settings.heads, settings.attention_dropout, settings.attention_bias,
+            relative_keys=settings.relative_keys, distance_bias=settings.distance_bias,
+        ),
         FeedForward(settings.width, settings.inner, settings.activation),
         width=settings.width, dropout=settings.dropout, epsilon=settings.epsilon,
     )  # fmt: skip

@@ -80,6 +80,63 @@ class SelfAttention(nn.Module):
         return self.dropout if self.training else 0.0
 
 
+class RelativeSelfAttention(SelfAttention):
+    """Scores also depend on the distance between two positions, up to a limit beyond which all distances are one.
+
+    Each of up to `relative_keys` has a key, which all heads share (Shaw et al., 2018, 3.2); each of up to
+    `distance_bias` has a learned bias in every head. 0: none.
+    """
+
+    def __init__(
+        self, width: int, heads: int, dropout: float, bias: bool = True, *, relative_keys: int, distance_bias: int
+    ) -> None:
+        super().__init__(width, heads, dropout, bias)
+        self.relative_keys = nn.Embedding(2 * relative_keys + 1, width // heads) if relative_keys else None
+        self.distance_bias = nn.Parameter(torch.zeros(heads, 2 * distance_bias + 1)) if distance_bias else None
+
+    def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
+        read = super().forward(hidden, packing)
+        return read if needed is None else needed.choose(read)
+
+    def by_products(self, joint: Tensor, packing: Packing) -> bool:
+        return False  # no kernel knows distances
+
+    def weights(self, joint: Tensor, packing: Packing) -> Tensor:
+        query, key, _ = self.split_heads(packing.unpack(joint), 3)
+        return self.scores(query, key, packing).softmax(-1)
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
+        return drop(self.scores(query, key, packing).softmax(-1), self.share) @ value
+
+    def scores(self, query: Tensor, key: Tensor, packing: Packing | LayerCache) -> Tensor:
+        """(B, heads, L, L), minus infinity on padding."""
+        length = query.shape[2]
+        places = torch.arange(length, device=query.device)
+        distances = places - places[:, None]  # (L, L) of the key from the query
+        scores = query @ key.mT
+        if self.relative_keys is not None:
+            most = self.relative_keys.num_embeddings // 2
+            by_distance = query @ self.relative_keys.weight.T  # (B, heads, L, distances)
+            chosen = (distances.clamp(-most, most) + most).expand(*query.shape[:2], length, length)
+            scores = scores + by_distance.gather(-1, chosen)
+        scores = scores / math.sqrt(query.shape[-1])
+        if self.distance_bias is not None:
+            most = self.distance_bias.shape[1] // 2
+            scores = scores + self.distance_bias[:, distances.clamp(-most, most) + most]
+        return scores if packing.visible is None else scores.masked_fill(~packing.visible, -torch.inf)
+
+
+def self_attention(
+    width: int, heads: int, dropout: float, bias: bool = True, *, relative_keys: int = 0, distance_bias: int = 0
+) -> SelfAttention:
+    """Self-attention, with distances if there are any to distinguish."""
+    if not (relative_keys or distance_bias):
+        return SelfAttention(width, heads, dropout, bias)
+    return RelativeSelfAttention(
+        width, heads, dropout, bias, relative_keys=relative_keys, distance_bias=distance_bias
+    )  # fmt: skip
+
+
 class CausalAttention(SelfAttention):
     """Every position attends to itself and those before it; rows are padded on the right, where nothing attends."""
 

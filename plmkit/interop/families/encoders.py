@@ -232,6 +232,7 @@ class Roberta(Family):
         # transformers' LM head always uses the exact (erf) GELU
         return (
             isinstance(architecture, Encoder)
+            and architecture.is_berts
             and architecture.first > 0
             and not architecture.is_narrow
             and architecture.activation == "gelu"
@@ -280,6 +281,7 @@ def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
     """Whether it is BERT's encoder, of any size."""
     return (
         isinstance(architecture, Encoder)
+        and architecture.is_berts
         and architecture.first == 0
         and not architecture.is_narrow
         and architecture.pooler_activation == "tanh"

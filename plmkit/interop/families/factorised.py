@@ -148,6 +148,7 @@ class Electra(Family):
             return architecture.activation == "gelu"
         return (
             isinstance(architecture, Encoder)
+            and architecture.is_berts
             and architecture.first == 0
             and architecture.activation == architecture.pooler_activation == "gelu"
         )
