@@ -12,6 +12,8 @@ from rich.text import Text
 
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
+from plmkit.insight.attention import Attended
+from plmkit.insight.page import part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
@@ -224,6 +226,22 @@ def scores(found: dict[str, Any]) -> None:
         for name, row in zip(found["classes"], found["confusion"], strict=True):
             grid.add_row(Text(name), *map(str, row))
         console.print(grid)
+
+
+def attention(found: Attended) -> None:
+    """For every layer, the means over its heads; then what the output depends on most."""
+    for part in found.parts:
+        titles = tr("layer"), tr("entropy (bits)"), tr("distance (tokens)"), tr("diagonal")
+        table = Table(*titles, box=None, title=part_title(part, found.parts), title_justify="left", title_style="bold")
+        for layer, means in enumerate(zip(part.entropy, part.distance, part.diagonal, strict=True), start=1):
+            entropy, distance, diagonal = (float(values.mean()) for values in means)
+            table.add_row(str(layer), f"{entropy:.2f}", f"{distance:.2f}", f"{diagonal:.1%}")
+        console.print(table)
+    if (attribution := found.attribution) is not None:
+        order = sorted(range(len(attribution.tokens)), key=lambda place: -abs(attribution.scores[place]))
+        most = comma().join(f"{attribution.tokens[place]} ({attribution.scores[place]:+.3g})" for place in order[:5])
+        console.print(tr("Output: {output}", output=attribution.output), markup=False)
+        console.print(tr("It depends most on: {most}", most=most), markup=False)
 
 
 def answers(result: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ from plmkit.tasks.kinds.classify import ClassifyAny
 from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.checkpoint import put_weights
+from plmkit.training.checkpoint import checkpoints, put_weights, read_checkpoint
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import RUN_FILE, RunFolder
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord, RunRecord
@@ -176,6 +176,24 @@ def from_run(run: RunFolder, record: RunRecord, say: Say) -> Parts:
         return finetuned_parts(run.path, record, tokenizer, weights)
     assert isinstance(record, PretrainRecord)
     return pretrained_parts(run.path, record, tokenizer, weights, step)
+
+
+def checkpoint_models(folder: str | Path, device: str = "auto") -> list[tuple[int, Model]]:
+    """The model at every checkpoint that its pretraining run keeps, oldest first, with the step."""
+    run = RunFolder(find_model(arguments.folder(folder)))
+    kept = checkpoints(run.checkpoints)[::-1] if isinstance(run.record, PretrainRecord) else []
+    if not kept:
+        raise FolderError(
+            tr(
+                "{folder} keeps no checkpoints: only the folder of a pretraining run does. Leave out --checkpoints.",
+                folder=folder,
+            )
+        )
+    assert isinstance(run.record, PretrainRecord)
+    tokenizer = load_tokenizer(run.path)
+    every = [(one.step, read_checkpoint(one.folder)[1]) for one in kept]
+    parts = [(step, pretrained_parts(run.path, run.record, tokenizer, weights, step)) for step, weights in every]
+    return [(step, model_of(one, device)) for step, one in parts]
 
 
 def pretrained_parts(

@@ -1,7 +1,7 @@
 """A trained model, ready to use: fill blanks, embed, predict, generate, score."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from plmkit.inference.predicting import predict_rows, task_named
 from plmkit.inference.reader import Reader, Unread
 from plmkit.language import tr
 from plmkit.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from plmkit.insight.attention import Attended
 
 
 class Model(Reader):
@@ -161,6 +164,27 @@ class Model(Reader):
             raise SettingError(tr("model.stream generates one text; found n={n}. Use model.generate.", n=options.n))
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
+
+    def attend(self, text: str, second: str | None = None, target: str | None = None) -> "Attended":
+        """Look at the attention of every layer and head on a text.
+
+        Args:
+            text: A text, in which a masked model may find a [MASK].
+            second: The second text of a pair; a model with recurrent memory has the first one in its memory.
+            target: What to attribute to the tokens: a class, a token at the [MASK], the next token. Default: the most
+                likely one. For an encoder–decoder the output text; default: its own translation.
+
+        Returns:
+            An `Attended`: `tokens`, `parts` (`kind`, `queries`, `keys`, `memory`, `weights` of layers × heads, and
+            `entropy`, `distance` and `diagonal` of each head), `attribution` (`output`, `scores`) and, of ELECTRA,
+            `replaced`.
+        """
+        from plmkit.insight.attending import attend
+
+        for one in (text, second, target):
+            if one is not None:
+                one_text(one, "model.attend")
+        return attend(self, text, second, target)
 
     def score(self, text: Any, *, progress: bool = False) -> Any:
         """Score a text by its log-probability.

@@ -17,6 +17,7 @@ from plmkit.data.vocabulary import (
     CONTINUATION,
     ELMO_NAMES,
     END_OF_TEXT,
+    META_SPACE,
     MISSING,
     ROBERTA_NAMES,
     ROLES,
@@ -128,6 +129,17 @@ class Tokenizer:
         decoded = self.decode([token]) if self.kind is BYTE_PIECES else name
         return name if "\ufffd" in decoded else decoded
 
+    def labels(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Tokens for display: spaces as ·, line breaks as ↵; those that are parts of one character are numbered."""
+        labels: list[str] = []
+        while len(labels) < len(ids):
+            rest = ids[len(labels) : len(labels) + 4]  # no character has more bytes
+            runs = [rest[:count] for count in range(1, 1 + len(rest))] if self.kind is BYTE_PIECES else []
+            whole = next((run for run in runs if "\ufffd" not in self.decode(run)), rest[:1])
+            text = shown_spaces(self.decode(whole) if len(whole) > 1 else self.readable(whole[0]))
+            labels += [text] if len(whole) == 1 else [f"{text} {n}/{len(whole)}" for n in range(1, 1 + len(whole))]
+        return tuple(labels)
+
     def fingerprint(self) -> str:
         """A hash of the vocabulary and the rules; it differs whenever tokens could differ."""
         content = json.loads(self._plain.to_str())
@@ -193,6 +205,10 @@ class Tokenizer:
         normalizer = self._rust.normalizer
         keeps = normalizer is None or normalizer.normalize_str("é").casefold() != "e"
         return {"do_lower_case": self.lowercase, "keep_accents": keeps}
+
+
+def shown_spaces(text: str) -> str:
+    return text.replace(" ", "·").replace(META_SPACE, "·").replace("\n", "↵").replace("\t", "⇥")
 
 
 def spaced(sentences: Sequence[str], *, first: bool) -> list[str]:

@@ -1,0 +1,122 @@
+"""Verbs that look inside a model: attend."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
+from plmkit.errors import SettingError
+from plmkit.language import tr
+
+if TYPE_CHECKING:
+    from plmkit.insight.attention import Attended
+
+PAGES, PICTURES = (".html",), (".png", ".svg", ".pdf")
+
+
+@app.command(
+    help=tr("Show what a model attends to in a text: a page to explore, or a picture for a paper."),
+    epilog=examples(
+        'plm attend runs/mine "The cat sat on the [MASK]." --out page.html',
+        'plm attend runs/mine "a text" --compare runs/other --out page.html',
+        'plm attend runs/mine "a text" --layer 2 --head 1 --out picture.svg',
+    ),
+)
+def attend(
+    model: ModelDir,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help=tr("The text to read."))],
+    second: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SECOND]",
+            help=tr("The second text of a pair; a model with recurrent memory reads it with the first in memory."),
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help=tr(
+                "What to attribute to the tokens: a class, a token at the [MASK] or the next token (default: the most "
+                "likely); for an encoder–decoder, the output text."
+            )
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=tr("Output file: .html for a page, .png, .svg or .pdf for a picture. Default: print only.")),
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help=tr("Put this model beside it, on the same text."))
+    ] = None,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help=tr("Page: a slider over the checkpoints that the run keeps."))
+    ] = False,
+    layer: Annotated[int | None, typer.Option(help=tr("Picture: this layer, from 1 (default: all)."))] = None,
+    head: Annotated[int | None, typer.Option(help=tr("Picture: this head, from 1 (default: all)."))] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.cli import show
+    from plmkit.data.writing import check_out
+    from plmkit.insight.page import page
+    from plmkit.insight.picture import write_picture
+    from plmkit.storage.files import write_text
+
+    check_out(out, text, tr("pages and pictures"), (*PAGES, *PICTURES))
+    is_picture = out is not None and out.suffix in PICTURES
+    if not is_picture and (layer is not None or head is not None):
+        raise SettingError(tr("--layer and --head are for pictures; a page shows all. Write --out picture.png."))
+    if checkpoints and (out is None or is_picture):
+        raise SettingError(tr("--checkpoints needs a page with a slider: --out page.html"))
+    folders = [folder for folder in (model, compare) if folder is not None]
+    found = [looked_at(folder, text, second, target, checkpoints, quiet) for folder in folders]
+    if out is not None and is_picture:
+        write_picture([frames[-1] for frames in found], out, screen(quiet).say, layer, head)
+    elif out is not None:
+        write_text(out, page(found))
+    if as_json:
+        print_json({"models": [as_data(frames[-1]) for frames in found]})
+    else:
+        for frames in found:
+            show.attention(frames[-1])
+    if out is not None:
+        screen(quiet).say(tr("Written to {out}.", out=out))
+
+
+def looked_at(
+    folder: Path, text: str, second: str | None, target: str | None, checkpoints: bool, quiet: bool
+) -> "list[Attended]":
+    """What the model attends to, at each of its checkpoints or with its final weights."""
+    from dataclasses import replace
+
+    from plmkit.inference.loading import checkpoint_models
+
+    if not checkpoints:
+        return [opened(folder, quiet).attend(text, second, target)]
+    models = checkpoint_models(folder)
+    return [replace(model.attend(text, second, target), step=step) for step, model in models]
+
+
+def as_data(attended: "Attended") -> dict[str, Any]:
+    """Tokens, statistics of every head and attribution; the weights themselves are in the page, or from Python."""
+    found = attended.attribution
+    return {
+        "model": attended.model,
+        "tokens": attended.tokens,
+        "attention": [
+            {
+                "kind": part.kind,
+                "memory": part.memory,
+                "queries": part.queries,
+                "keys": part.keys,
+                "entropy": part.entropy.tolist(),
+                "distance": part.distance.tolist(),
+                "diagonal": part.diagonal.tolist(),
+            }
+            for part in attended.parts
+        ],
+        "attribution": found and {"output": found.output, "tokens": found.tokens, "scores": found.scores.tolist()},
+        "replaced": None if attended.replaced is None else attended.replaced.tolist(),
+    }

@@ -1,0 +1,145 @@
+"""Which output of a model is explained, and the embeddings that its gradient is taken of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.contract import Model as Network
+from plmkit.data.batch import Batch, States
+from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import comma, tr
+
+if TYPE_CHECKING:
+    from plmkit.inference.model import Model
+    from plmkit.tasks.contract import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """A number that the model computes, with its gradient, and its name."""
+
+    name: str
+    value: Tensor  # ()
+
+
+@contextmanager
+def watched_embeddings(network: Network) -> Iterator[list[Tensor]]:
+    """Collects the token embeddings of every pass; gradients begin there."""
+    kept: list[Tensor] = []
+
+    def watch(_: nn.Module, __: Any, embeddings: Tensor) -> Tensor:
+        kept.append(embeddings.detach().requires_grad_())
+        return kept[-1]
+
+    embedding = network.token_embedding or network.adaptive_embedding
+    assert embedding is not None  # every architecture with attention has one or the other
+    handle = embedding.register_forward_hook(watch)
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+def named_output(model: Model, states: States, batch: Batch, target: str | None) -> Output:
+    """The predicted class, the token at the [MASK], the next token: whatever the model predicts for this text.
+
+    `target` chooses another class or token than the most likely one.
+    """
+    heads = model.network.all_heads()
+    if model.tasks:
+        return task_output(model, next(iter(model.tasks.values())), states, batch, target)
+    tokens, vocabulary = batch.source.tokens[0], model.tokenizer.vocabulary
+    masked = (tokens == vocabulary.mask).nonzero().flatten().tolist()
+    fills = next((head for head in heads.values() if head.fills), None)
+    if fills is not None and masked:
+        return token_output(model, fills.output, states.hidden[0, masked[0]], target, tr("token at the [MASK]"))
+    if target is not None and model.network.head_that_generates is None:
+        raise InputError(
+            tr(
+                "--target names what to explain at a [MASK], but the text has none that {folder} could fill.\n"
+                "Write [MASK] in the text, or leave out --target.",
+                folder=model.folder,
+            )
+        )
+    if (head := model.network.head_that_generates) is not None:
+        if model.architecture.generates == "permuted":
+            return last_token_output(model, head.output, states, batch, target)
+        return token_output(model, head.output, states.hidden[0, -1], target, tr("next token"))
+    if "replaced_token" in heads:
+        logits = heads["replaced_token"].answers(states, batch)[0]
+        place = int(logits.argmax())
+        name = tr("replaced or not: {token}", token=model.tokenizer.readable(int(tokens[place])))
+        return Output(name=name, value=logits[place])
+    if fills is not None:
+        logs = fills.output(states.hidden[0]).float().log_softmax(-1)
+        own = logs[torch.arange(len(tokens), device=tokens.device), tokens]
+        return Output(name=tr("log-probability of the text's own tokens (write a [MASK] to explain one)"),
+                      value=own.sum())  # fmt: skip
+    return Output(name=tr("length of the sentence vector"), value=states.hidden[0].mean(0).norm())
+
+
+def task_output(model: Model, task: Task, states: States, batch: Batch, target: str | None) -> Output:
+    """The log-probability of the predicted class, or of the class `target`; or the predicted number."""
+    answers = model.network.all_heads()[task.name].answers(states, batch)[0].flatten().float()
+    if len(answers) != len(task.classes):
+        if target is not None:
+            raise SettingError(tr("{folder} predicts no classes; leave out --target.", folder=model.folder))
+        return Output(name=tr("{task}: {value:.3f}", task=task.name, value=float(answers[0])), value=answers[0])
+    if target is not None and target not in task.classes:
+        raise SettingError(
+            tr(
+                "{folder} has no class '{target}'.{hint} Choose one of {classes}.",
+                folder=model.folder,
+                target=target,
+                hint=nearest(target, task.classes),
+                classes=comma().join(task.classes),
+            )
+        )
+    logs = answers.log_softmax(-1)
+    place = int(logs.argmax()) if target is None else task.classes.index(target)
+    return Output(name=with_probability(tr("class"), task.classes[place], logs[place]), value=logs[place])
+
+
+def token_output(model: Model, head: nn.Module, state: Tensor, target: str | None, name: str) -> Output:
+    """The log-probability of the most likely token, or of the first token of `target`."""
+    logs, token = log_probabilities(model, head, state), first_token(model, target)
+    place = int(logs.argmax()) if token is None else token
+    return Output(name=with_probability(name, model.tokenizer.readable(place), logs[place]), value=logs[place])
+
+
+def last_token_output(model: Model, head: nn.Module, states: States, batch: Batch, target: str | None) -> Output:
+    """The text's last token, as predicted from those before it; special tokens come after it."""
+    special, tokens = model.tokenizer.vocabulary.special, batch.source.tokens[0].tolist()
+    place = max(place for place, token in enumerate(tokens) if token not in special or place == 0)
+    logs, token = log_probabilities(model, head, states.hidden[0, place]), first_token(model, target)
+    token = tokens[place] if token is None else token
+    name = tr("last token, given those before it")
+    return Output(name=with_probability(name, model.tokenizer.readable(token), logs[token]), value=logs[token])
+
+
+def log_probabilities(model: Model, head: nn.Module, state: Tensor) -> Tensor:
+    """(vocabulary,) without padding and special tokens, except the one that ends a text."""
+    vocabulary = model.tokenizer.vocabulary
+    logits = head(state[None])[0, : len(vocabulary)].float()
+    banned = torch.tensor(sorted(vocabulary.special - {vocabulary.end}), dtype=torch.long, device=logits.device)
+    return logits.index_fill(0, banned, -torch.inf).log_softmax(-1)
+
+
+def first_token(model: Model, target: str | None) -> int | None:
+    if target is None:
+        return None
+    tokens = model.tokenizer.encode(target)
+    if not tokens or tokens[0] in model.tokenizer.vocabulary.special:
+        raise InputError(tr("--target '{target}' has no token that the model could predict.", target=target))
+    return tokens[0]
+
+
+def with_probability(name: str, answer: str, log: Tensor) -> str:
+    return tr("{name}: {answer} ({share:.1%})", name=name, answer=answer.strip() or repr(answer),
+              share=float(log.detach().exp()))  # fmt: skip

@@ -1,0 +1,207 @@
+"""What `model.attend` returns: the model's own weights, and attributions that hold."""
+
+import numpy as np
+import pytest
+import torch
+from models import tiny_model
+
+import plmkit
+from plmkit.architectures.contract import CacheSettings
+from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.insight.attention import AttentionPart
+from plmkit.layers.recording import recording
+
+
+def test_the_weights_are_those_that_transformers_returns(hub_folder):
+    from transformers import AutoTokenizer, BertModel
+
+    text, second = "the cat sees a house.", "我的狗很可爱。"
+    attended = plmkit.load(hub_folder, device="cpu").attend(text, second)
+    theirs = BertModel.from_pretrained(hub_folder, attn_implementation="eager").eval()
+    given = AutoTokenizer.from_pretrained(hub_folder)(text, second, return_tensors="pt")
+    with torch.no_grad():
+        expected = torch.cat(theirs(**given, output_attentions=True).attentions).numpy()
+    (part,) = attended.parts
+    assert (part.kind, part.memory, part.queries) == ("self", 0, part.keys)
+    assert part.weights.shape == expected.shape == (2, 2, len(attended.tokens), len(attended.tokens))
+    assert np.allclose(part.weights, expected, atol=1e-5)
+    assert (attended.tokens[0], attended.tokens[-1]) == ("[CLS]", "[SEP]")
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("bert-tiny", "token at the [MASK]"),
+        ("albert-tiny", "token at the [MASK]"),
+        ("electra-tiny", "replaced or not"),
+        ("gpt2-tiny", "next token"),
+        ("gpt3-tiny", "next token"),
+        ("char-transformer-tiny", "next token"),
+        ("transformer-xl-tiny", "next token"),
+        ("xlnet-mini", "last token, given those before it"),
+    ],
+)
+def test_an_attribution_is_the_effect_of_making_an_embedding_longer(name, output):
+    """Gradient × input of a token is the derivative of the output by the length of its embedding."""
+    model = tiny_model(name)
+    if name == "electra-tiny":  # loaded, it is the discriminator
+        model.network.model = model.network.model.discriminator
+    text = "the cat [MASK] a house." if "[MASK]" in output else "the cat sees a house."
+    attribution = model.attend(text).attribution
+    assert attribution.output.startswith(output)
+    assert len(attribution.scores) == len(attribution.tokens) > 4
+    embedding = model.network.model.token_embedding or model.network.model.adaptive_embedding
+    place = 3
+    values = [value_with(model, embedding, text, place, factor) for factor in (1.01, 0.99)]
+    assert (values[0] - values[1]) / 0.02 == pytest.approx(attribution.scores[place], rel=0.03, abs=2e-4)
+
+
+def value_with(model, embedding, text, place, factor):
+    """The output if the embedding of the token at a place is `factor` times as long."""
+    from plmkit.insight import attending
+
+    seen = []
+
+    def scale(_, __, found):
+        flat = found.clone().flatten(0, -2)
+        flat[place] *= factor
+        return flat.view_as(found)
+
+    plain = attending.attributed
+    attending.attributed = lambda output, watched: seen.append(output.value.item()) or plain(output, watched)
+    handle = embedding.register_forward_hook(scale)
+    try:
+        model.attend(text)
+    finally:
+        handle.remove()
+        attending.attributed = plain
+    return seen[0]
+
+
+def test_the_masked_token_is_the_one_that_fill_finds(pretrained):
+    model = plmkit.load(pretrained, device="cpu")
+    text = "the cat [MASK] a house."
+    best = model.fill(text, top=2)[0]
+    assert model.attend(text).attribution.output == (
+        f"token at the [MASK]: {best[0].token} ({best[0].probability:.1%})"
+    )
+    other = model.attend(text, target=best[1].token).attribution.output
+    assert other == f"token at the [MASK]: {best[1].token} ({best[1].probability:.1%})"
+
+
+def test_the_class_is_the_predicted_one_unless_another_is_named(finetuned):
+    model = plmkit.load(finetuned, device="cpu")
+    text = "the cat sees a house."
+    found = model.predict(text)
+    assert model.attend(text).attribution.output == f"class: {found.label} ({found.probability:.1%})"
+    (other,) = {"good", "bad"} - {found.label}
+    named = model.attend(text, target=other).attribution.output
+    assert named == f"class: {other} ({found.probabilities[other]:.1%})"
+    with pytest.raises(SettingError, match="has no class 'godo'"):
+        model.attend(text, target="godo")
+
+
+def test_the_next_token_of_a_causal_model_is_the_greedy_one():
+    model = tiny_model("gpt2-tiny")
+    continued = model.generate("the cat", tokens=1, temperature=0).text
+    assert model.attend("the cat").attribution.output.startswith(
+        f"next token: {continued.strip() or repr(continued)} ("
+    )
+
+
+def test_the_first_text_is_in_the_memory_of_transformer_xl():
+    model = tiny_model("transformer-xl-tiny", memory=20)
+    attended = model.attend("the cat sees a house.", "a bird.")
+    (part,) = attended.parts
+    first = len(model.tokenizer.encode("the cat sees a house."))
+    assert (part.memory, part.queries) == (first, attended.tokens)
+    assert "".join(part.keys) == "the·cat·sees·a·house.a·bird."
+    assert part.weights.shape == (2, 2, len(part.queries), len(part.keys))
+    assert np.allclose(part.weights.sum(-1), 1, atol=1e-5)
+    assert not np.triu(part.weights, 1 + part.memory).any()
+    joined = model.network.model.begin(CacheSettings(1, 40))
+    model.network.model.extend(torch.tensor([model.tokenizer.encode("the cat sees a house.")]), joined)
+    with recording() as kept:  # step by step, with keys and values in a cache instead
+        model.network.model.extend(torch.tensor([model.tokenizer.encode("a bird.")]), joined)
+    assert np.allclose(part.weights[1], kept[1].weights[0].numpy(), atol=1e-5)
+
+
+def test_a_long_text_is_in_the_memory_of_transformer_xl_up_to_its_last_segment():
+    model = tiny_model("transformer-xl-tiny", memory=40)
+    (part,) = model.attend("the cat sees a house. a bird hears the moon. " * 2).parts
+    assert len(part.queries) == model.max_length == 24
+    assert part.memory == len(part.keys) - 24 > 0
+    with pytest.raises(InputError, match="reads at most 64"):
+        model.attend("the cat sees a house. a bird hears the moon. " * 5)
+
+
+def test_xlnet_shows_both_streams():
+    content, query = tiny_model("xlnet-mini").attend("the cat.").parts
+    assert (content.kind, query.kind) == ("self", "query")
+    assert content.weights.shape == query.weights.shape
+    assert np.allclose(content.weights.sum(-1), 1, atol=1e-5)
+    assert np.triu(content.weights, 1).any() and not np.triu(query.weights).any()
+    assert np.allclose(query.weights.sum(-1)[..., 1:], 1, atol=1e-5)
+
+
+def test_electra_says_of_each_token_whether_it_was_replaced():
+    model = tiny_model("electra-tiny")
+    model.network.model = model.network.model.discriminator
+    attended = model.attend("the cat sees a house.")
+    states, _ = model.states(model.rows(["the cat sees a house."]))
+    with torch.no_grad():
+        expected = torch.sigmoid(model.network.heads["replaced_token"].logits(states.hidden))[0]
+    assert np.allclose(attended.replaced, expected.numpy(), atol=1e-6)
+    assert len(attended.replaced) == len(attended.tokens)
+
+
+def test_a_model_without_attention_and_a_text_that_is_too_long_are_refused():
+    with pytest.raises(PlmError, match="has no attention to look at: Recurrent reads a text without it"):
+        tiny_model("lstm-tiny").attend("the cat")
+    with pytest.raises(InputError, match=r"special tokens included; gpt2-tiny reads at most 24\.\nShorten"):
+        tiny_model("gpt2-tiny").attend("the cat sees a house. " * 9)
+    with pytest.raises(InputError, match="The text is empty"):
+        tiny_model("gpt2-tiny").attend("")
+    with pytest.raises(InputError, match="the text has none that bert-tiny could fill"):
+        tiny_model("bert-tiny").attend("the cat", target="cat")
+
+
+def part_of(weights: list[list[float]], **options: object) -> AttentionPart:
+    array = np.array(weights, dtype=np.float32)[None, None]
+    names = [
+        tuple(f"{letter}{place}" for place in range(size)) for letter, size in zip("qk", array.shape[2:], strict=True)
+    ]
+    return AttentionPart(**{"kind": "self", "queries": names[0], "keys": names[1], "weights": array, **options})
+
+
+def test_entropy_distance_and_diagonal_of_a_head():
+    part = part_of([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0.25, 0.25]])
+    assert part.entropy[0, 0] == pytest.approx((0 + 1 + 1.5) / 3)
+    assert part.distance[0, 0] == pytest.approx((0 + 0.5 + 1.25) / 3)
+    assert part.diagonal[0, 0] == pytest.approx((1 + 0.5 + 0.25) / 3)
+
+
+def test_the_position_of_a_query_comes_after_the_memory():
+    part = part_of([[0.5, 0.5, 0], [0, 0.25, 0.75]], memory=1)
+    assert part.distance[0, 0] == pytest.approx((0.5 + 0.25) / 2)
+    assert part.diagonal[0, 0] == pytest.approx((0.5 + 0.75) / 2)
+
+
+def test_the_diagonal_of_an_alignment_runs_from_corner_to_corner():
+    part = part_of([[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]], kind="cross")
+    assert (part.diagonal[0, 0], part.distance[0, 0]) == (1.0, 0.0)
+
+
+def test_a_query_that_sees_nothing_does_not_count():
+    part = part_of([[0, 0], [1, 0]], kind="query")
+    assert (part.distance[0, 0], part.diagonal[0, 0], part.entropy[0, 0]) == (1.0, 0.0, 0.0)
+
+
+def test_a_heat_map_has_a_row_per_query_and_a_column_per_key():
+    part = tiny_model("transformer-xl-tiny", memory=20).attend("the cat.", "a bird hears.").parts[0]
+    for shown in (part.heat_map(), part.heat_map(1), part.heat_map(2, 1)):
+        assert shown.shape == (len(part.queries), len(part.keys))
+        assert np.allclose(shown.sum(-1), 1, atol=1e-5)
+    assert np.array_equal(part.heat_map(2, 1), part.weights[1, 0])
+    with pytest.raises(SettingError, match="--head must be between 1 and 2; found 3"):
+        part.heat_map(1, 3)

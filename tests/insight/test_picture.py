@@ -1,0 +1,38 @@
+import pytest
+from models import tiny_model
+
+from plmkit.insight import picture
+from plmkit.insight.picture import figure_of, write_picture
+
+
+@pytest.fixture(scope="module")
+def attended():
+    return tiny_model("transformer-xl-tiny", memory=20).attend("the cat $ees a house.", "我的狗 hears.")
+
+
+def test_one_head_is_drawn_with_its_tokens(attended):
+    part = attended.part
+    (axes,) = figure_of([part], layer=2, head=1).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*part.queries]
+    assert [label.get_text().replace("\\", "") for label in axes.get_xticklabels()] == [*part.keys]
+    assert (axes.images[0].get_array() == part.weights[1, 0]).all()
+    assert axes.lines[0].get_xdata()[0] == part.memory - 0.5  # where recurrent memory ends
+
+
+def test_all_heads_are_drawn_side_by_side(attended):
+    figure = figure_of([attended.part, attended.part], layer=None, head=None)
+    assert len(figure.axes) == 8  # two models of two layers of two heads
+    assert (figure.axes[3].images[0].get_array() == attended.part.weights[1, 1]).all()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
+def test_a_picture_is_written_by_its_type(attended, name, begins, tmp_path):
+    write_picture([attended], tmp_path / name, lambda _: None, layer=1, head=1)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_characters_that_no_font_has_are_reported(attended, monkeypatch, tmp_path):
+    monkeypatch.setattr(picture, "CJK_FONTS", ())
+    said = []
+    write_picture([attended], tmp_path / "a.png", said.append, layer=1, head=1)
+    assert len(said) == 1 and said[0].startswith("! No font that matplotlib finds has ") and "狗" in said[0]
