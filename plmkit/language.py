@@ -66,6 +66,11 @@ def translated(text: str) -> str:
     return text if language() == "en" else catalogue(language()).get(text) or text
 
 
+def message(text: str) -> str:
+    """Marks a text that data keeps in English; `translated` shows it in the reader's language."""
+    return text
+
+
 def comma() -> str:
     """Between the items of a list: `, ` or 、."""
     return ", " if language() == "en" else "、"

@@ -21,7 +21,7 @@ NO_PROSE = re.compile(  # commands, options and what is hashed
 )
 HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Language: zh\\n"\n'
 
-TRANSLATING = {"tr", "several", "translated"}  # their first string is a key of the catalogue
+TRANSLATING = {"tr", "several", "translated", "message"}  # their first string is a key of the catalogue
 # where words in a row are no message: programmers read them, or they are data
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
 SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown

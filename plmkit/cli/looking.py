@@ -10,7 +10,6 @@ from plmkit.cli.options import (
     Json,
     NoHeader,
     Quiet,
-    Seed,
     Sets,
     SourceColumn,
     TargetColumn,
@@ -22,7 +21,7 @@ from plmkit.cli.options import (
     screen,
 )
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 
 @app.command(
@@ -54,15 +53,18 @@ def recipes(
 def doctor(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help=f"{CORPUS}.")],
     recipe: Annotated[
-        str,
-        typer.Option(help=tr("Recipe whose training examples are counted and shown."), autocompletion=recipe_names),
-    ] = "bert-mini",
+        str | None,
+        typer.Option(
+            help=tr("Recipe whose training examples are counted and shown (default: bert-mini)."),
+            autocompletion=recipe_names,
+        ),
+    ] = None,
     tokenizer: TokenizerFile = None,
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
     no_header: NoHeader = False,
-    seed: Seed = 0,
+    seed: Annotated[int | None, typer.Option(help=tr("Random seed (default: 0)."))] = None,
     sets: Sets = None,
     verify: Annotated[
         bool,
@@ -77,26 +79,29 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     if verify:
-        if sets or tokenizer or text or source or target or no_header:
-            raise SettingError(
-                tr("--verify reads no text: leave out --set, --tokenizer, --text, --source, --target and --no-header.")
-            )
+        options = {
+            "--recipe": recipe, "--tokenizer": tokenizer, "--text": text, "--source": source,
+            "--target": target, "--no-header": no_header or None, "--seed": seed, "--set": sets or None,
+        }  # fmt: skip
+        if given := [name for name, value in options.items() if value is not None]:
+            raise SettingError(tr("--verify reads no text: leave out {given}.", given=comma().join(given)))
         verify_folders(corpus, as_json)
         return
     from plmkit.api import with_column
     from plmkit.catalogue import find
     from plmkit.cli import show
-    from plmkit.config.machine import check_read, refuse_ignored, settle
+    from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
     from plmkit.config.verbs import EXAMINED, PREPARING
     from plmkit.preparation.doctor import examine
 
-    settings = with_column(settle(find(recipe), sets or []), text, not no_header, (source, target))
+    settings = with_column(settle(find(recipe or "bert-mini"), sets or []), text, not no_header, (source, target))
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
+        check_examined(name, settings.recipe)
     if tokenizer:
         refuse_ignored(sets or [], {"tokenizer": "--tokenizer"})
-    diagnosis = examine(settings, corpus, seed, screen(quiet), tokenizer=tokenizer)
+    diagnosis = examine(settings, corpus, seed or 0, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())
     else:

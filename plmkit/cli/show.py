@@ -18,6 +18,7 @@ from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe
+from plmkit.tasks.contract import Baseline
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import curve
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
@@ -176,7 +177,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
                 "{part} {measure} of {answer}",
                 part=label(part),
                 measure=label(baseline["measure"]),
-                answer=escape(baseline["answer"]),
+                answer=escape(Baseline(**baseline).shown),
             ),
             f"{baseline['score']:.4f}",
         )
@@ -209,7 +210,7 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
                 "(--set task.learning_rate=...) or a model that was pretrained for longer.",
                 part=label(part),
-                answer=baseline["answer"],
+                answer=Baseline(**baseline).shown,
             )
 
 

@@ -17,7 +17,6 @@ from plmkit.cli.options import (
     Quiet,
     Rows,
     SecondColumn,
-    Seed,
     TableOut,
     TaskName,
     TextColumn,
@@ -189,7 +188,7 @@ def generate(
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(help=tr("Stop before this string; repeatable."))] = None,
     n: Annotated[int, typer.Option("--n", help=tr("Number of texts per prompt."))] = 1,
-    seed: Seed = 0,
+    seed: Annotated[int | None, typer.Option(help=tr("Random seed of sampling (default: 0)."))] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

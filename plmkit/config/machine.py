@@ -11,6 +11,7 @@ from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
 from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
 from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
+from plmkit.objectives.contract import Objective
 from plmkit.recipe import Recipe
 
 MOST_CORES = 1024  # of one machine
@@ -167,6 +168,22 @@ def check_read(name: str, read: Sequence[str], verb: str) -> None:
                 name=name,
                 verb=verb,
                 used=comma().join(stem for stem in read if stem.startswith("run.") == name.startswith("run.")),
+            )
+        )
+
+
+def check_examined(name: str, recipe: Recipe) -> None:
+    """Refuse settings of the network that change neither its input nor its size, which `plm doctor` would ignore."""
+    root, last = name.partition(".")[0], name.rpartition(".")[2]
+    network = root == "architecture" and (
+        last in recipe.architecture.initial or last.endswith(("dropout", "activation", "epsilon"))
+    )
+    if network or (root == "objectives" and last in names_in(Objective)):
+        raise SettingError(
+            tr(
+                "{name} has no effect on plm doctor: it changes neither the rows nor the size of the network. "
+                "Leave it out.",
+                name=name,
             )
         )
 

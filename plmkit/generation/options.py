@@ -26,7 +26,7 @@ class GenerationOptions:
     length_penalty: float | None = None  # for beam search: 0 favours short texts (Wu et al., 2016, eq. 14)
     stop: tuple[str, ...] = ()  # the text ends before any of these
     n: int = 1  # texts per prompt
-    seed: int = 0
+    seed: int | None = None  # None: 0, for sampling
 
     def __post_init__(self) -> None:
         check_count("tokens", self.tokens, MAX_TOKENS)
@@ -64,7 +64,7 @@ class GenerationOptions:
                 )
             return
         check_count("beams", self.beams, MAX_BEAMS)
-        sampling = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p}
+        sampling = {"temperature": self.temperature, "top-k": self.top_k, "top-p": self.top_p, "seed": self.seed}
         if given := [name for name, value in sampling.items() if value is not None]:
             raise SettingError(
                 tr(
@@ -84,12 +84,14 @@ class GenerationOptions:
     def check_greedy(self) -> None:
         if not self.greedy:
             return
-        if self.top_k is not None or self.top_p is not None:
+        sampling = {"top-k": self.top_k, "top-p": self.top_p, "seed": self.seed}
+        if given := [name for name, value in sampling.items() if value is not None]:
             raise SettingError(
                 tr(
-                    "Temperature {temperature:g} is greedy decoding, so top-k and top-p would have no effect. "
-                    "Leave them out, or set a temperature above 0.",
+                    "Temperature {temperature:g} is greedy decoding, so {given} would have no effect. "
+                    "Leave out one or the other, or set a temperature above 0.",
                     temperature=self.temperature,
+                    given=tr(" and ").join(given),
                 )
             )
         if self.n > 1:
@@ -109,6 +111,10 @@ class GenerationOptions:
     @property
     def sampling_temperature(self) -> float:
         return TEMPERATURE if self.temperature is None else self.temperature
+
+    @property
+    def random_seed(self) -> int:
+        return self.seed or 0
 
     @property
     def nucleus(self) -> float:

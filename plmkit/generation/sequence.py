@@ -40,7 +40,7 @@ class GeneratedSequence:
         self.decoder, self.stops = StreamDecoder(tokenizer, prompt), StopStrings(options.stop)
         self.end_token = tokenizer.vocabulary.end
         self.max_tokens, self.requested_tokens = max_tokens, options.tokens
-        self.rng = generator(options.seed, *key)  # per text, so that it does not depend on the rest of the batch
+        self.rng = generator(options.random_seed, *key)  # per text, so that it does not depend on the rest of the batch
         self.pieces: list[str] = []
         self.ended: str | None = None
 

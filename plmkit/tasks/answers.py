@@ -13,7 +13,7 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say
-from plmkit.language import comma, tr
+from plmkit.language import comma, message, tr
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
@@ -108,7 +108,7 @@ class ClassTask(RowTask):
         (label, _), *_ = Counter(row.label for row in train).most_common(1)
         right = sum(row.label == label for row in rows)
         return Baseline(
-            answer=tr("the most frequent label, {label}", label=label), measure="accuracy", score=right / len(rows)
+            answer=message("the most frequent label"), label=label, measure="accuracy", score=right / len(rows)
         )
 
     def describe(self, rows: Sequence[Row]) -> str:
@@ -162,7 +162,7 @@ class NumberTask(RowTask):
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         mean = sum(float(row.label) for row in train) / len(train)
         errors = [(float(row.label) - mean) ** 2 for row in rows]
-        return Baseline(answer=tr("the mean label"), measure="mse", score=sum(errors) / len(errors))
+        return Baseline(answer=message("the mean label"), measure="mse", score=sum(errors) / len(errors))
 
     def describe(self, rows: Sequence[Row]) -> str:
         numbers = np.array([float(row.label) for row in rows])

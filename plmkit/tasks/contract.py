@@ -16,7 +16,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import text_or_pair
-from plmkit.language import comma, tr
+from plmkit.language import comma, tr, translated
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.terminal.labels import label
@@ -93,12 +93,19 @@ class Prediction:
 class Baseline:
     """The score of an answer that does not depend on the text."""
 
-    answer: str  # predicted for every text
+    answer: str  # predicted for every text, in English: a run folder keeps it
+    label: str | None = None  # that the answer is, if it is one
     measure: str
     score: float
 
     def __str__(self) -> str:
-        return tr("{answer}: {measure} {score:.3f}", answer=self.answer, measure=label(self.measure), score=self.score)
+        return tr("{answer}: {measure} {score:.3f}", answer=self.shown, measure=label(self.measure), score=self.score)
+
+    @property
+    def shown(self) -> str:
+        """The answer in the reader's language."""
+        answer = translated(self.answer)
+        return answer if self.label is None else tr("{answer}, {label}", answer=answer, label=self.label)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,42 @@ def test_the_doctor_refuses_settings_of_training(setting, plm, corpus):
     )
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "architecture.dropout=0.3",
+        "architecture.pooler_dropout=0.3",
+        "architecture.activation=relu",
+        "architecture.epsilon=1e-6",
+        "architecture.initialiser=normal",
+        "architecture.neighbours=false",
+        "objectives.masked_lm.weight=2",
+        "objectives.next_sentence.learned_weight=true",
+    ],
+)
+def test_the_doctor_refuses_settings_of_the_network_that_change_neither_rows_nor_sizes(setting, plm, corpus):
+    ran = plm("doctor", corpus, "--set", setting)
+    name = setting.partition("=")[0]
+    assert (ran.code, ran.err) == (
+        2,
+        f"plm: {name} has no effect on plm doctor: it changes neither the rows nor the size of the network. "
+        "Leave it out.\n",
+    )
+
+
+@pytest.mark.parametrize("setting", ["architecture.layers=2", "objectives.corpus_vocabulary=false"])
+def test_the_doctor_reads_settings_that_change_the_size_of_the_network(setting, plm, tmp_path):
+    ran = plm("doctor", tmp_path / "nothing.txt", "--set", setting)
+    assert "no effect" not in ran.err
+
+
+@pytest.mark.parametrize("options", [["--temperature", "0"], ["--beams", "2"]])
+def test_a_seed_is_refused_where_nothing_is_sampled(options, plm, tmp_path):
+    ran = plm("generate", tmp_path / "model", "The", *options, "--seed", "0")
+    assert ran.code == 2
+    assert "so seed would have no effect. Leave out one or the other" in ran.err
+
+
 @pytest.mark.parametrize("name", ["bert-mini", "gpt2-mini", "ernie-mini", "xlnet-mini", "lstm-mini"])
 def test_with_weights_to_start_from_only_settings_of_initial_weights_are_refused(name):
     """Every setting of an architecture, by whether `--from` says that it must equal, may differ, or is ignored."""

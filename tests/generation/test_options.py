@@ -31,7 +31,9 @@ def test_top_p_lies_above_0_and_at_most_at_1(top_p):
         ({"tokens": 10**18}, "tokens can be at most 1,000,000; found 1,000,000,000,000,000,000"),
         ({"beams": 10**9}, "beams can be at most 1,000; found 1,000,000,000"),
         ({"n": 10**9}, "n can be at most 100,000; found 1,000,000,000"),
-        ({"temperature": 0, "top_k": 5}, "top-k and top-p would have no effect"),
+        ({"temperature": 0, "top_k": 5}, "so top-k would have no effect"),
+        ({"temperature": 0, "seed": 0}, "greedy decoding, so seed would have no effect"),
+        ({"beams": 2, "seed": 1}, "does not sample, so seed would have no effect"),
         ({"temperature": 0, "n": 2}, "all 2 texts would be the same"),
     ],
 )
@@ -58,16 +60,16 @@ def test_the_least_and_the_most_that_can_be_are_taken(asked):
     assert all(getattr(options, name) == value for name, value in asked.items())
 
 
-def test_a_hundred_tokens_of_one_text_are_written_where_nothing_is_said():
+def test_by_default_one_text_of_a_hundred_tokens_is_generated():
     assert (
         GenerationOptions().tokens,
         GenerationOptions().n,
-        GenerationOptions().seed,
+        GenerationOptions().random_seed,
         GenerationOptions().greedy,
     ) == (100, 1, 0, False)
 
 
-def test_what_is_not_told_is_drawn_at_a_mild_temperature_from_the_likeliest():
+def test_by_default_tokens_are_sampled_from_the_nucleus_at_a_low_temperature():
     assert (GenerationOptions().sampling_temperature, GenerationOptions().nucleus) == (0.8, 0.95)
     assert (GenerationOptions(temperature=0.8).sampling_temperature, GenerationOptions(temperature=0.8).nucleus) == (
         0.8,
@@ -98,7 +100,7 @@ def test_callers_from_python_may_give_one_stop_string_and_leave_things_out():
         ({"temprature": 1.0}, "There is no setting 'temprature'. Did you mean 'temperature'?"),
         ({"tokens": "many"}, "tokens cannot be 'many'"),
         ({"tokens": 2.5}, "tokens cannot be 2.5"),
-        ({"seed": None}, "seed cannot be None"),
+        ({"seed": 1.5}, "seed cannot be 1.5"),
         ({"n": True}, "n cannot be True"),
         ({"stop": 3}, "stop cannot be 3"),
         ({"stop": [3]}, "stop cannot be"),

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from plmkit.tasks.contract import Example, Row
+from plmkit.tasks.contract import Baseline, Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.remarks import lengths_report
@@ -63,6 +63,21 @@ def test_a_baseline_does_not_read_the_text():
     assert str(find_kind("choose")().baseline(rows, rows)) == "a random choice: accuracy 0.375"
 
 
+def test_a_baseline_is_kept_in_english_and_shown_in_the_language_of_the_reader(monkeypatch):
+    monkeypatch.setenv("PLM_LANG", "zh")
+    kept = find_kind("classify")().baseline(rows_of("b", "a", "b"), rows_of("a", "b"))
+    assert vars(kept) == {"answer": "the most frequent label", "label": "b", "measure": "accuracy", "score": 0.5}
+    assert kept.shown == "最常见的标签 b"
+    assert Baseline(answer="the most frequent label, b", measure="accuracy", score=0.5).shown == (
+        "the most frequent label, b"  # as older versions wrote it
+    )
+    for kind, shown in {"regress": "the mean label", "choose": "a random choice"}.items():
+        rows = [Row(text="a", label=1.0, line=1, choices=("x", "y"))]
+        baseline = find_kind(kind)().baseline(rows, rows)
+        assert (baseline.answer, baseline.label) == (shown, None)
+        assert baseline.shown != shown
+
+
 @pytest.fixture(scope="module")
 def output(pretrained, rows_file, tmp_path_factory):
     """What a fine-tuning of two seeds writes where there is no terminal."""
@@ -100,9 +115,7 @@ def test_rows_are_reported_before_training(output):
 def test_each_epoch_reports_the_baseline_next_to_the_model(output):
     lines, record, _ = output
     share = record.result["baseline"]["dev"]["score"]
-    beside = re.escape(
-        f"(the most frequent label, {record.result['baseline']['dev']['answer'].split()[-1]}: accuracy {share:.3f})"
-    )
+    beside = re.escape(f"(the most frequent label, {record.result['baseline']['dev']['label']}: accuracy {share:.3f})")
     pattern = rf"Seed (\d), epoch (\d) of 2: train loss \d\.\d{{3}}, dev accuracy (0\.\d{{3}}|1\.000) {beside}\."
     found = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
     assert [(seed, epoch) for seed, epoch, _ in found] == [("3", "1"), ("3", "2"), ("4", "1"), ("4", "2")]

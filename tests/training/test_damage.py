@@ -201,11 +201,12 @@ def test_doctor_verifies_checkpoints_and_refuses_what_holds_nothing_to_verify(pr
     assert (ran.code, ran.err) == (
         2, f"plm: There is no model in {tmp_path / 'empty'}. --verify checks folders that plmkit wrote.\n",
     )  # fmt: skip
-    ran = plm("doctor", "--verify", folder, "--set", "run.threads=1")
-    assert (ran.code, ran.err) == (
-        2,
-        "plm: --verify reads no text: leave out --set, --tokenizer, --text and --no-header.\n",
-    )
+    for option in (
+        ["--set", "run.threads=1"], ["--recipe", "bert-mini"], ["--seed", "0"], ["--tokenizer", "vocab.txt"],
+        ["--text", "a"], ["--source", "a"], ["--target", "b"], ["--no-header"],
+    ):  # fmt: skip
+        ran = plm("doctor", "--verify", folder, *option)
+        assert (ran.code, ran.err) == (2, f"plm: --verify reads no text: leave out {option[0]}.\n")
 
 
 def test_what_a_killed_export_or_embedding_left_goes_with_the_next_one(

@@ -13,7 +13,7 @@ from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
-from plmkit.language import tr
+from plmkit.language import message, tr
 from plmkit.tasks.answers import RowTask, most_probable
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
@@ -88,7 +88,7 @@ class Choose(RowTask):
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)
-        return Baseline(answer=tr("a random choice"), measure="accuracy", score=chance)
+        return Baseline(answer=message("a random choice"), measure="accuracy", score=chance)
 
     def describe(self, rows: Sequence[Row]) -> str:
         counts = [len(row.choices) for row in rows]
