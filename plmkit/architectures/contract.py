@@ -41,7 +41,6 @@ class Architecture(ABC):
     initial: ClassVar[frozenset[str]] = frozenset()  # settings of the initial weights alone
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
-    reads_characters: ClassVar[bool] = False  # of words; it has no weight with one row per token
 
     def with_settings(self, **changes: Any) -> Self:
         """A copy with changed settings, which may be settings of its class beyond this contract."""
@@ -91,6 +90,11 @@ class Architecture(ABC):
         return self.layers
 
     @property
+    def reads_characters(self) -> bool:
+        """Whether it reads words by their characters and has no weight with one row per token."""
+        return False
+
+    @property
     def shares_layers(self) -> bool:
         """Whether several layers use the same weights, or some of them."""
         return False
@@ -108,6 +112,10 @@ class Architecture(ABC):
         if part == "blocks":
             return 1 + int(rest[0])
         return {"embed": 0, "project": 0, "pooler": None}.get(part, self.own_layers)
+
+    def is_pretrained(self, name: str) -> bool:
+        """Whether fine-tuning finds a weight trained, and keeps it as it is where the network is frozen."""
+        return not name.startswith("heads.")
 
     def decay_steps(self, name: str) -> int:
         """How often layer-wise decay multiplies the learning rate of a weight (google-research/electra).

@@ -42,7 +42,6 @@ class Elmo(Architecture):
     residual: bool = True  # each LSTM but the first adds its input to its output
     dropout: float = 0.1  # on the input of each LSTM, and on the last output
     bounded: ClassVar[bool] = False  # its state has no length limit
-    reads_characters: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "width", "max_length", "cell", "characters")
@@ -64,6 +63,10 @@ class Elmo(Architecture):
                 raise SettingError(
                     tr("architecture.{name} must be above 0; found {value}.", name=name, value=getattr(self, name))
                 )
+
+    @property
+    def reads_characters(self) -> bool:
+        return True
 
     @property
     def writes(self) -> frozenset[str]:

@@ -23,6 +23,7 @@ class Side:
     visible: Tensor  # (B, L) False on padding
     segments: Tensor | None = None  # (B, L) 0 in the first text, 1 in the second; None: 0 everywhere
     characters: Tensor | None = None  # (B, L, WORD_LENGTH) of words, where some are unknown; None: those of the tokens
+    features: Tensor | None = None  # (B, L, layers, width) what another network made of them, computed before
 
     @property
     def segment_ids(self) -> Tensor:

@@ -119,8 +119,8 @@ class Vocabulary:
         return {role: self.tokens[number] for role, number in own.items() if number != MISSING}
 
     def unknown_share(self, tokens: np.ndarray) -> float:
-        """The share of unknown tokens among these."""
-        return float((tokens == self.unknown).mean())
+        """The share of unknown tokens among these; no word is unknown that is read by its characters."""
+        return 0.0 if self.spelled else float((tokens == self.unknown).mean())
 
     def lacks(self, roles: Iterable[str]) -> list[str]:
         """The roles for which there is no token."""

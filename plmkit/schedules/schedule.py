@@ -170,3 +170,5 @@ class Tuning:
     optimizer: AdamW | BertAdam = BertAdam()  # AdamW or BertAdam
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
     layer_decay: float = 1.0  # learning rate of each layer relative to the layer above
+    frozen: bool = False  # train only what is new
+    features: str | None = None  # where a new recurrent network reads the layers of the pretrained one: input, ...

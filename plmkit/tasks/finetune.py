@@ -5,8 +5,9 @@ import shutil
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from plmkit.architectures.features import FeatureModel
 from plmkit.config.machine import Machine
 from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns, Search
@@ -16,12 +17,13 @@ from plmkit.language import tr
 from plmkit.storage.files import new_folder, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tasks.contract import Example, Labelled, Task, stored
+from plmkit.tasks.features import FILE, precompute, with_features
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.scores import over_seeds
-from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData
+from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData, build
 from plmkit.tasks.settings import Settled, TaskSettings
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
@@ -58,6 +60,7 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     settings = request.settings.settled(parts.architecture, parts.tuning)
+    parts = with_features(parts, settings.features)
     files = read_files(request, screen)
     task = task_from(request, files)
     device = choose_device(request.machine.device)
@@ -114,6 +117,7 @@ def carry_out(
     results: list[SeedResult] = []
     kept = request.out / SEEDS
     begun = time.perf_counter()
+    finetuning = with_precomputed(finetuning, request.seed, kept)
     data = finetuning.data
     with Log(request.out) as log:
         for number, seed in enumerate(range(request.seed, request.seed + request.seeds), start=1):
@@ -149,6 +153,20 @@ def carry_out(
     shutil.rmtree(kept, ignore_errors=True)
     folder.seal()
     return record
+
+
+def with_precomputed(finetuning: Finetuning, seed: int, folder: Path) -> Finetuning:
+    """With the layers of the frozen network for all examples, if the settings ask for them, once for all epochs."""
+    features, data, parts = finetuning.settings.features, finetuning.data, finetuning.parts
+    if features is None or features.place == "none" or not features.precomputed:
+        return finetuning
+    folder.mkdir(exist_ok=True)
+    model = build(finetuning.settings, parts, data.task, seed).model
+    train, dev, test = precompute(
+        cast(FeatureModel, model), parts.tokenizer.vocabulary, (data.train, data.dev, data.test), folder / FILE,
+        finetuning.device,
+    )  # fmt: skip
+    return replace(finetuning, data=replace(data, train=train, dev=dev, test=test))
 
 
 def task_from(request: FinetuneRequest, files: dict[str, Labelled]) -> Task:

@@ -29,6 +29,7 @@ class Framed:
     second: int  # index where the second text begins; L if there is only one
     cut: int  # number of tokens that did not fit
     unknown: tuple[str, ...] = ()  # its unknown words in order, for a network that reads their characters
+    features: np.ndarray | None = None  # (L, layers, width) computed before
 
     @property
     def padded(self) -> int:
@@ -110,10 +111,21 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
         segments[:, -1] = CLOSING
         visible = visible[:, ::-1].copy()
     side = Side(tokens=torch.from_numpy(tokens), visible=torch.from_numpy(visible), segments=torch.from_numpy(segments))
+    if rows[0].features is not None:
+        side = replace(side, features=features_of(rows, width, vocabulary))
     unknown = [word for row in rows for word in row.unknown]
     return Batch(
         source=replace(side, characters=characters_of(tokens, visible, unknown, vocabulary) if unknown else None)
     )
+
+
+def features_of(rows: Sequence[Framed], width: int, vocabulary: Vocabulary) -> Tensor:
+    """(B, L, layers, width) of rows whose features were computed before; 0 on padding."""
+    parts = [row.features for row in rows if row.features is not None]
+    made = np.zeros((len(rows), width, *parts[0].shape[1:]), dtype=np.float32)
+    for row, part in zip(made, parts, strict=True):
+        row[place_in(width, len(part), vocabulary)] = part
+    return torch.from_numpy(made)
 
 
 def characters_of(tokens: np.ndarray, visible: np.ndarray, unknown: Sequence[str], vocabulary: Vocabulary) -> Tensor:

@@ -220,7 +220,7 @@ def optimizer_of(network: Network, task: Settled) -> torch.optim.Optimizer:
     architecture = cast(Architecture, network.model.settings)
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
-        if task.frozen and not name.startswith("heads."):
+        if task.frozen and architecture.is_pretrained(name):
             parameter.requires_grad_(False)
             continue
         steps = 0 if name.startswith("heads.") else architecture.decay_steps(name)

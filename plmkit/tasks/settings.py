@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.architectures.features import Features
 from plmkit.config.habits import homes
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut, names_in
@@ -17,6 +18,7 @@ from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
 from plmkit.tasks.heads import POOLINGS
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
+FEATURES_RATE = 2e-3  # of a recurrent network that begins from random weights
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
@@ -36,7 +38,10 @@ class TaskSettings:
     dropout: float = 0.1  # dropout rate before the head and inside the network
     pooling: str = "first"  # of the hidden states into one vector: first, mean, max or concat
     length: int | None = None  # tokens per row; none: the model's maximum length
-    frozen: bool = False  # train the head only
+    frozen: bool | None = None  # train only what is new: head, and network over features; none: the paper's
+    features: Features | None = (
+        None  # Features: a small LSTM reads the layers, see features.place, cell, words ...; none: the paper's
+    )
     scratch: bool = False  # start from random weights, for comparison
     lm_weight: float | None = None  # loss weight of a language model on the rows; none: 0.5 where possible
 
@@ -123,15 +128,24 @@ class TaskSettings:
                     architecture=type(architecture).__name__,
                 )
             )
+        features = self.features or (Features(place=tuning.features) if tuning.features else None)
+        reading = features is not None and features.place != "none"
+        frozen = self.frozen if self.frozen is not None else tuning.frozen and reading and not self.scratch
+        if reading and features is not None and features.precomputed and not frozen:
+            raise SettingError(
+                tr("task.features.precomputed keeps what a frozen network makes. Set task.frozen=true, or drop it.")
+            )
         usual = optimizer_for(architecture.width, tuning.optimizer)
         optimizer = self.optimizer or replace(usual, decay=usual.decay if self.decay is None else self.decay)
         filled: dict[str, Any] = {
-            "learning_rate": rate_for(architecture.width, tuning.learning_rate),
+            "learning_rate": FEATURES_RATE if reading else rate_for(architecture.width, tuning.learning_rate),
             "warmup": tuning.warmup,
             "shape": tuning.shape,
             "clip": tuning.clip,
-            "layer_decay": 1.0 if self.frozen else tuning.layer_decay,
-            "lm_weight": 0.5 if possible and not self.frozen else 0.0,
+            "layer_decay": 1.0 if frozen else tuning.layer_decay,
+            "lm_weight": 0.5 if possible and not frozen and not reading else 0.0,
+            "frozen": frozen,
+            "features": features,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
@@ -147,6 +161,7 @@ class Settled(TaskSettings):
     optimizer: AdamW | BertAdam
     decay: float
     clip: float
+    frozen: bool
     layer_decay: float
     lm_weight: float
 

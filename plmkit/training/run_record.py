@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from plmkit import __version__
 from plmkit.architectures.contract import Architecture
+from plmkit.architectures.features import FeatureNetwork, Features
 from plmkit.choices import ARCHITECTURES, OPTIMIZERS
 from plmkit.config.machine import Machine
 from plmkit.config.older_versions import set_name, upgraded_run
@@ -134,8 +135,9 @@ def budget_of(data: Any) -> Budget:
 
 def choice_of(axis: str) -> Callable[[Any], Any]:
     """`architecture`: that of a model; `tuning`: how its paper fine-tunes it."""
-    kinds = {kind.__name__: kind for kind in (*ARCHITECTURES, *OPTIMIZERS, Tuning)}
-    return lambda data: from_json(is_a(dict)(data), kinds, axis)
+    kinds: tuple[type, ...] = (*ARCHITECTURES, FeatureNetwork, Features, *OPTIMIZERS, Tuning)
+    by_name = {kind.__name__: kind for kind in kinds}
+    return lambda data: from_json(is_a(dict)(data), by_name, axis)
 
 
 def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:

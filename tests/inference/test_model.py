@@ -314,7 +314,7 @@ def test_a_pretrained_model_cannot_predict_and_says_what_to_do(model):
 
 
 def test_a_fine_tuned_model_cannot_fill_blanks(classifier):
-    with pytest.raises(PlmError, match="Use a pretrained model"):
+    with pytest.raises(PlmError, match="Use a pretrained masked language model"):
         classifier.fill("a [MASK]")
 
 

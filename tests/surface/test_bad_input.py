@@ -526,7 +526,7 @@ def test_a_pretrained_model_asked_to_predict(refused, here, pretrained):
 
 
 def test_a_fine_tuned_model_asked_to_fill(refused, finetuned):
-    assert "Use a pretrained model" in refused("fill", finetuned, "a [MASK]")
+    assert "Use a pretrained masked language model" in refused("fill", finetuned, "a [MASK]")
 
 
 def test_a_start_that_is_another_network(refused, here, pretrained, tiny_settings):

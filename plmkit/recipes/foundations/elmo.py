@@ -8,7 +8,7 @@ from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import Adagrad, AdamW
-from plmkit.schedules.schedule import Schedule, Stage
+from plmkit.schedules.schedule import Schedule, Stage, Tuning
 from plmkit.tokenizers.counted import SentenceWords
 
 FOR_MINUTES = for_minutes(
@@ -38,6 +38,7 @@ def elmo_original() -> Recipe:
             clip=10.0,
             optimizer=Adagrad(accumulator=1.0),
         ),
+        tuning=Tuning(frozen=True, features="input", optimizer=AdamW()),  # 3.3
     )
 
 
