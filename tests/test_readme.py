@@ -81,6 +81,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     letters = sorted({letter for line in text for letter in line if letter != " "})
     pieces = [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    for name, header in {"pairs.tsv": "en\tde", "articles.tsv": "article\tsummary"}.items():
+        rows = "".join(f"{line}\t{' '.join(reversed(line.split()[:4]))}\n" for line in rng.sample(text, 60))
+        (tmp_path / name).write_text(f"{header}\n{rows}", encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -101,9 +104,17 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
             assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
-        "generate", "score", "prompt",
+        "generate", "score", "prompt", "translate",
     }  # fmt: skip
-    for file in ("answers.tsv", "vectors.npy", "exported/model.safetensors", "runs/reviews/scores.json"):
+    for file in (
+        "new.hyp.txt",
+        "best.jsonl",
+        "pairs.hyp.txt",
+        "answers.tsv",
+        "vectors.npy",
+        "exported/model.safetensors",
+        "runs/reviews/scores.json",
+    ):
         assert (desk / file).is_file()
     for code in blocks(name, "python"):
         exec(compile(smaller_code(code), name, "exec"), {})  # our own README, not something loaded

@@ -215,11 +215,23 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
 
 
 def scores(found: dict[str, Any]) -> None:
-    table = Table(box=None, show_header=False)
+    table, signatures = Table(box=None, show_header=False), dict[str, str]()
     for name, value in found.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             table.add_row(label(name), f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+        elif isinstance(value, dict) and "signature" in value:
+            interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
+            table.add_row(label(name), f"{value['score']:.1f}", interval)
+            signatures[name] = value["signature"]
     console.print(table)
+    for name, signature in signatures.items():
+        console.print(f"{label(name)}: {signature}", markup=False)
+    if "by_length" in found:
+        lengths = Table(tr("words of the source"), tr("pairs"), label("bleu"), box=None)
+        for part in found["by_length"]:
+            span = f"{part['from']}–{part['to']}" if part["to"] else f"{part['from']}+"
+            lengths.add_row(span, f"{part['pairs']:,}", f"{part['bleu']:.1f}")
+        console.print(lengths)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
     if "confusion" in found:

@@ -17,7 +17,9 @@ from plmkit.cli.options import (
     Quiet,
     Rows,
     SecondColumn,
+    SourceColumn,
     TableOut,
+    TargetColumn,
     TaskName,
     TextColumn,
     columns_of,
@@ -31,18 +33,34 @@ from plmkit.language import tr
 
 
 @app.command(
-    help=tr("Score a fine-tuned model on labelled rows, or a causal language model on plain text."),
-    epilog=examples("plm evaluate runs/mine-reviews test.tsv --json", "plm evaluate runs/gpt text.txt"),
+    help=tr(
+        "Score a fine-tuned model on labelled rows, a causal language model on plain text, or an encoder–decoder on "
+        "pairs: BLEU and chrF, or ROUGE for summaries."
+    ),
+    epilog=examples(
+        "plm evaluate runs/mine-reviews test.tsv --json",
+        "plm evaluate runs/gpt text.txt",
+        "plm evaluate runs/en-de test.en+test.de --out test.hyp.txt",
+    ),
 )
 def evaluate(
     model: ModelDir,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help=tr("Labelled rows, or plain text for a causal language model."))
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help=tr(
+                "Labelled rows, plain text for a causal language model, or pairs for an encoder–decoder: a table, or "
+                "SOURCES+TARGETS, two text files whose lines belong together."
+            ),
+        ),
     ],
     text: TextColumn = None,
     text_a: FirstColumn = None,
     text_b: SecondColumn = None,
     label: LabelColumn = None,
+    source: SourceColumn = None,
+    target: TargetColumn = None,
     no_header: NoHeader = False,
     task: TaskName = None,
     stride: Annotated[
@@ -57,19 +75,61 @@ def evaluate(
         int | None,
         typer.Option(help=tr("Plain text: maximum relative distance (Transformer-XL; default: the model's own).")),
     ] = None,
+    beams: Annotated[int | None, typer.Option(help=tr("Pairs: number of beams (default: 4)."))] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help=tr("Pairs: length penalty of beam search (default: 0.6)."))
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help=tr("Pairs: bleu (with chrF) or rouge. Default: rouge for a column of summaries or titles, else bleu.")
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=tr("Pairs: write the translations to this file (.txt, .tsv, .csv, .jsonl or .parquet).")),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
-    from plmkit.inference.evaluation import can_evaluate_text, evaluate_text
+    from plmkit.inference.evaluation import can_evaluate_text, can_translate, evaluate_text
     from plmkit.tasks.use import evaluate_file
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     say = screen(quiet).say
     scores: dict[str, Any]
-    if can_evaluate_text(loaded):
-        given = {"--text-a": text_a, "--text-b": text_b, "--label": label, "--task": task}
-        if option := next((name for name, value in given.items() if value is not None), None):
+    for_rows = {"--text-a": text_a, "--text-b": text_b, "--label": label, "--task": task}
+    for_text = {"--stride": stride, "--memory": memory, "--clamp": clamp}
+    for_pairs = {
+        "--source": source, "--target": target, "--beams": beams, "--length-penalty": length_penalty,
+        "--metric": metric, "--out": out,
+    }  # fmt: skip
+    if can_translate(loaded):
+        from plmkit.generation.options import GenerationOptions
+        from plmkit.inference.translating import BEAMS
+        from plmkit.inference.translation_scores import evaluate_pairs
+
+        if option := first_given({"--text": text, **for_rows, **for_text}):
+            raise SettingError(
+                tr(
+                    "{model} is an encoder–decoder: it is scored on pairs of texts, and {option} would be ignored. "
+                    "Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+        search = GenerationOptions(beams=BEAMS if beams is None else beams, length_penalty=length_penalty)
+        scores = evaluate_pairs(
+            loaded, str(file), search, screen(quiet), columns=(source, target), header=not no_header, metric=metric,
+            out=out,
+        )  # fmt: skip
+    elif option := first_given(for_pairs):
+        raise SettingError(
+            tr("{option} is for pairs of texts; {model} is not an encoder–decoder.", option=option, model=model)
+        )
+    elif can_evaluate_text(loaded):
+        if option := first_given(for_rows):
             raise SettingError(
                 tr(
                     "{model} is not fine-tuned: it is scored on plain text, and {option} would be ignored. "
@@ -86,7 +146,7 @@ def evaluate(
                     "  Compare bits per character or byte only between models with the same tokenizer."
                 )
             )
-    elif any(option is not None for option in (stride, memory, clamp)):
+    elif first_given(for_text):
         raise SettingError(
             tr(
                 "--stride, --memory and --clamp are for plain text; {model} is not a causal language model.",
@@ -99,6 +159,10 @@ def evaluate(
         print_json(scores)
     else:
         show.scores(scores)
+
+
+def first_given(options: dict[str, Any]) -> str | None:
+    return next((name for name, value in options.items() if value is not None), None)
 
 
 @app.command(

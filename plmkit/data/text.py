@@ -12,6 +12,7 @@ IDEOGRAPHS = (  # Han characters of Unicode 15: extension A, the basic block, co
 HAN = "".join(f"{chr(first)}-{chr(last)}" for first, last in IDEOGRAPHS)  # inside the brackets of a regular expression
 KANA = "\u3040-\u30ff"
 HANGUL = "\uac00-\ud7af"
+WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # or a punctuation mark; an ideograph is a word
 WIDE = f"{HAN}\u3000-\u30ff\uff00-\uff60“”‘’…—"  # no space is written before or after these
 
 

@@ -131,6 +131,15 @@ class Vocabulary:
         """The id at positions that are not read."""
         return max(self.pad, 0)
 
+    @property
+    def start(self) -> int:
+        """The token that an encoder–decoder reads before it predicts the first one of a target."""
+        return self.end if self.cls == MISSING else self.cls
+
+    def source_row(self, tokens: Iterable[int]) -> list[int]:
+        """A source as an encoder–decoder reads it: `[CLS] text </s>`, or `text </s>` in a vocabulary without [CLS]."""
+        return [*known([self.cls]), *tokens, self.end]
+
     def frame(self, texts: int) -> tuple[list[int], list[int], list[int]]:
         """The special tokens before a row of one text or two, between the two, and after them.
 

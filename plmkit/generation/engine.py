@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import GeneratingModel
 from plmkit.errors import InputError, SettingError
-from plmkit.generation.decoding import beam_search, decode_with_lookup, sample
+from plmkit.generation.beam_search import beam_search, search_of
+from plmkit.generation.decoding import decode_with_lookup, sample
 from plmkit.generation.language_model import LanguageModel
 from plmkit.generation.options import GenerationOptions
 from plmkit.generation.sequence import GeneratedSequence, GeneratedText, can_produce
@@ -16,6 +17,7 @@ from plmkit.language import tr
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 BATCH_SIZE = 32
+ROWS = 128  # of a beam search: beams of several prompts
 
 
 class Engine:
@@ -39,10 +41,11 @@ class Engine:
         self.check_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
         if options.beams is not None:
-            for prompt, tokens in zip(prompts, encoded, strict=True):
-                for text in self.search(prompt, tokens, options):
-                    yield text.text
-                    yield text
+            for text in self.search(
+                [self.sequence(*row, options, 0, 0) for row in zip(prompts, encoded, strict=True)], options
+            ):
+                yield text.text
+                yield text
             return
         sequences = [
             self.sequence(prompt, encoded[number], options, number, sample)
@@ -70,9 +73,19 @@ class Engine:
             yield from decode_batch(self.model, batch, options)
 
     @torch.inference_mode()
-    def search(self, prompt: str, tokens: list[int], options: GenerationOptions) -> list[GeneratedText]:
-        found = beam_search(self.model, self.sequence(prompt, tokens, options, 0, 0), options)
-        return [sequence.result(score) for sequence, score in found]
+    def search(self, sequences: Sequence[GeneratedSequence], options: GenerationOptions) -> Iterator[GeneratedText]:
+        """The best `n` texts of each prompt, in order; prompts of the same number of tokens are searched together."""
+        assert options.beams is not None
+        searches = [search_of(sequence, options) for sequence in sequences]
+        turn = 0
+        for batch in of_one_length(sequences, max(1, ROWS // options.beams)):
+            some = [sequences[number] for number in batch]
+            length = max(len(sequence.prompt) + sequence.max_tokens for sequence in some)
+            cache, last = self.model.prefill([sequence.prompt for sequence in some], length)
+            beam_search(self.model, [searches[number] for number in batch], cache, last)
+            while turn < len(searches) and searches[turn].over:
+                yield from (sequence.result(score) for sequence, score in searches[turn].best)
+                turn += 1
 
     def encode(self, prompt: str) -> list[int]:
         """The tokens of a prompt, which must not be empty or too long."""
@@ -129,6 +142,19 @@ def by_prompt_length(sequences: Sequence[GeneratedSequence], tokens: int) -> Ite
         batch.append(sequence)
     if batch:
         yield batch
+
+
+def of_one_length(sequences: Sequence[GeneratedSequence], size: int) -> list[list[int]]:
+    """The numbers of sequences in batches of up to `size` prompts of the same length, in the order of their first."""
+    batches: list[list[int]] = []
+    filling: dict[int, list[int]] = {}
+    for number, sequence in enumerate(sequences):
+        batch = filling.get(len(sequence.prompt))
+        if batch is None or len(batch) == size:
+            batch = filling[len(sequence.prompt)] = []
+            batches.append(batch)
+        batch.append(number)
+    return batches
 
 
 def decode_batch(

@@ -42,9 +42,11 @@ class LanguageModel:
         look()
         return self.model.extend(torch.tensor(tokens, dtype=torch.long, device=self.device), cache)
 
-    def begin(self, rows: int, length: int) -> Cache:
-        """An empty cache for a number of rows of up to `length` tokens."""
-        return self.model.begin(CacheSettings(rows, length, context_length=self.context_length, clamp=self.clamp))
+    def begin(self, rows: int, length: int, source: Side | None = None) -> Cache:
+        """An empty cache for a number of rows of up to `length` tokens; an encoder–decoder encodes their source."""
+        return self.model.begin(
+            CacheSettings(rows, length, context_length=self.context_length, clamp=self.clamp, source=source)
+        )
 
     def with_cache(self, context_length: int | None, clamp: int | None) -> "LanguageModel":
         """The same model with another context length and another maximum distance."""

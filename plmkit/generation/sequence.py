@@ -44,11 +44,12 @@ class GeneratedSequence:
         self.pieces: list[str] = []
         self.ended: str | None = None
 
-    def fork(self) -> "GeneratedSequence":
-        """A copy that continues from here."""
+    def extended(self, token: int) -> "GeneratedSequence":
+        """A copy with one more token; text already decoded is not decoded again."""
         other = copy(self)
         other.tokens, other.pieces = [*self.tokens], [*self.pieces]
         other.decoder, other.stops = self.decoder.fork(), copy(self.stops)
+        other.add(token)
         return other
 
     def add(self, token: int) -> str:

@@ -92,6 +92,11 @@ def can_evaluate_text(model: Model) -> bool:
     return not model.tasks and model.network.head_that_generates is not None
 
 
+def can_translate(model: Model) -> bool:
+    """Whether it is a pretrained encoder–decoder."""
+    return not model.tasks and model.network.head_that_translates is not None
+
+
 def read_text(tokenizer: Tokenizer, file: Path, columns: Columns = Columns(), say: Say = ignore) -> EncodedText:
     """Documents as in training: sentences with a space between them, and an end token after each document."""
     parts, characters, size, ends, lossless = [np.array([tokenizer.vocabulary.end])], 0, 0, 1, True

@@ -1,11 +1,13 @@
-"""A trained model, ready to use: fill blanks, embed, predict, generate, score."""
+"""A trained model, ready to use: fill blanks, embed, predict, generate, translate, score."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plmkit.errors import SettingError
+from plmkit.generation.beam_search import LENGTH_PENALTY
 from plmkit.generation.likelihood import likelihood
 from plmkit.generation.options import options_from
 from plmkit.generation.sequence import GeneratedText
@@ -15,6 +17,7 @@ from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.inference.masked import fill_blanks, pseudo_score
 from plmkit.inference.predicting import predict_rows, task_named
 from plmkit.inference.reader import Reader, Unread
+from plmkit.inference.translating import BEAMS, Translator
 from plmkit.language import tr
 from plmkit.terminal.screen import Screen
 
@@ -25,10 +28,10 @@ if TYPE_CHECKING:
 class Model(Reader):
     """A trained network with its tokenizer; `plmkit.load(DIR)` makes one.
 
-    `fill`, `embed`, `predict`, `score` and `generate` take one text and return one answer, or take a list of texts (an
-    array, a Series, or a DataFrame with a text column) and return a list of answers in the same order. Texts above the
-    maximum length are truncated, with a `TruncationWarning` that says how many; `predict` also gives an
-    `UnknownTokensWarning` if the vocabulary lacks many of the tokens.
+    `fill`, `embed`, `predict`, `score`, `generate` and `translate` take one text and return one answer, or take a list
+    of texts (an array, a Series, or a DataFrame with a text column) and return a list of answers in the same order.
+    Texts above the maximum length are truncated, with a `TruncationWarning` that says how many; `predict` and
+    `translate` also give an `UnknownTokensWarning` if the vocabulary lacks many of the tokens.
 
     Attributes:
         folder: Where it was loaded from.
@@ -164,6 +167,39 @@ class Model(Reader):
             raise SettingError(tr("model.stream generates one text; found n={n}. Use model.generate.", n=options.n))
         pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
         return (piece for piece in pieces if isinstance(piece, str))
+
+    def translate(
+        self,
+        texts: Any,
+        *,
+        beams: int = BEAMS,
+        n_best: int = 1,
+        length_penalty: float = LENGTH_PENALTY,
+        progress: bool = False,
+    ) -> Any:
+        """Translate texts, or summarise them: whatever the pairs were that the encoder–decoder was trained on.
+
+        Args:
+            texts: A text, or a list of texts.
+            beams: Number of beams of the beam search; 1 is greedy decoding.
+            n_best: Number of translations per text.
+            length_penalty: 0 favours short translations, 1 long ones.
+            progress: Show a progress bar on stderr.
+
+        Returns:
+            A `Translation` (`source`, `text`, `tokens`, `ended`, `score`), or a list of them; with n_best above 1, a
+            list of n_best translations for each text, best first.
+        """
+        options = options_from({"beams": beams, "n": n_best, "length_penalty": length_penalty})
+        given = given_texts(texts)
+        found, unread = self.translator.translate(given.rows, options, Screen() if progress else None)
+        unread.warn()
+        return given.answer(found if n_best > 1 else [best[0] for best in found])
+
+    @cached_property
+    def translator(self) -> Translator:
+        """Translates; a model that is not an encoder–decoder is refused."""
+        return Translator(self)
 
     def attend(self, text: str, second: str | None = None, target: str | None = None) -> "Attended":
         """Look at the attention of every layer and head on a text.

@@ -6,9 +6,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from plmkit.data.text import HAN
-
-WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # an ideograph is a word
+from plmkit.data.text import WORD
 
 
 def words(text: str) -> list[str]:

@@ -9,7 +9,8 @@ NAMES = (
     "forward_lm", "backward_lm", "forward", "backward",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
-    "accuracy", "macro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu",
+    "accuracy", "macro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu", "chrf",
+    "rouge_1", "rouge_2", "pairs",
     "rows", "tokens", "characters", "bytes", "unknown_share", "perplexity", "bits_per_character", "bits_per_byte",
     "dev", "test",
     # scripts of a corpus

@@ -8,7 +8,8 @@ import torch
 from toy_models import END, written_shares
 
 from plmkit.generation import decoding
-from plmkit.generation.decoding import LENGTH_PENALTY, Beam, sample
+from plmkit.generation.beam_search import LENGTH_PENALTY, Beam
+from plmkit.generation.decoding import sample
 from plmkit.generation.options import GenerationOptions
 
 SHARES = torch.tensor([0.1, 0.4, 0.2, 0.3])  # in order: 1, 3, 2, 0

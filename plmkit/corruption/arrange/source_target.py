@@ -10,7 +10,7 @@ from plmkit.corruption.contract import Arrangement
 from plmkit.data.batch import IGNORE
 from plmkit.data.rows import Rows, SideRows, StretchPlan
 from plmkit.data.shards import TokenStore
-from plmkit.data.vocabulary import MISSING, Vocabulary
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.language import tr
 
@@ -65,11 +65,10 @@ class SourceTarget(Arrangement[PairPlan]):
         return PairPlan(stretches=np.stack([begin, end, target_begin, target_end], axis=1))
 
     def fill(self, store: TokenStore, plan: PairPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
-        has_start = vocabulary.cls != MISSING
-        start, end = vocabulary.cls if has_start else vocabulary.end, vocabulary.end
+        start, end = vocabulary.start, vocabulary.end
         sources, targets = [], []
         for begin, stop, target_begin, target_stop in plan.stretches[chosen].tolist():
-            sources.append([*([start] if has_start else []), *store.tokens[begin:stop].tolist(), end])
+            sources.append(vocabulary.source_row(store.tokens[begin:stop].tolist()))
             targets.append([start, *store.tokens[target_begin:target_stop].tolist(), end][: length + 1])
         tokens, visible = padded(sources, vocabulary.filler)
         read, shown = padded([row[:-1] for row in targets], vocabulary.filler)

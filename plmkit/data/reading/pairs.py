@@ -55,6 +55,26 @@ def choose_pair(heading: Heading, wanted: str | None) -> tuple[list[str], bool]:
     return chosen, bool(guessed) and [folded(name) for name in chosen] != list(NAMED[0])
 
 
+def choose_source(heading: Heading, wanted: str | None) -> str:
+    """The column of sources alone: of a table of pairs, or of one that has no targets."""
+    if wanted is not None:
+        return exactly(heading, wanted)
+    columns = {folded(column): column for column in reversed(heading.columns)}
+    known = [columns[source] for source, _ in NAMED if source in columns]
+    languages = [column for column in heading.columns if is_language(column)]
+    if known or languages:
+        return (known or languages)[0]
+    if len(heading.columns) <= 2 or not heading.header:
+        return heading.columns[0]
+    raise InputError(
+        tr(
+            "{name} has no column that is known as the source. {found}\nChoose one: --source COLUMN.",
+            name=heading.name,
+            found=found(heading.columns),
+        )
+    )
+
+
 def parts_of(wanted: str, heading: Heading) -> list[str]:
     parts = wanted.split("+")
     if len(parts) != 2 or not any(parts):
