@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import snake
@@ -25,7 +26,7 @@ from plmkit.tasks.settings import settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
-from plmkit.training.request import PretrainRequest
+from plmkit.training.request import PretrainRequest, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
@@ -175,6 +176,7 @@ def pretraining(
 ) -> PretrainRequest:
     """The request for a pretraining, with its settings checked."""
     settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
+    settings = with_pretrained_encoder(settings, others.get("start"))
     default = None if extend else settings.recipe.schedule.steps
     request = PretrainRequest(
         settings=settings,
@@ -201,6 +203,8 @@ def ignored_by(request: PretrainRequest, budgets: Sequence[str]) -> dict[str, st
         ignored["tokenizer"] = "--tokenizer"
     if request.start:
         ignored |= dict.fromkeys(initial_settings(request.settings.recipe), "--from")
+        if isinstance(request.settings.recipe.architecture, BertEncoderDecoder):
+            ignored |= {f"architecture.{name}": "--from" for name in BertEncoderDecoder.brought()}
     return ignored
 
 

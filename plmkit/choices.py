@@ -3,6 +3,7 @@
 from typing import Any
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
+from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
@@ -57,7 +58,7 @@ MASKINGS: tuple[type[Masking], ...] = (
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
-    EncoderDecoder, TransformerEncoder,
+    EncoderDecoder, TransformerEncoder, BertEncoderDecoder,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,

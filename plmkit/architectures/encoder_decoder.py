@@ -1,8 +1,9 @@
 """The Transformer: an encoder of the source, and a decoder of the target that attends to it."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -129,19 +130,25 @@ class TransformerEncoderModel(Model):
         return self.embed.tokens
 
 
-class EncoderDecoderModel(TransformerEncoderModel, GeneratingModel["SourceCache"]):
-    def __init__(self, settings: EncoderDecoder, vocabulary_size: int) -> None:
-        super().__init__(settings, vocabulary_size)
-        self.decoder = nn.ModuleList(decoder_block(settings) for _ in range(settings.layers))
-        init_unit_scaling(self.decoder)
+class SourceDecoder(GeneratingModel["SourceCache"]):
+    """The second half of an encoder–decoder: post-norm blocks that attend to what the first half made of the source."""
 
-    def forward(self, batch: Batch) -> States:
-        """The decoder's states; without a target side, the encoder's."""
-        if batch.target is None:
-            return super().forward(batch)
+    decoder: nn.ModuleList
+
+    @abstractmethod
+    def encoded(self, source: Side, packing: Packing) -> Tensor:
+        """(T, width) the last states of the source, packed."""
+
+    @abstractmethod
+    def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """(T,) tokens of targets and their positions → (T, width)."""
+
+    def decoded(self, batch: Batch) -> States:
+        """The decoder's states."""
+        assert batch.target is not None
         source, packing = Packing(batch.source.visible), Packing(batch.target.visible)
-        encoded = self.encode(batch.source, source)[-1]
-        layers = [self.embed(packing.pack(batch.target.tokens), packing.positions())]  # (T, width) each
+        encoded = self.encoded(batch.source, source)
+        layers = [self.embedded(packing.pack(batch.target.tokens), packing.positions())]  # (T, width) each
         for block, keys in zip(self.decoder, self.read(encoded, source), strict=True):
             layers.append(block(layers[-1], packing, keys))
         return states_of(layers, packing, batch, pooled=encoded[source.first])
@@ -154,24 +161,42 @@ class EncoderDecoderModel(TransformerEncoderModel, GeneratingModel["SourceCache"
         """Encode the source; of S sources, each has rows / S targets, one after the other."""
         assert given.source is not None
         packing = Packing(given.source.visible)
-        encoded = self.encode(given.source, packing)[-1]
+        encoded = self.encoded(given.source, packing)
         settings = self.settings
         own = KeyValueCache(
             layers=settings.layers, rows=given.rows, heads=settings.heads,
             max_length=min(given.max_length, settings.max_length),
-            inside=settings.width // settings.heads, like=self.embed.tokens.weight,
+            inside=settings.width // settings.heads, like=encoded,
         )  # fmt: skip
         return SourceCache(own, list(self.read(encoded, packing)), given.rows)
 
     def extend(self, tokens: Tensor, cache: "SourceCache") -> Tensor:
         rows, count = tokens.shape
         places = torch.arange(cache.length, cache.length + count, device=tokens.device)
-        hidden = self.embed(tokens.flatten(), places.repeat(rows))
+        hidden = self.embedded(tokens.flatten(), places.repeat(rows))
         for number, block in enumerate(self.decoder):
             hidden = block(hidden, cache.own.layer(number, count), cache.sources[number])
         cache.own.length += count
         cache.length = cache.own.length
         return hidden.view(rows, count, -1)
+
+
+class EncoderDecoderModel(TransformerEncoderModel, SourceDecoder):
+    def __init__(self, settings: EncoderDecoder, vocabulary_size: int) -> None:
+        super().__init__(settings, vocabulary_size)
+        blocks = (decoder_block(settings, bias=settings.attention_bias) for _ in range(settings.layers))
+        self.decoder = nn.ModuleList(blocks)
+        init_unit_scaling(self.decoder)
+
+    def forward(self, batch: Batch) -> States:
+        """The decoder's states; without a target side, the encoder's."""
+        return super().forward(batch) if batch.target is None else self.decoded(batch)
+
+    def encoded(self, source: Side, packing: Packing) -> Tensor:
+        return self.encode(source, packing)[-1]
+
+    def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self.embed(tokens, positions)
 
 
 class SourceCache(Cache):
@@ -225,10 +250,10 @@ def encoder_block(settings: TransformerEncoder) -> PostNormBlock:
     )  # fmt: skip
 
 
-def decoder_block(settings: EncoderDecoder) -> CrossBlock:
+def decoder_block(settings: Any, *, bias: bool) -> CrossBlock:
     return CrossBlock(
-        CausalAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
-        CrossAttention(settings.width, settings.heads, settings.attention_dropout, settings.attention_bias),
+        CausalAttention(settings.width, settings.heads, settings.attention_dropout, bias),
+        CrossAttention(settings.width, settings.heads, settings.attention_dropout, bias),
         FeedForward(settings.width, settings.inner, settings.activation),
         width=settings.width, dropout=settings.dropout, epsilon=settings.epsilon,
     )  # fmt: skip

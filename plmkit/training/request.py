@@ -1,13 +1,16 @@
 """A request for a pretraining run, its budget, and the model that it starts from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
+from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.encoder_decoder import EncoderDecoder
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import Settings
 from plmkit.config.settings import to_json
-from plmkit.data.reading.columns import Say
+from plmkit.data.reading.columns import Say, ignore
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts, read_parts
 from plmkit.language import tr
@@ -16,6 +19,8 @@ from plmkit.tokenizers.files import TOKENIZER_FILE
 from plmkit.training.loop import Budget
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import Difference, PretrainRecord, differences
+
+SHAPE = ("layers", "heads", "width", "inner")  # what an encoder and the decoder that is added to it share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +82,36 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
     if request.tokenizer:
         raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
     parts = read_parts(request.start, say)
-    check_same_network(parts.architecture, request.settings.recipe, request.start)
+    ours = request.settings.recipe.architecture
+    if type(parts.architecture) is Encoder and isinstance(ours, BertEncoderDecoder):
+        say(tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start))
+    else:
+        check_same_network(parts.architecture, request.settings.recipe, request.start)
     return parts
+
+
+def with_pretrained_encoder(settings: Settings, start: Path | None) -> Settings:
+    """The settings of a run whose encoder is initialised by a BERT of the same shape, if --from names one."""
+    recipe = settings.recipe
+    if start is None or not isinstance(recipe.architecture, EncoderDecoder):
+        return settings
+    theirs = read_parts(start, ignore).architecture
+    if type(theirs) not in (Encoder, BertEncoderDecoder):
+        return settings
+    ours, given = ({name: to_json(one)[name] for name in SHAPE} for one in (recipe.architecture, theirs))
+    if changed := differences(ours, given, "architecture"):
+        raise SettingError(
+            tr(
+                "The encoder of --from {where} has another shape than {recipe}: {found}.\n"
+                "Give the decoder the same: {settings}.",
+                where=start,
+                recipe=recipe.name,
+                found=in_words(changed),
+                settings=as_settings(changed),
+            )
+        )
+    made = BertEncoderDecoder.on(cast(Encoder, theirs), like=recipe.architecture)
+    return replace(settings, recipe=replace(recipe, architecture=made))
 
 
 def tokenizer_folder(request: PretrainRequest, earlier: PretrainRecord | None, start: Parts | None) -> Path | None:
@@ -94,20 +127,25 @@ def check_same_network(theirs: Any, recipe: Recipe, where: Path) -> None:
     if not changed:
         return
     if type(theirs) is type(recipe.architecture):
-        found = (
-            tr("{name} is {theirs}, not {ours}", name=one.name, ours=one.values[0], theirs=one.values[1])
-            for one in changed[:4]
-        )
         raise SettingError(
             tr(
                 "The network of --from {where} differs from the recipe's: {found}.\n"
                 "Use the recipe that it was trained with, or add {settings}.",
                 where=where,
-                found="; ".join(found),
+                found=in_words(changed[:4]),
                 settings=as_settings(changed),
             )
         )
     alike = [find(name) for name in CATALOGUE if type(find(name).architecture) is type(theirs)]
+    if not alike:  # a part of a network, as fine-tuning keeps it, or one that began from another
+        raise SettingError(
+            tr(
+                "--from {where} has the architecture {theirs}, which {recipe} cannot start from. Leave --from out.",
+                where=where,
+                theirs=type(theirs).__name__,
+                recipe=recipe.name,
+            )
+        )
     other = min(alike, key=lambda one: len(unlike(theirs, one.architecture)))
     settings = as_settings(unlike(theirs, other.architecture))
     if other.max_length > theirs.max_length:
@@ -130,6 +168,12 @@ def unlike(theirs: Any, ours: Any) -> list[Difference]:
     free = ours.may_change | ours.initial
     old, new = ({name: value for name, value in to_json(one).items() if name not in free} for one in (theirs, ours))
     return differences(new, old, "architecture")
+
+
+def in_words(changed: list[Difference]) -> str:
+    return "; ".join(
+        tr("{name} is {theirs}, not {ours}", name=one.name, ours=one.values[0], theirs=one.values[1]) for one in changed
+    )
 
 
 def as_settings(changed: list[Difference]) -> str:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
+from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model
 from plmkit.architectures.decoder import BandedDecoder, Decoder
 from plmkit.architectures.elmo import Elmo
@@ -39,6 +40,7 @@ VARIANTS = {
     "absolute recurrence": AbsoluteRecurrence(**SHAPE, memory=12),
     "encoder-decoder": EncoderDecoder(**SHAPE),
     "transformer encoder": TransformerEncoder(**SHAPE),
+    "encoder-decoder of bert": BertEncoderDecoder(**SHAPE),
     "elmo": Elmo(layers=LAYERS, width=WIDTH, max_length=16, dropout=0.0, cell=12, filters=((1, 3), (2, 4)), highways=1),
     "two streams": TwoStream(**SHAPE, memory=12),
     "two streams with pooler": TwoStream(**SHAPE, memory=0, pooler=True),

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_an_embedding_is_scaled_by_the_root_of_its_width_before_positions_are_ad
     assert (found[1] - scaled)[0].item() == pytest.approx(0.841471, abs=1e-6)
 
 
-@pytest.mark.parametrize("make", [encoder_block, decoder_block])
+@pytest.mark.parametrize("make", [encoder_block, partial(decoder_block, bias=False)], ids=["encoder", "decoder"])
 def test_a_sublayer_without_output_returns_the_norm_of_its_input(make):
     """The residual connection: norm(x + 0)."""
     block = make(TINY).double()
@@ -86,9 +87,9 @@ def test_a_sublayer_without_output_returns_the_norm_of_its_input(make):
         for name, weight in block.named_parameters():
             if ".output." in name or ".contract." in name:
                 weight.zero_()
-        keys = [block.cross_attention.read(hidden, packing)] if make is decoder_block else []
+        keys = [block.cross_attention.read(hidden, packing)] if make is not encoder_block else []
         found = block(hidden, packing, *keys)
-    sublayers = 3 if make is decoder_block else 2
+    sublayers = 3 if make is not encoder_block else 2
     assert len([name for name, _ in block.named_children() if name.endswith("norm")]) == sublayers
     expected = hidden
     for _ in range(sublayers):

@@ -85,7 +85,7 @@ def test_an_encoder_layer_equals_torchs():
 def test_a_decoder_layer_equals_torchs():
     torch.manual_seed(0)
     theirs = roughen(nn.TransformerDecoderLayer(WIDTH, HEADS, INNER, dropout=0.0, batch_first=True))
-    ours = decoder_block(SHAPE)
+    ours = decoder_block(SHAPE, bias=True)
     copy(ours, copied_block(theirs))
     seen, visible = (torch.arange(n) < torch.tensor(lengths)[:, None] for n, lengths in ((7, (3, 7)), (5, (5, 4))))
     encoded, hidden = torch.randn(2, 7, WIDTH), torch.randn(2, 5, WIDTH)

@@ -1,0 +1,92 @@
+"""An encoder–decoder whose encoder is BERT's, so that a pretrained one can initialise it."""
+
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from plmkit.architectures.encoder import Encoder, EncoderModel
+from plmkit.architectures.encoder_decoder import EncoderDecoder, SourceDecoder, decoder_block
+from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
+from plmkit.initialisation.weights import INITIALISERS
+from plmkit.language import tr
+from plmkit.layers.packing import Packing
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertEncoderDecoder(Encoder):
+    """BERT's encoder, and a new decoder of the same shape that shares its embeddings (Rothe et al., 2020)."""
+
+    translates: ClassVar[bool] = True
+    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.is_narrow:
+            raise SettingError(
+                tr(
+                    "The embeddings of this encoder are {embedding} wide and its network {width}; a decoder needs "
+                    "embeddings as wide as the network.",
+                    embedding=self.embedding,
+                    width=self.width,
+                )
+            )
+
+    @classmethod
+    def on(cls, encoder: Encoder, like: EncoderDecoder) -> "BertEncoderDecoder":
+        """An encoder–decoder that a pretrained encoder of these settings can initialise; dropout is that of `like`."""
+        own = {field.name: getattr(encoder, field.name) for field in fields(Encoder)}
+        dropout = {"dropout": like.dropout, "attention_dropout": like.attention_dropout}
+        return cls(**own | dropout | {"pooler": False, "neighbours": False})
+
+    @staticmethod
+    def brought() -> list[str]:
+        """The settings of an EncoderDecoder that a pretrained encoder decides."""
+        decided_here = {"layers", "heads", "width", "inner", "dropout", "attention_dropout"}
+        return [field.name for field in fields(EncoderDecoder) if field.name not in decided_here]
+
+    @property
+    def is_berts(self) -> bool:
+        return False
+
+    @property
+    def own_layers(self) -> int:
+        """Those of the encoder, then those of the decoder."""
+        return 2 * self.layers
+
+    def layer_of(self, name: str) -> int | None:
+        part, *rest = name.removeprefix("model.").split(".")
+        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
+
+    def is_tuned(self, name: str) -> bool:
+        return not name.startswith("model.decoder.")
+
+    def for_task(self, dropout: float) -> Encoder:  # type: ignore[override]
+        """The network that is fine-tuned: the encoder."""
+        own = {field.name: getattr(self, field.name) for field in fields(Encoder)}
+        return Encoder(**own).for_task(dropout)
+
+    def build(self, vocabulary: Vocabulary) -> "BertEncoderDecoderModel":
+        return BertEncoderDecoderModel(self, vocabulary.rows)
+
+
+class BertEncoderDecoderModel(EncoderModel, SourceDecoder):
+    def __init__(self, settings: BertEncoderDecoder, vocabulary_size: int) -> None:
+        super().__init__(settings, vocabulary_size)
+        self.decoder = nn.ModuleList(decoder_block(settings, bias=True) for _ in range(settings.layers))
+        INITIALISERS[settings.initialiser](self.decoder)
+
+    def forward(self, batch: Batch) -> States:
+        """The decoder's states; without a target side, the encoder's."""
+        if batch.target is None:
+            return super().forward(batch)
+        return replace(self.decoded(batch), pooled=None)
+
+    def encoded(self, source: Side, packing: Packing) -> Tensor:
+        return packing.pack(super().forward(Batch(source=source)).hidden)
+
+    def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self.embed(tokens, torch.zeros_like(tokens), self.settings.first + positions)
