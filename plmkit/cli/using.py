@@ -376,6 +376,7 @@ def prompt(
     epilog=examples(
         "plm embed runs/mine texts.txt --out vectors.npy",
         "plm embed runs/mine reviews.csv --out vectors.parquet",
+        "plm embed runs/elmo texts.txt --level token --layers mean --out words.safetensors",
         'plm embed runs/mine "a text"',
     ),
 )
@@ -386,7 +387,7 @@ def embed(
         Path | None,
         typer.Option(
             help=tr(
-                "Output file: .npy for the vectors alone, .parquet for rows and vectors. "
+                "Output file: .npy or .safetensors for the vectors alone, .parquet or .jsonl for rows and vectors. "
                 "Default for a text or stdin: print JSON."
             )
         ),
@@ -397,10 +398,19 @@ def embed(
             help=tr(
                 "sentence: one vector per row, by the pooling of a sentence-transformers folder, otherwise the mean "
                 "over all tokens, special tokens included. token: one vector per token, with an index in a .jsonl "
-                "file next to --out."
+                "file next to --out: the tokens of each row, and where they begin and end in its text."
             )
         ),
     ] = "sentence",
+    layers: Annotated[
+        str,
+        typer.Option(
+            help=tr(
+                "last: the last layer. mean: the mean of all layers and the word vectors below them, as ELMo's vectors "
+                "are often used. all: each of them, with --level token."
+            )
+        ),
+    ] = "last",
     text: TextColumn = None,
     text_a: FirstColumn = None,
     text_b: SecondColumn = None,
@@ -414,6 +424,6 @@ def embed(
     if out is None and not as_json and is_file(file):
         raise SettingError(tr("--out is missing: name a file for the vectors, as in --out vectors.npy, or add --json."))
     columns = columns_of(text, text_a, text_b, None, no_header)
-    result = embed_file(opened(model, quiet), file, out, level, screen(quiet), columns)
+    result = embed_file(opened(model, quiet), file, out, level, screen(quiet), columns, layers)
     if as_json or out is None:
         print_json(result)

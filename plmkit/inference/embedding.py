@@ -1,23 +1,32 @@
 """Texts → vectors: one per text, by the pooling of the model, or one per token."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch, States
-from plmkit.errors import PlmError
+from plmkit.errors import PlmError, SettingError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.inference.reader import Reader, Text, Unread
 from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
 
+LAYERS = ("last", "mean", "all")
+
 
 def embed_texts(
-    reader: Reader, texts: Sequence[Text], level: str, batch_size: int | None = None, screen: Screen | None = None
+    reader: Reader,
+    texts: Sequence[Text],
+    level: str,
+    batch_size: int | None = None,
+    screen: Screen | None = None,
+    layers: str = "last",
 ) -> tuple[list[np.ndarray], Unread]:
     """The vector of each text, or the vectors of its tokens."""
+    check_layers(reader, level, layers)
     by_token, max_length = level == "token", reader.max_length
     if not by_token:
         check_pooling(reader)
@@ -27,11 +36,35 @@ def embed_texts(
     rows, cut = reader.framed([(prompt + text, other) for text, other in pairs], max_length)
     vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
     for numbers in reader.batches(rows, batch_size, screen, tr("embedding")):
-        states, batch = reader.states([rows[number] for number in numbers])
+        states, batch = reader.states([rows[number] for number in numbers], all_layers=layers != "last")
+        states = with_layers(states, layers)
         found = token_vectors(reader, states, batch) if by_token else sentence_vectors(reader, states, batch)
         for number, vector in zip(numbers.tolist(), found, strict=True):
             vectors[number] = vector.cpu().numpy()
     return vectors, cut
+
+
+def check_layers(reader: Reader, level: str, layers: str) -> None:
+    if layers not in LAYERS or (layers == "all" and level != "token"):
+        raise SettingError(
+            tr(
+                "The choice of layers is last, mean, or, for vectors of tokens, all; found '{layers}'.",
+                layers=layers,
+            )
+        )
+    if layers != "last" and "layers" not in reader.architecture.writes:
+        raise SettingError(
+            tr("{folder} gives its last layer only. Leave the choice of layers out.", folder=reader.folder)
+        )
+
+
+def with_layers(states: States, layers: str) -> States:
+    """States whose hidden ones are the mean of all layers, or all of them, (B, L, layers, width)."""
+    if layers == "last":
+        return states
+    assert states.layers is not None
+    stacked = torch.stack(states.layers, dim=2)
+    return replace(states, hidden=stacked.mean(2) if layers == "mean" else stacked)
 
 
 def check_pooling(reader: Reader) -> None:

@@ -73,8 +73,9 @@ class Model(Reader):
         return texts.answer([fill_blanks(self, one, top) for one in texts.rows])
 
     def embed(
-        self, texts: Any, level: str = "sentence", *, batch_size: int | None = None, progress: bool = False
-    ) -> Any:
+        self, texts: Any, level: str = "sentence", *, layers: str = "last", batch_size: int | None = None,
+        progress: bool = False,
+    ) -> Any:  # fmt: skip
         """Turn texts into vectors.
 
         Args:
@@ -82,16 +83,18 @@ class Model(Reader):
             level: "sentence" for one vector per text, as sentence-transformers computes it: with the folder's own
                 pooling (`modules.json`), otherwise the mean over all tokens, special tokens included. "token" for one
                 vector per token, without special tokens.
+            layers: "last", "mean" for the mean of all layers and the word vectors below them, or, for tokens, "all".
             batch_size: Texts per batch. Default: batches of up to 4,096 tokens.
             progress: Show a progress bar on stderr.
 
         Returns:
-            An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text.
+            An array of (N, width), or of (width,) for one text; with level="token", (tokens, width) for each text,
+            and (tokens, layers, width) with all layers.
         """
         if level not in ("sentence", "token"):
             raise SettingError(tr("level must be 'sentence' or 'token'; found '{level}'.", level=level))
         asked = given(texts)
-        vectors, cut = embed_texts(self, asked.rows, level, batch_size, Screen() if progress else None)
+        vectors, cut = embed_texts(self, asked.rows, level, batch_size, Screen() if progress else None, layers)
         cut.warn()
         if level == "sentence" and not asked.alone:
             return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)

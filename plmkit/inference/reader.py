@@ -124,12 +124,15 @@ class Reader:
 
     @torch.inference_mode()
     def states(
-        self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None
-    ) -> tuple[States, Batch]:
-        """The hidden states of rows; with `needed`, of these positions only."""
+        self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None,
+        *, all_layers: bool = False,
+    ) -> tuple[States, Batch]:  # fmt: skip
+        """The hidden states of rows, of the last layer or of all; with `needed`, of these positions only."""
         look()
         batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
-        return self.network.model(replace(batch, needed=needed(batch) if needed else None)), batch
+        return self.network.model(
+            replace(batch, needed=needed(batch) if needed else None, all_layers=all_layers)
+        ), batch
 
     def head(self, name: str, verb: str) -> Any:
         """The head of that name; without it, a model is refused with a message that says what it can do."""

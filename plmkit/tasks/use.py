@@ -3,11 +3,12 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save
 
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.data.reading.whole import Table
@@ -25,7 +26,8 @@ from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
 
-VECTORS = (".npy", ".parquet")
+VECTORS = (".npy", ".safetensors", ".parquet", ".jsonl")
+INDEXED = (".npy", ".safetensors")  # hold vectors alone
 MANY = 256  # more rows than this show a progress bar
 
 
@@ -105,14 +107,20 @@ def with_text(rows: Sequence[Row], table: Table, others: str, screen: Screen) ->
 
 
 def embed_file(
-    model: Model, source: str, out: Path | None, level: str, screen: Screen, columns: Columns = Columns()
+    model: Model,
+    source: str,
+    out: Path | None,
+    level: str,
+    screen: Screen,
+    columns: Columns = Columns(),
+    layers: str = "last",
 ) -> dict[str, Any]:
     """Embed all rows, those without text as 0; returns a summary, and without `out` the vectors too."""
     check_out(out, source, "vectors", VECTORS)
     if level not in ("sentence", "token"):
         raise SettingError(tr("--level takes sentence or token; found '{level}'.", level=level))
     by_token, index = level == "token", None
-    if out and out.suffix == ".npy" and by_token:
+    if out and out.suffix in INDEXED and by_token:
         index = out.with_suffix(".jsonl")  # the tokens that the vectors belong to
         check_index(index, Path(source))
     search = search_of(model, columns)
@@ -121,9 +129,10 @@ def embed_file(
     pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
     filled = with_text(rows, table, tr("whose vectors are 0"), screen)
     watched = screen if len(rows) > MANY else None
-    found, cut = embed_texts(model, [pairs[number] for number in filled], level, screen=watched)
+    found, cut = embed_texts(model, [pairs[number] for number in filled], level, screen=watched, layers=layers)
     width = model.architecture.width if by_token else model.width
-    vectors = [np.zeros((0, width) if by_token else width, dtype=np.float32) for _ in rows]
+    shape = found[0].shape  # of a text; those without text have none of its tokens
+    vectors = [np.zeros((0, *shape[1:]) if by_token else shape, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
         vectors[number] = vector
     report_unread(replace(cut, texts=len(rows)), screen)
@@ -131,7 +140,12 @@ def embed_file(
     number = sum(map(len, vectors)) if by_token else len(vectors)
     summary = {"rows": len(rows), "width": width, **({"tokens": number} if by_token else {})}
     if out is None:
-        return {**summary, **({"names": tokens} if by_token else {}), "vectors": [part.tolist() for part in vectors]}
+        named = (
+            {}
+            if tokens is None
+            else {"names": [row.names for row in tokens], "offsets": [row.offsets for row in tokens]}
+        )
+        return {**summary, **named, "vectors": [part.tolist() for part in vectors]}
     if index and tokens is not None:
         write_text(index, token_index(tokens))
     write_vectors(out, table, vectors, tokens)
@@ -148,21 +162,38 @@ def embed_file(
     return {"out": str(out), **summary, **({"index": str(index)} if index else {})}
 
 
-def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: list[list[str]] | None) -> None:
-    """One array; or, as Parquet, the rows with their vectors, or with their tokens and token vectors."""
-    if out.suffix == ".parquet":
+@dataclass(frozen=True, kw_only=True)
+class RowTokens:
+    """The tokens of a row that have vectors."""
+
+    names: list[str]  # unknown words as they are written, where a network reads their characters
+    offsets: list[list[int]]  # where each begins and ends in its text, in characters
+
+
+def write_vectors(out: Path, table: Table, vectors: list[np.ndarray], tokens: list[RowTokens] | None) -> None:
+    """One array; or, as Parquet or JSON lines, the rows with their vectors, or with their tokens and token vectors."""
+    if out.suffix in (".parquet", ".jsonl"):
+        lists = [in_float32(vector) if out.suffix == ".parquet" else vector.tolist() for vector in vectors]
         if tokens is None:
-            sheet = beside(table, ["vector"], [[vector] for vector in vectors])
+            sheet = beside(table, ["vector"], [[vector] for vector in lists])
         else:
-            cells = [[mine, list(part)] for mine, part in zip(tokens, vectors, strict=True)]
-            sheet = beside(table, ["tokens", "vectors"], cells)
+            cells = [[mine.names, mine.offsets, part] for mine, part in zip(tokens, lists, strict=True)]
+            sheet = beside(table, ["tokens", "offsets", "vectors"], cells)
         sheet.write(out)
         return
     array = np.stack(vectors) if tokens is None else np.concatenate(vectors)
     with reported_os_errors(out.parent), new_file(out) as partial, open(partial, "wb") as opened:
+        if out.suffix == ".safetensors":
+            opened.write(save({"vectors": np.ascontiguousarray(array)}))
+            return
         # np.save reports a full disk as `96000 requested and 15328 written`
         np.lib.format.write_array_header_1_0(opened, np.lib.format.header_data_from_array_1_0(array))
         opened.write(array.data)
+
+
+def in_float32(vectors: np.ndarray) -> Any:
+    """Nested lists of vectors that stay arrays, which Parquet keeps in their precision."""
+    return vectors if vectors.ndim == 1 else [in_float32(part) for part in vectors]
 
 
 def check_index(index: Path, file: Path) -> None:
@@ -190,26 +221,44 @@ def is_index(path: Path) -> bool:
     try:
         with open(path, encoding="utf-8") as lines:
             found = (json.loads(line) for line in lines)
-            return all(isinstance(line, dict) and line.keys() == {"begin", "tokens"} for line in found)
+            return all(isinstance(line, dict) and line.keys() - {"offsets"} == {"begin", "tokens"} for line in found)
     except (OSError, ValueError, RecursionError):
         return False
 
 
-def tokens_of(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> list[list[str]]:
+def tokens_of(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> list[RowTokens]:
     """For each row the tokens of its vectors."""
     vocabulary = model.tokenizer.vocabulary
-    special = {number for part in vocabulary.frame(2) for number in part}
-    rows = [row.tokens.tolist() for row in model.rows(pairs)]
-    kept = [[token for token in row if token not in special] or row for row in rows]
-    return [vocabulary.names(row[: len(mine)]) for row, mine in zip(kept, vectors, strict=True)]
+    texts = [list(pair) if isinstance(pair, tuple) else [pair] for pair in pairs]
+    flat = [text for row in texts for text in row]
+    places = np.cumsum(model.tokenizer.encode_many(flat)[1])[:-1]
+    offsets = iter(np.split(model.tokenizer.offsets_many(flat), places))
+    found = []
+    for row, own, mine in zip(model.rows(pairs), texts, vectors, strict=True):
+        before, between, after = vocabulary.frame(len(own))
+        end = len(row.tokens) - len(after)
+        first = slice(len(before), row.second - len(between) if len(own) == 2 else end)
+        parts = [first, slice(row.second, end)][: len(own)]
+        tokens = np.concatenate([row.tokens[part] for part in parts])
+        spans = np.concatenate([next(offsets)[: part.stop - part.start] for part in parts])
+        if not len(tokens) and len(mine):  # of an empty text, a special token has the vector
+            tokens, spans = row.tokens[: len(mine)], np.zeros((len(mine), 2), dtype=np.int64)
+        written = iter(row.unknown)
+        names = [
+            next(written, name) if token == vocabulary.unknown else name
+            for token, name in zip(tokens.tolist(), vocabulary.names(tokens), strict=True)
+        ]
+        found.append(RowTokens(names=names[: len(mine)], offsets=spans[: len(mine)].tolist()))
+    return found
 
 
-def token_index(tokens: list[list[str]]) -> str:
-    """For each row: its tokens, and where its vectors begin."""
+def token_index(tokens: list[RowTokens]) -> str:
+    """For each row: its tokens, where they are in the text, and where its vectors begin."""
     lines, begin = [], 0
     for row in tokens:
-        lines.append(json.dumps({"begin": begin, "tokens": row}, ensure_ascii=False) + "\n")
-        begin += len(row)
+        line = {"begin": begin, "tokens": row.names, "offsets": row.offsets}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        begin += len(row.names)
     return "".join(lines)
 
 

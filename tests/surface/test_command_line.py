@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyarrow import parquet
+from safetensors.numpy import load_file
 from typer.main import get_command
 
 import plmkit
@@ -386,6 +387,7 @@ def test_vectors_are_written_as_parquet_beside_their_rows(plm, pretrained, tmp_p
     out = tmp_path / "t.parquet"
     assert plm("embed", pretrained, tmp_path / "rows.csv", "--out", out, "--level", "token").code == 0
     found = parquet.read_table(out)
+    assert str(found.schema.field("vectors").type) == "list<element: list<element: float>>"
     assert found["tokens"].to_pylist() == [["the", "cat"], ["a", "bird", "hears"]]
     np.testing.assert_allclose(found["vectors"][1].as_py(), model.embed("a bird hears", level="token"), atol=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "t.parquet", "v.parquet"]
@@ -408,6 +410,10 @@ def test_vectors_are_written_by_text_and_by_token(plm, pretrained, texts, tmp_pa
     index = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     assert index[1]["tokens"] == [*"我的狗很可爱。"]
     assert len(tokens) == sum(len(row["tokens"]) for row in index)
+    for row, text in zip(index, lines, strict=True):
+        if "[UNK]" not in row["tokens"]:
+            written = [text[begin:end].lower() for begin, end in row["offsets"]]
+            assert written == [token.removeprefix("##") for token in row["tokens"]]
     for row, wanted in zip(index, model.embed(lines, level="token"), strict=True):
         np.testing.assert_allclose(tokens[row["begin"] : row["begin"] + len(row["tokens"])], wanted, atol=1e-5)
 
@@ -567,7 +573,7 @@ def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, 
     ran = plm("embed", pretrained, file, "--out", tmp_path / "t.npy", "--level", "token", "--json")
     assert ran.code == 0, ran.err
     told = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert told[1] == {"begin": len(told[0]["tokens"]), "tokens": []}
+    assert told[1] == {"begin": len(told[0]["tokens"]), "tokens": [], "offsets": []}
     assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
 
 
@@ -581,3 +587,37 @@ def test_a_file_of_blank_lines_cannot_be_embedded_scored_or_predicted(plm, pretr
     ):
         assert (ran.code, ran.out, ran.err) == (2, "", f"plm: {file} has no text: every row is blank.\n")
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_token_vectors_have_one_content_in_every_type_of_file(plm, pretrained, tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text("text_a,text_b\nthe cat sees,a house\na bird,the sea\n", encoding="utf-8")
+    for ending in ("npy", "safetensors", "jsonl", "parquet"):
+        ran = plm("embed", pretrained, file, "--out", tmp_path / f"{ending}.{ending}", "--level", "token")
+        assert ran.code == 0, ran.err
+    vectors = np.load(tmp_path / "npy.npy", allow_pickle=False)
+    assert (load_file(tmp_path / "safetensors.safetensors")["vectors"] == vectors).all()
+    index = [json.loads(line) for line in (tmp_path / "npy.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [json.loads(line) for line in (tmp_path / "safetensors.jsonl").read_text().splitlines()] == index
+    assert index[1] == {"begin": 5, "tokens": ["a", "bird", "the", "sea"], "offsets": [[0, 1], [2, 6], [0, 3], [4, 7]]}
+    rows = [json.loads(line) for line in (tmp_path / "jsonl.jsonl").read_text(encoding="utf-8").splitlines()]
+    tables = parquet.read_table(tmp_path / "parquet.parquet").to_pylist()
+    for row, known, other in zip(rows, index, tables, strict=True):
+        assert (row["tokens"], row["offsets"]) == (known["tokens"], known["offsets"])
+        assert (other["tokens"], other["offsets"]) == (known["tokens"], known["offsets"])
+        wanted = vectors[known["begin"] : known["begin"] + len(known["tokens"])]
+        np.testing.assert_allclose(row["vectors"], wanted, rtol=1e-6)
+        np.testing.assert_allclose(other["vectors"], wanted, rtol=1e-6)
+
+
+def test_vectors_of_all_layers_and_of_their_mean(plm, pretrained, tmp_path):
+    model = plmkit.load(pretrained, device="cpu")
+    every = model.embed("the cat sees", level="token", layers="all")
+    assert every.shape == (3, 3, 32)  # the embeddings, and two layers
+    np.testing.assert_allclose(every[:, -1], model.embed("the cat sees", level="token"), atol=1e-6)
+    np.testing.assert_allclose(every.mean(1), model.embed("the cat sees", level="token", layers="mean"), atol=1e-6)
+    told = only_object(plm("embed", pretrained, "the cat sees", "--level", "token", "--layers", "all"))
+    np.testing.assert_allclose(told["vectors"][0], every, atol=1e-6)
+    assert model.embed("the cat sees", layers="mean").shape == (32,)
+    for options in (("--layers", "first"), ("--layers", "all")):
+        assert plm("embed", pretrained, "the cat", *options).code == 2
