@@ -122,7 +122,7 @@ def sure(made, hub_folder):
     return made / "sure"
 
 
-@pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::plmkit.errors.TruncationWarning", "ignore::plmkit.errors.UnknownTokensWarning")
 @pytest.mark.parametrize("which", ["short", "sure"])
 def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, request, plm, tmp_path):
     model = plmkit.load(request.getfixturevalue(which), device="cpu")

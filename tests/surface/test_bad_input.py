@@ -55,7 +55,7 @@ def train(here: Path, *more: object, recipe: str = "bert-tiny") -> tuple:
 def test_a_missing_corpus(refused, here):
     said = refused("pretrain", "bert-tiny", here / "corpse.txt", "--out", here / "out", "--steps", 1)
     assert "corpse.txt" in said
-    assert "Did you mean 'corpus.txt'?" in said
+    assert f"Did you mean '{here / 'corpus.txt'}'?" in said
 
 
 def test_a_missing_train_file(refused, here, pretrained):
@@ -436,7 +436,7 @@ def test_a_model_that_is_not_there(refused, here):
 
 
 @pytest.mark.parametrize(
-    "typed, says", [("runs/brt", "'runs/brt'. Did you mean 'bert'?"), ("run/bert", "'run'. Did you mean 'runs'?")]
+    "typed, says", [("runs/brt", "'runs/brt'. Did you mean 'runs/bert'?"), ("run/bert", "'run'. Did you mean 'runs'?")]
 )
 def test_a_slip_in_the_name_of_a_model(typed, says, refused, here, monkeypatch):
     (here / "runs/bert").mkdir(parents=True)
