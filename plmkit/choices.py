@@ -12,6 +12,13 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.encoder_decoder import EncoderDecoder, TransformerEncoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.architectures.recurrent import Recurrent
+from plmkit.architectures.recurrent_seq2seq import (
+    BahdanauSeq2Seq,
+    InputFeedingSeq2Seq,
+    LuongSeq2Seq,
+    RecurrentEncoder,
+    RecurrentSeq2Seq,
+)
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
@@ -37,7 +44,7 @@ from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, 
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.objectives.translation_lm import TranslationLM
-from plmkit.schedules.optimizers import Adagrad, AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
 from plmkit.tokenizers.counted import Characters, SentenceWords, Words
@@ -58,13 +65,14 @@ MASKINGS: tuple[type[Masking], ...] = (
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
-    EncoderDecoder, TransformerEncoder, BertEncoderDecoder,
+    EncoderDecoder, TransformerEncoder, BertEncoderDecoder, RecurrentSeq2Seq, LuongSeq2Seq, InputFeedingSeq2Seq,
+    BahdanauSeq2Seq, RecurrentEncoder,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
 )  # fmt: skip
-OPTIMIZERS = (Adagrad, AdamW, BertAdam, Lamb, Momentum)
+OPTIMIZERS = (Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *MASKINGS),

@@ -1,6 +1,8 @@
 """Multi-head attention: of a row to itself, and of a target to its source."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -214,6 +216,20 @@ class CrossAttention(nn.Module):
 def rows_apart(weights: Tensor, length: int) -> Tensor:
     """(S, heads, rows * length, keys) weights of the targets of S sources → (S * rows, heads, length, keys)."""
     return weights.unflatten(2, (-1, length)).transpose(1, 2).flatten(0, 1)
+
+
+@contextmanager
+def without_heads(attention: SelfAttention | CrossAttention, *heads: int) -> Iterator[None]:
+    """Inside, the output of these heads is left out: an ablation (Michel et al., 2019)."""
+    weight = attention.output.weight
+    kept = weight.detach().clone()
+    with torch.no_grad():
+        weight.unflatten(1, (attention.heads, -1))[:, list(heads)] = 0
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
 
 
 def band(length: int, width: int, device: torch.device, before: int = 0) -> Tensor:

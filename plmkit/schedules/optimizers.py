@@ -53,6 +53,18 @@ class Momentum:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adadelta:
+    """Steps in proportion to those before (Zeiler, 2012); a learning rate of 1 is the paper's."""
+
+    rho: float = 0.95  # decay of the means of squared gradients and steps
+    epsilon: float = 1e-6  # added to both means
+    decay: float = 0.0  # weight decay
+
+    def build(self, parameters: Named, rate: float) -> Optimizer:
+        return torch.optim.Adadelta(by_decay(parameters, rate, self.decay), lr=rate, rho=self.rho, eps=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BertAdam:
     """Adam as in BERT's released code: no bias correction, weight decay inside the step."""
 

@@ -7,10 +7,12 @@ from itertools import pairwise
 
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
-from plmkit.schedules.optimizers import Adagrad, AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum
 
-Optimizers = Adagrad | AdamW | BertAdam | Lamb | Momentum
-BELOW = {"beta1": 1, "beta2": 1, "momentum": 1, "epsilon": math.inf, "decay": math.inf, "accumulator": math.inf}
+Optimizers = Adadelta | Adagrad | AdamW | BertAdam | Lamb | Momentum
+BELOW = {
+    "beta1": 1, "beta2": 1, "momentum": 1, "rho": 1, "epsilon": math.inf, "decay": math.inf, "accumulator": math.inf,
+}  # fmt: skip
 SHORTEST = 5  # tokens of a row: [CLS] a [SEP] b [SEP]
 
 
@@ -57,6 +59,13 @@ def inverse_sqrt(progress: float, warmup: float) -> float:
     return math.sqrt(warmup / progress) if warmup else 1.0
 
 
+def halving(progress: float, warmup: float) -> float:
+    """Luong et al., 2015: warm-up, constant for half of the run, then halved at every tenth of it."""
+    if progress < warmup:
+        return progress / warmup
+    return 0.5 ** min(5, max(0, math.floor(10 * progress + 1e-9) - 4))
+
+
 def constant(progress: float, warmup: float) -> float:
     return progress / warmup if progress < warmup else 1.0
 
@@ -83,6 +92,7 @@ SHAPES: dict[str, Callable[[float, float], float]] = {
     "cosine": cosine,
     "cosine_to_tenth": cosine_to_tenth,
     "inverse_sqrt": inverse_sqrt,
+    "halving": halving,
     "constant": constant,
 }
 

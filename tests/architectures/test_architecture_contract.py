@@ -13,6 +13,7 @@ from plmkit.architectures.elmo import Elmo
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.encoder_decoder import EncoderDecoder, TransformerEncoder
 from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
+from plmkit.architectures.recurrent_seq2seq import BahdanauSeq2Seq, LuongSeq2Seq, RecurrentEncoder
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
@@ -26,6 +27,7 @@ from plmkit.objectives.causal_lm import CausalLM
 LAYERS, WIDTH, TOKENS, ROWS = 3, 8, 20, 23
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 SHAPE = {"layers": LAYERS, "heads": 2, "width": WIDTH, "inner": 16, "max_length": 16, **NO_DROPOUT}
+CELLS = {"layers": LAYERS, "width": WIDTH, "max_length": 16, "dropout": 0.0}
 VARIANTS = {
     "encoder": Encoder(**SHAPE),
     "encoder without pooler": Encoder(**SHAPE, pooler=False, embedding=4),
@@ -41,7 +43,10 @@ VARIANTS = {
     "encoder-decoder": EncoderDecoder(**SHAPE),
     "transformer encoder": TransformerEncoder(**SHAPE),
     "encoder-decoder of bert": BertEncoderDecoder(**SHAPE),
-    "elmo": Elmo(layers=LAYERS, width=WIDTH, max_length=16, dropout=0.0, cell=12, filters=((1, 3), (2, 4)), highways=1),
+    "elmo": Elmo(**CELLS, cell=12, filters=((1, 3), (2, 4)), highways=1),
+    "recurrent encoder": RecurrentEncoder(**CELLS),
+    "luong in both directions": LuongSeq2Seq(**CELLS, cell_type="gru"),
+    "bahdanau": BahdanauSeq2Seq(**CELLS, embedding=6),
     "two streams": TwoStream(**SHAPE, memory=12),
     "two streams with pooler": TwoStream(**SHAPE, memory=0, pooler=True),
 }

@@ -9,13 +9,16 @@ from test_architecture_contract import GENERATING, TINY, batch_of, model_of
 from torch import Tensor, nn
 
 from plmkit.architectures.contract import CacheSettings
+from plmkit.architectures.elmo import Elmo
+from plmkit.architectures.recurrent import Recurrent
+from plmkit.architectures.recurrent_seq2seq import RecurrentEncoder
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.data.batch import Batch, States
 from plmkit.layers.attention import SelfAttention
 from plmkit.layers.recording import AttentionWeights, recording
 from plmkit.layers.relative import RelativeAttention
 
-WITH_ATTENTION = [name for name in TINY if name not in ("lstm", "elmo")]
+WITH_ATTENTION = [name for name in TINY if not isinstance(TINY[name], Recurrent | RecurrentEncoder | Elmo)]
 REMEMBERING = [name for name in TINY if TINY[name].memory_length]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from plmkit.schedules.optimizers import AdamW, BertAdam, Lamb, by_decay
+from plmkit.schedules.optimizers import Adadelta, AdamW, BertAdam, Lamb, by_decay
 
 GRADIENTS = [0.5, -1.0, 2.0, 0.01, 0.3]
 RATES = [0.1, 0.2, 0.2, 0.1, 0.05]
@@ -64,6 +64,18 @@ def test_adamw_corrects_the_bias_of_its_moments_and_decays_apart(shape, decay):
     assert train(AdamW(decay=0.01), shape) == pytest.approx(adamw_by_hand(decay), abs=1e-12)
 
 
+def test_adadeltas_steps_are_as_long_as_those_before():
+    """Δ = −√(E[Δ²] + ε) / √(E[g²] + ε) · g (Zeiler, 2012, algorithm 1), times the rate."""
+    weight, gradients, steps, expected = 3.0, 0.0, 0.0, []
+    for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+        gradients = 0.95 * gradients + 0.05 * gradient**2
+        step = math.sqrt(steps + 1e-6) / math.sqrt(gradients + 1e-6) * gradient
+        steps = 0.95 * steps + 0.05 * step**2
+        weight -= rate * step
+        expected.append(weight)
+    assert train(Adadelta(rho=0.95, epsilon=1e-6), (1, 1)) == pytest.approx(expected, abs=1e-12)
+
+
 def test_the_first_step_of_berts_adam_is_root_ten_times_that_of_adamw():
     corrected = 3.0 - train(AdamW(decay=0.0), (1, 1))[0]
     uncorrected = 3.0 - train(BertAdam(decay=0.0), (1, 1))[0]
@@ -71,7 +83,7 @@ def test_the_first_step_of_berts_adam_is_root_ten_times_that_of_adamw():
     assert uncorrected / corrected == pytest.approx(math.sqrt(10), rel=1e-3)
 
 
-@pytest.mark.parametrize("settings", [AdamW(decay=0.3), BertAdam(decay=0.3)])
+@pytest.mark.parametrize("settings", [Adadelta(decay=0.3), AdamW(decay=0.3), BertAdam(decay=0.3)])
 def test_matrices_decay_and_the_rest_does_not(settings):
     network = nn.Sequential(nn.Embedding(4, 3), nn.Linear(3, 2), nn.LayerNorm(2))
     decaying, plain = settings.build(network.named_parameters(), 0.1).param_groups
@@ -89,7 +101,7 @@ def test_the_settings_reach_the_optimizer(settings):
     assert group.param_groups[0]["eps"] == 1e-3
 
 
-@pytest.mark.parametrize("settings", [AdamW(), BertAdam(), Lamb()])
+@pytest.mark.parametrize("settings", [Adadelta(), AdamW(), BertAdam(), Lamb()])
 def test_a_weight_without_a_gradient_stays_as_it_is(settings):
     used, unused = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
     optimizer = settings.build([("used", used), ("unused", unused)], 0.1)

@@ -7,7 +7,7 @@ import pytest
 
 from plmkit.catalogue import find
 from plmkit.errors import SettingError
-from plmkit.schedules.optimizers import AdamW, Momentum
+from plmkit.schedules.optimizers import Adadelta, AdamW, Momentum
 from plmkit.schedules.schedule import (
     SHAPES,
     Schedule,
@@ -86,6 +86,12 @@ def test_gpt3s_rate_falls_to_a_tenth_at_260_of_300_parts_and_stays_there():
     assert factor(quarter) == pytest.approx(0.1 + 0.45 * (1 + math.cos(math.pi / 4)), abs=1e-12)
 
 
+def test_luongs_rate_is_halved_after_each_of_the_last_five_of_ten_epochs():
+    factor = schedule(shape="halving", warmup=0.0).factor
+    rates = [factor(done) for done in (0.0, 0.25, 0.499, 0.5, 0.599, 0.6, 0.7, 0.8, 0.9, 1.0)]
+    assert rates == [1, 1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 32]
+
+
 def test_a_constant_rate_stays_at_its_peak():
     assert [constant(done, 0.5) for done in (0.25, 0.5, 1.0)] == [0.5, 1.0, 1.0]
 
@@ -114,6 +120,7 @@ def test_no_shape_leaves_the_range_from_0_to_1(shape):
         ({"clip": -1.0}, "schedule.clip must be a maximum gradient norm, or 0 for no clipping; found -1.0."),
         ({"optimizer": AdamW(beta1=1.0)}, "schedule.optimizer.beta1 must be at least 0 and below 1; found 1.0."),
         ({"optimizer": AdamW(beta2=1.0)}, "schedule.optimizer.beta2 must be at least 0 and below 1; found 1.0."),
+        ({"optimizer": Adadelta(rho=1.0)}, "schedule.optimizer.rho must be at least 0 and below 1; found 1.0."),
         (
             {"optimizer": Momentum(momentum=1.0)},
             "schedule.optimizer.momentum must be at least 0 and below 1; found 1.0.",
