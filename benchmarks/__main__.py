@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import (
+    attend_speed,
     contention,
     evaluation_speed,
     finetuning_speed,
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "resident": resident,
     "xlnet_speed": xlnet_speed,
     "contention": contention,
+    "attend_speed": attend_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

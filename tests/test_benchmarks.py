@@ -59,6 +59,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("gpt_speed", 2),
         ("xlnet_speed", 2),
         ("contention", 6),
+        ("attend_speed", 3 if shutil.which("chromium") else 2),
     ],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):

@@ -118,5 +118,6 @@ def as_data(attended: "Attended") -> dict[str, Any]:
             for part in attended.parts
         ],
         "attribution": found and {"output": found.output, "tokens": found.tokens, "scores": found.scores.tolist()},
+        "mix": {place: shares.tolist() for place, shares in attended.mix.items()},
         "replaced": None if attended.replaced is None else attended.replaced.tolist(),
     }

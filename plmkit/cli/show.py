@@ -250,6 +250,10 @@ def attention(found: Attended) -> None:
             entropy, distance, diagonal = (float(values.mean()) for values in means)
             table.add_row(str(layer), f"{entropy:.2f}", f"{distance:.2f}", f"{diagonal:.1%}")
         console.print(table)
+    for place, shares in found.mix.items():
+        console.print(
+            tr("Weights of the layers in the mix") + f" ({place}): " + " ".join(f"{share:.3f}" for share in shares)
+        )
     if (attribution := found.attribution) is not None:
         order = sorted(range(len(attribution.tokens)), key=lambda place: -abs(attribution.scores[place]))
         most = comma().join(f"{attribution.tokens[place]} ({attribution.scores[place]:+.3g})" for place in order[:5])

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import MASK, MISSING
-from plmkit.errors import InputError, PlmError
+from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.insight.attention import Attended, AttentionPart, Attribution
 from plmkit.insight.attribution import Output, named_output, watched_embeddings
 from plmkit.language import tr
 from plmkit.layers.recording import AttentionWeights, Kind, recording
+from plmkit.layers.scalar_mix import ScalarMix
 from plmkit.tasks.framing import batch_of, frame
 
 if TYPE_CHECKING:
@@ -34,14 +35,17 @@ class Reading:
     batch: Batch
     tokens: Sequence[int]
     before: Sequence[int] = ()  # the tokens in recurrent memory
+    inputs: Sequence[int] = ()  # of an encoder–decoder, the tokens that its decoder reads
+    outputs: Sequence[int] = ()  # and those that it predicts, one at each of them
 
 
 def attend(model: Model, text: str, second: str | None = None, target: str | None = None) -> Attended:
     """Run the model once; a model without attention is refused."""
     if not encode(model, text) or (second is not None and not encode(model, second)):
         raise InputError(tr("The text is empty. Give a text to look at."))
-    reading = read_segments(model, text, second) if has_memory(model) else read_row(model, text, second)
-    labels = model.tokenizer.labels(reading.tokens)
+    reading = read(model, text, second, target)
+    label = model.tokenizer.labels
+    labels = label(reading.tokens)
     with torch.enable_grad(), watched_embeddings(model.network.model) as watched, recording() as kept:
         states = model.network.model(reading.batch)
         shown = list(kept)
@@ -49,7 +53,8 @@ def attend(model: Model, text: str, second: str | None = None, target: str | Non
             watched.clear()
             states = model.network.model(left_to_right(reading.batch))
             shown += [layer for layer in kept[len(shown) :] if layer.kind == "query"]
-        if not shown:
+        mix = mixes_of(model)
+        if not shown and not mix:
             raise PlmError(
                 tr(
                     "{folder} has no attention to look at: {type} reads a text without it.\n"
@@ -59,14 +64,22 @@ def attend(model: Model, text: str, second: str | None = None, target: str | Non
                 )
             )
         output = named_output(model, states, reading.batch, target)
-        scores = attributed(output, watched)
+        scores = attributed(output, watched) if watched else None
     return Attended(
         model=str(model.folder),
         tokens=labels,
-        parts=parts_of(shown, labels, model.tokenizer.labels(reading.before)),
-        attribution=Attribution(output=output.name, tokens=labels, scores=scores),
+        parts=parts_of(shown, labels, label(reading.before), label(reading.inputs), label(reading.outputs)),
+        attribution=None if scores is None else Attribution(output=output.name, tokens=labels, scores=scores),
         replaced=replaced_scores(model, states, reading.batch),
+        mix=mix,
     )
+
+
+def read(model: Model, text: str, second: str | None, target: str | None) -> Reading:
+    """As the kind of model reads texts."""
+    if model.architecture.translates and not model.tasks:
+        return read_pair(model, text, second, target)
+    return read_segments(model, text, second) if has_memory(model) else read_row(model, text, second)
 
 
 def has_memory(model: Model) -> bool:
@@ -77,6 +90,10 @@ def has_memory(model: Model) -> bool:
 def read_row(model: Model, text: str, second: str | None) -> Reading:
     """One text or two with their special tokens; a causal language model reads them as it reads a prompt."""
     vocabulary = model.tokenizer.vocabulary
+    if model.architecture.reads_characters:
+        ((row,), _) = model.framed([(text, second)], model.max_length)
+        check_length(model, len(row.tokens) + row.cut, model.max_length)
+        return Reading(batch=batch_of([row], vocabulary).to(model.device), tokens=row.tokens.tolist())
     encoded = [np.array(encode(model, part), dtype=np.int64) for part in (text, second) if part is not None]
     if model.architecture.generates == "causal" and not model.tasks:
         tokens = np.concatenate(encoded).tolist()
@@ -107,6 +124,27 @@ def read_segments(model: Model, text: str, second: str | None) -> Reading:
         tokens=last,
         before=first[len(first) - kept :],
     )
+
+
+def read_pair(model: Model, text: str, second: str | None, target: str | None) -> Reading:
+    """A source, and its target or the model's own translation, as in training."""
+    if second is not None:
+        raise SettingError(
+            tr("{folder} is an encoder–decoder and reads one text; give its output with --target.", folder=model.folder)
+        )
+    vocabulary = model.tokenizer.vocabulary
+    source = vocabulary.source_row(encode(model, text))
+    output = (
+        encode(model, model.translate(text).text)[: model.max_length - 1] if target is None else encode(model, target)
+    )
+    inputs, outputs = [vocabulary.start, *output], [*output, vocabulary.end]
+    for tokens in (source, inputs):
+        check_length(model, len(tokens), model.max_length)
+    batch = plain_batch(model, source)
+    decoded = replace(
+        batch, target=plain_batch(model, inputs).source, targets=plain_batch(model, outputs).source.tokens
+    )
+    return Reading(batch=decoded, tokens=source, inputs=inputs, outputs=outputs)
 
 
 def encode(model: Model, text: str) -> list[int]:
@@ -148,7 +186,7 @@ def left_to_right(batch: Batch) -> Batch:
 
 
 def parts_of(
-    kept: Sequence[AttentionWeights], source: Tokens, before: Tokens = (), target: Tokens = ()
+    kept: Sequence[AttentionWeights], source: Tokens, before: Tokens = (), inputs: Tokens = (), outputs: Tokens = ()
 ) -> tuple[AttentionPart, ...]:
     """The recorded layers by what attends to what; in a decoder, self-attention comes right before cross-attention."""
     groups: dict[tuple[Kind, bool], list[AttentionWeights]] = {}
@@ -158,9 +196,9 @@ def parts_of(
     return tuple(
         AttentionPart(
             kind=kind,
-            encodes=bool(target) and not decodes,
-            queries=target if decodes else source,
-            keys=target if decodes and kind == "self" else (*before, *source) if layers[0].memory else source,
+            encodes=bool(inputs) and not decodes,
+            queries=source if not decodes else outputs if kind == "cross" else inputs,
+            keys=inputs if decodes and kind == "self" else (*before, *source) if layers[0].memory else source,
             memory=layers[0].memory,
             weights=stacked(layers),
         )
@@ -179,6 +217,15 @@ def attributed(output: Output, watched: Sequence[Tensor]) -> np.ndarray:
     (gradient,) = torch.autograd.grad(output.value, embeddings)
     products = (gradient * embeddings).detach().flatten(0, -2).sum(-1)
     return products.float().cpu().numpy()
+
+
+def mixes_of(model: Model) -> dict[str, np.ndarray]:
+    """(layers,) the weights of the layers wherever they are mixed, as in a task that reads features of ELMo."""
+    return {
+        name.rpartition(".")[2]: part.weights.detach().softmax(0).cpu().numpy()
+        for name, part in model.network.named_modules()
+        if isinstance(part, ScalarMix)
+    }
 
 
 def replaced_scores(model: Model, states: States, batch: Batch) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 """What was recorded of a model's attention on one text, and what it says of each head."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -95,10 +95,12 @@ class Attended:
     parts: tuple[AttentionPart, ...]
     attribution: Attribution | None
     replaced: np.ndarray | None = None  # (tokens,) ELECTRA: probability that each was replaced
-    mix: np.ndarray | None = None  # (layers,) ELMo: the weights of its layers in the mix
+    mix: dict[str, np.ndarray] = field(default_factory=dict)  # ELMo: (layers,) weights of its layers, by where
     step: int | None = None  # of the checkpoint; None: the final weights
 
     @property
     def part(self) -> AttentionPart:
         """What is shown first: alignments if there are any."""
+        if not self.parts:
+            raise SettingError(tr("{model} has no attention to draw. Write a page: --out page.html", model=self.model))
         return next((part for part in self.parts if part.kind == "cross"), self.parts[0])

@@ -38,7 +38,9 @@ def watched_embeddings(network: Network) -> Iterator[list[Tensor]]:
         return kept[-1]
 
     embedding = network.token_embedding or network.adaptive_embedding
-    assert embedding is not None  # every architecture with attention has one or the other
+    if embedding is None:  # words by their characters
+        yield kept
+        return
     handle = embedding.register_forward_hook(watch)
     try:
         yield kept
@@ -54,6 +56,8 @@ def named_output(model: Model, states: States, batch: Batch, target: str | None)
     heads = model.network.all_heads()
     if model.tasks:
         return task_output(model, next(iter(model.tasks.values())), states, batch, target)
+    if (head := model.network.head_that_translates) is not None and batch.targets is not None:
+        return translation_output(model, head.output, states, batch.targets[0])
     tokens, vocabulary = batch.source.tokens[0], model.tokenizer.vocabulary
     masked = (tokens == vocabulary.mask).nonzero().flatten().tolist()
     fills = next((head for head in heads.values() if head.fills), None)
@@ -104,6 +108,15 @@ def task_output(model: Model, task: Task, states: States, batch: Batch, target: 
     logs = answers.log_softmax(-1)
     place = int(logs.argmax()) if target is None else task.classes.index(target)
     return Output(name=with_probability(tr("class"), task.classes[place], logs[place]), value=logs[place])
+
+
+def translation_output(model: Model, head: nn.Module, states: States, targets: Tensor) -> Output:
+    """The log-probability of the output text, its end included."""
+    logs = head(states.hidden[0]).float().log_softmax(-1)
+    total = logs.gather(1, targets[:, None]).sum()
+    text = model.tokenizer.decode(targets[:-1].tolist()).strip()
+    name = tr("log-probability of the output “{text}”: {value:.2f}", text=text, value=float(total.detach()))
+    return Output(name=name, value=total)
 
 
 def token_output(model: Model, head: nn.Module, state: Tensor, target: str | None, name: str) -> Output:

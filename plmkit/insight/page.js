@@ -354,7 +354,8 @@ class Panel {
         chips(attribution.tokens, attribution.scores, (score) => `${score > 0 ? "+" : score < 0 ? "−" : ""}${short(Math.abs(score))}`, (score) => score / highest));
     }
     if (replaced) boxes.push(make("h3", { style: "margin-top: 14px" }, words.replaced), chips(tokens, replaced, (share) => `${(100 * share).toFixed(0)}%`, (share) => -share));
-    if (mix) boxes.push(make("h3", { style: "margin-top: 14px" }, words.mix), chips(mix.map((_, layer) => phrase(words.layer, { layer })), mix, (share) => share.toFixed(3), (share) => share));
+    for (const [place, shares] of Object.entries(mix)) boxes.push(make("h3", { style: "margin-top: 14px" }, `${words.mix} (${place})`),
+      chips(shares.map((_, layer) => phrase(words.layer, { layer })), shares, (share) => share.toFixed(3), (share) => share));
     this.attribution.replaceChildren(...boxes);
     this.attribution.hidden = !boxes.length;
   }

@@ -48,7 +48,7 @@ def frame_data(attended: Attended) -> dict[str, Any]:
         "parts": [part_data(part, attended.parts) for part in attended.parts],
         "attribution": found and {"output": found.output, "tokens": found.tokens, "scores": rounded(found.scores)},
         "replaced": None if attended.replaced is None else rounded(attended.replaced),
-        "mix": None if attended.mix is None else rounded(attended.mix),
+        "mix": {place: rounded(shares) for place, shares in attended.mix.items()},
     }
 
 

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 from models import tiny_model
+from safetensors.torch import load_file
 
 import plmkit
 from plmkit.architectures.contract import CacheSettings
+from plmkit.data.batch import Side
 from plmkit.errors import InputError, PlmError, SettingError
+from plmkit.insight import attending
 from plmkit.insight.attention import AttentionPart
 from plmkit.layers.recording import recording
 
@@ -39,6 +42,7 @@ def test_the_weights_are_those_that_transformers_returns(hub_folder):
         ("char-transformer-tiny", "next token"),
         ("transformer-xl-tiny", "next token"),
         ("xlnet-mini", "last token, given those before it"),
+        ("transformer-tiny", "log-probability of the output “a bird.”"),
     ],
 )
 def test_an_attribution_is_the_effect_of_making_an_embedding_longer(name, output):
@@ -47,22 +51,24 @@ def test_an_attribution_is_the_effect_of_making_an_embedding_longer(name, output
     if name == "electra-tiny":  # loaded, it is the discriminator
         model.network.model = model.network.model.discriminator
     text = "the cat [MASK] a house." if "[MASK]" in output else "the cat sees a house."
-    attribution = model.attend(text).attribution
+    target = "a bird." if name == "transformer-tiny" else None
+    attribution = model.attend(text, target=target).attribution
     assert attribution.output.startswith(output)
     assert len(attribution.scores) == len(attribution.tokens) > 4
     embedding = model.network.model.token_embedding or model.network.model.adaptive_embedding
     place = 3
-    values = [value_with(model, embedding, text, place, factor) for factor in (1.01, 0.99)]
+    values = [value_with(model, embedding, text, target, place, factor) for factor in (1.01, 0.99)]
     assert (values[0] - values[1]) / 0.02 == pytest.approx(attribution.scores[place], rel=0.03, abs=2e-4)
 
 
-def value_with(model, embedding, text, place, factor):
+def value_with(model, embedding, text, target, place, factor):
     """The output if the embedding of the token at a place is `factor` times as long."""
-    from plmkit.insight import attending
-
-    seen = []
+    seen, passes = [], []
 
     def scale(_, __, found):
+        passes.append(found)
+        if target is not None and len(passes) > 1:  # the decoder's own input
+            return found
         flat = found.clone().flatten(0, -2)
         flat[place] *= factor
         return flat.view_as(found)
@@ -71,7 +77,7 @@ def value_with(model, embedding, text, place, factor):
     attending.attributed = lambda output, watched: seen.append(output.value.item()) or plain(output, watched)
     handle = embedding.register_forward_hook(scale)
     try:
-        model.attend(text)
+        model.attend(text, target=target)
     finally:
         handle.remove()
         attending.attributed = plain
@@ -144,6 +150,38 @@ def test_xlnet_shows_both_streams():
     assert np.allclose(query.weights.sum(-1)[..., 1:], 1, atol=1e-5)
 
 
+def test_an_encoder_decoder_shows_its_alignment_and_both_sides():
+    model = tiny_model("transformer-tiny")
+    attended = model.attend("the cat sees a house.", target="a bird.")
+    encoder, decoder, cross = attended.parts
+    assert attended.part is cross
+    outputs = (*model.tokenizer.labels(model.tokenizer.encode("a bird.")), "[SEP]")
+    assert (cross.kind, cross.queries, cross.keys) == ("cross", outputs, attended.tokens)
+    assert (decoder.queries, decoder.keys) == (("[CLS]", *outputs[:-1]),) * 2
+    assert (encoder.encodes, encoder.queries, decoder.encodes) == (True, attended.tokens, False)
+    assert all(np.allclose(part.weights.sum(-1), 1, atol=1e-5) for part in attended.parts)
+    assert not np.triu(decoder.weights, 1).any() and np.triu(encoder.weights, 1).any()
+    source = torch.tensor([model.tokenizer.vocabulary.source_row(model.tokenizer.encode("the cat sees a house."))])
+    with torch.no_grad():  # one token after the other, as in beam search
+        cache = model.network.model.begin(
+            CacheSettings(1, 20, source=Side(tokens=source, visible=torch.ones_like(source, dtype=torch.bool)))
+        )
+        steps = []
+        for token in [model.tokenizer.vocabulary.start, *model.tokenizer.encode("a bird.")]:
+            with recording() as kept:
+                model.network.model.extend(torch.tensor([[token]]), cache)
+            steps.append(torch.stack([layer.weights[0, :, 0] for layer in kept if layer.kind == "cross"]))
+    assert np.allclose(torch.stack(steps, dim=2).numpy(), cross.weights, atol=1e-5)
+
+
+def test_without_a_target_an_encoder_decoder_shows_its_own_translation():
+    model = tiny_model("transformer-tiny")
+    own = model.tokenizer.encode(model.translate("the cat sees.").text)[: model.max_length - 1]
+    assert model.attend("the cat sees.").part.queries == (*model.tokenizer.labels(own), "[SEP]")
+    with pytest.raises(SettingError, match="reads one text; give its output with --target"):
+        model.attend("the cat sees.", "a bird.")
+
+
 def test_electra_says_of_each_token_whether_it_was_replaced():
     model = tiny_model("electra-tiny")
     model.network.model = model.network.model.discriminator
@@ -205,3 +243,19 @@ def test_a_heat_map_has_a_row_per_query_and_a_column_per_key():
     assert np.array_equal(part.heat_map(2, 1), part.weights[1, 0])
     with pytest.raises(SettingError, match="--head must be between 1 and 2; found 3"):
         part.heat_map(1, 3)
+
+
+def test_the_mix_of_a_task_on_features_is_shown_and_adds_up_to_one(made, mixed_corpus, rows_file):
+    tiny = {"architecture.width": 16, "architecture.cell": 8, "architecture.filters": "[[2, 8]]", "tokenizer.size": 60,
+            "stages": "[[1.0, 16]]", "run.threads": 1}  # fmt: skip
+    elmo, out = made / "elmo to look at", made / "elmo task to look at"
+    plmkit.pretrain("elmo-tiny", mixed_corpus, elmo, steps=3, settings=tiny, quiet=True)
+    with pytest.raises(PlmError, match="has no attention to look at: Elmo reads a text without it"):
+        plmkit.load(elmo, device="cpu").attend("the cat")
+    plmkit.finetune(elmo, "classify", rows_file, out, epochs=1, settings={"run.threads": 1}, quiet=True)
+    attended = plmkit.load(out, device="cpu").attend("the cat sees a zyzzyva.")
+    assert (attended.parts, attended.attribution, attended.tokens[:2]) == ((), None, ("<S>", "the"))
+    weights = torch.from_numpy(np.log(attended.mix["input"]))
+    stored = load_file(out / "model.safetensors")["model.mixes.input.weights"]
+    assert torch.allclose(weights - weights[0], stored - stored[0], atol=1e-5)
+    assert attended.mix["input"].sum() == pytest.approx(1)
