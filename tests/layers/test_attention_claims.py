@@ -15,6 +15,7 @@ from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.layers.attention import SelfAttention, attend, softmax_weights
 from plmkit.layers.packing import Packing
+from plmkit.layers.transformer import FeedForward, PreNormBlock
 
 WIDTH, HEADS = 8, 2
 WORDS = Vocabulary.from_tokens((*SPECIAL_TOKENS, *(f"w{number}" for number in range(30))))
@@ -194,3 +195,61 @@ def test_what_it_refers_to_is_known_to_a_bidirectional_encoder_and_not_to_a_caus
     with torch.no_grad():
         accuracy = float((answers(tokens).argmax(1) == labels).float().mean())
     assert low <= accuracy <= high
+
+
+class NoResidual(nn.Module):
+    """In place of a block's dropout: what a sublayer made, without its input."""
+
+    def add(self, hidden: Tensor, numbers: Tensor) -> Tensor:
+        return numbers
+
+
+def stack(layers: int, seed: int, *, residual: bool = True, norm: bool = True) -> list[PreNormBlock]:
+    torch.manual_seed(seed)
+    blocks = [
+        PreNormBlock(SelfAttention(16, 2, 0.0), FeedForward(16, 32, "relu"), width=16, dropout=0.0, epsilon=1e-5)
+        for _ in range(layers)
+    ]
+    for block in blocks:
+        if not residual:
+            block.dropout = NoResidual()
+        if not norm:
+            block.attention_norm = block.feed_forward_norm = nn.Identity()
+    return blocks
+
+
+def losses(blocks: list[PreNormBlock], steps: int) -> list[float]:
+    """Of predicting the token before each, among eight."""
+    table, places, output = nn.Embedding(8, 16), nn.Embedding(6, 16), nn.Linear(16, 8)
+    weights = [weight for part in (table, places, output, *blocks) for weight in part.parameters()]
+    optimizer = torch.optim.Adam(weights, lr=3e-3)
+    packing, found = every(16, 6), []
+    for step in range(steps):
+        tokens = torch.randint(8, (16, 6), generator=torch.Generator().manual_seed(step))
+        hidden = (table(tokens) + places.weight).flatten(0, 1)
+        for block in blocks:
+            hidden = block(hidden, packing)
+        loss = F.cross_entropy(output(hidden).unflatten(0, (16, 6))[:, 1:].flatten(0, 1), tokens[:, :-1].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.slow
+def test_residual_connections_let_48_layers_learn_and_without_them_they_stay_at_chance():
+    chance = math.log(8)
+    assert losses(stack(48, 0), 50)[-1] < 0.8 * chance
+    assert losses(stack(48, 0, residual=False), 50)[-1] > 0.97 * chance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_layer_normalisation_reaches_a_loss_in_fewer_steps(seed):
+    def steps(norm: bool) -> int:
+        curve = losses(stack(12, seed, norm=norm), 110)
+        return next((step for step, loss in enumerate(curve) if loss < 0.05), len(curve))
+
+    assert steps(norm=True) < steps(norm=False)
