@@ -1,5 +1,6 @@
 """Verbs that look inside a model: attend."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,9 +61,6 @@ def attend(
 ) -> None:
     from plmkit.cli import show
     from plmkit.data.writing import check_out
-    from plmkit.insight.page import page
-    from plmkit.insight.picture import write_picture
-    from plmkit.storage.files import write_text
 
     check_out(out, text, tr("pages and pictures"), (*PAGES, *PICTURES))
     is_picture = out is not None and out.suffix in PICTURES
@@ -72,10 +70,8 @@ def attend(
         raise SettingError(tr("--checkpoints needs a page with a slider: --out page.html"))
     folders = [folder for folder in (model, compare) if folder is not None]
     found = [looked_at(folder, text, second, target, checkpoints, quiet) for folder in folders]
-    if out is not None and is_picture:
-        write_picture([frames[-1] for frames in found], out, screen(quiet).say, layer, head)
-    elif out is not None:
-        write_text(out, page(found))
+    if out is not None:
+        write_view(found, out, quiet, layer, head)
     if as_json:
         print_json({"models": [as_data(frames[-1]) for frames in found]})
     else:
@@ -83,6 +79,20 @@ def attend(
             show.attention(frames[-1])
     if out is not None:
         screen(quiet).say(tr("Written to {out}.", out=out))
+
+
+def write_view(
+    found: "Sequence[Sequence[Attended]]", out: Path, quiet: bool, layer: int | None = None, head: int | None = None
+) -> None:
+    """A page or a picture, by the name of the file."""
+    from plmkit.insight.page import page
+    from plmkit.insight.picture import write_picture
+    from plmkit.storage.files import write_text
+
+    if out.suffix in PICTURES:
+        write_picture([frames[-1] for frames in found], out, screen(quiet).say, layer, head)
+    else:
+        write_text(out, page(found))
 
 
 def looked_at(

@@ -7,6 +7,8 @@ import typer
 
 from plmkit.cli.app import app
 from plmkit.cli.options import Json, ModelDir, NoHeader, Quiet, Rows, examples, opened, screen
+from plmkit.cli.seeing import PAGES, PICTURES, write_view
+from plmkit.errors import SettingError
 from plmkit.language import tr
 
 
@@ -39,12 +41,26 @@ def translate(
             )
         ),
     ] = None,
+    attention: Annotated[
+        Path | None,
+        typer.Option(help=tr("Show the alignment of one text with its translation: page.html, picture.png or .svg.")),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.data.writing import check_out
     from plmkit.generation.options import GenerationOptions
     from plmkit.inference.translation_files import translate_file
+    from plmkit.tasks.tables import is_file
 
     options = GenerationOptions(beams=beams, n=n_best, length_penalty=length_penalty)
+    if attention is not None:
+        check_out(attention, file, tr("pages and pictures"), (*PAGES, *PICTURES))
+        if file == "-" or is_file(file):
+            raise SettingError(tr("--attention shows one text: give the text itself instead of a file."))
     loaded = opened(model, quiet)
-    translate_file(loaded, file, out, options, screen(quiet), as_json=as_json, column=source, header=not no_header)
+    found = translate_file(
+        loaded, file, out, options, screen(quiet), as_json=as_json, column=source, header=not no_header
+    )
+    if attention is not None:
+        write_view([[loaded.attend(file, target=found[0][0].text)]], attention, quiet)

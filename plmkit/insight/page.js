@@ -42,6 +42,7 @@ class Panel {
     this.sorting = { column: -1, down: false };
     this.part = Math.max(0, this.frameShown.parts.findIndex((part) => part.kind === "cross"));
     this.view = this.shown?.kind === "cross" ? "matrix" : "lines";
+    if (this.view === "matrix") this.layer = this.shown.layers - 1; // where alignments are clearest
     this.root = this.build();
     this.drawFrame();
   }

@@ -130,7 +130,8 @@ def words() -> dict[str, Any]:
         "mix": tr("Weights of the layers in the mix"),
         "statistics": tr("Statistics of every head"),
         "meaning": tr(
-            "Entropy of a token's attention; mean distance to what it attends to; share on its own position."
+            "Entropy of a token's attention; mean distance to what it attends to; share on its own position, or on the "
+            "diagonal of an alignment."
         ),
         "columns": [tr("layer"), tr("head"), tr("entropy (bits)"), tr("distance (tokens)"), tr("diagonal")],
         "comma": comma(),

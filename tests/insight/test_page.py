@@ -126,12 +126,14 @@ def test_a_browser_draws_the_page_without_asking_the_network(attended, tmp_path)
         "<script>setTimeout(() => { const cells = document.querySelectorAll('.cell');"
         "cells[3].click(); document.querySelectorAll('ol.from li')[2].dispatchEvent(new MouseEvent('mouseenter'));"
         "document.body.dataset.seen = document.querySelector('.tokens h3').textContent + '|'"
-        "+ document.querySelector('.status').textContent + '|' + cells.length; }, 500)</script></body>"
+        "+ document.querySelector('.status').textContent + '|' + cells.length;"
+        "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true}));"
+        "document.body.dataset.seen += '|' + document.querySelector('.tokens h3').textContent; }, 500)</script></body>"
     )
     drawn, asked_for = opened(page([[attended]]).replace("</body>", probe), tmp_path / "page")
     assert 'data-ready="true"' in drawn, drawn[-500:]
-    title, status, cells = unescape(re.search(r'data-seen="([^"]*)"', drawn)[1]).split("|")
-    assert (title, cells) == ("Layer 2, head 2", "4")
+    title, status, cells, after_arrow = unescape(re.search(r'data-seen="([^"]*)"', drawn)[1]).split("|")
+    assert (title, cells, after_arrow) == ("Layer 2, head 2", "4", "Layer 1, head 2")
     assert status.startswith(f"“{attended.tokens[2]}” attends to “")
     body = drawn.split('<script type="application/json"')[0]
     assert all(character in body for character in "我的狗😀")
