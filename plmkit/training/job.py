@@ -81,7 +81,7 @@ def setup(request: PretrainRequest, earlier: PretrainRecord | None, world: World
             )
         )
     found = diagnose(material, request.settings.recipe)
-    report(found, screen)
+    report(found, request.settings.recipe, screen)
     threads = Threads(request.settings.run.threads, screen.say, processes=world.size)
     width = request.settings.recipe.architecture.width
     dtype = keep_dtype(world.device, request.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)
@@ -104,19 +104,31 @@ def check_initialisation(recipe: Recipe) -> None:
         recipe.initialisation.check(recipe.build(unnamed(recipe.vocabulary)))
 
 
-def report(found: Diagnosis, screen: Screen) -> None:
-    """What `plm doctor` reports, in short."""
-    screen.say(
-        tr(
-            "{documents}, {sentences}, {tokens}; {examples} per epoch; {held_out} ({held_out_tokens}) held out.",
-            documents=several(found.documents, "document"),
-            sentences=several(found.sentences, "sentence"),
-            tokens=several(found.tokens, "token"),
-            examples=several(found.examples, "training example"),
-            held_out=several(found.held_out, "document"),
-            held_out_tokens=several(found.held_out_tokens, "token"),
-        )
+def documents_reported(found: Diagnosis) -> str:
+    return tr(
+        "{documents}, {sentences}, {tokens}; {examples} per epoch; {held_out} ({held_out_tokens}) held out.",
+        documents=several(found.documents, "document"),
+        sentences=several(found.sentences, "sentence"),
+        tokens=several(found.tokens, "token"),
+        examples=several(found.examples, "training example"),
+        held_out=several(found.held_out, "document"),
+        held_out_tokens=several(found.held_out_tokens, "token"),
     )
+
+
+def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
+    """What `plm doctor` reports, in short."""
+    if recipe.architecture.translates:
+        screen.say(
+            tr(
+                "Pairs: {pairs:,} to train on, {held_out:,} held out; {tokens:,} tokens.",
+                pairs=found.examples,
+                held_out=found.held_out,
+                tokens=found.tokens,
+            )
+        )
+    else:
+        screen.say(documents_reported(found))
     for warning in found.warnings:
         screen.say(f"! {warning}")
 
