@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks import (
     attend_speed,
     contention,
+    elmo_speed,
     evaluation_speed,
     finetuning_speed,
     generation_speed,
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "recipe_speed": recipe_speed,
     "resident": resident,
     "xlnet_speed": xlnet_speed,
+    "elmo_speed": elmo_speed,
     "contention": contention,
     "attend_speed": attend_speed,
 }

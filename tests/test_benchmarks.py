@@ -58,6 +58,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("generation_speed", 2),
         ("gpt_speed", 2),
         ("xlnet_speed", 2),
+        ("elmo_speed", 1),
         ("contention", 6),
         ("attend_speed", 3 if shutil.which("chromium") else 2),
     ],

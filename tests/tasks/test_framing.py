@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from plmkit.data.rows import cuts
+from plmkit.data.spelling import spell
 from plmkit.data.vocabulary import SPECIAL_TOKENS
 from plmkit.tasks.framing import TOKENS_AT_ONCE, Framed, batch_of, by_length, frame, frame_all
+from plmkit.tokenizers.counted import sentence_words
 from plmkit.tokenizers.tokenizer import Tokenizer, bert_tokenizer
 
 
@@ -101,3 +103,15 @@ def test_batches_by_length_hold_every_row_once_and_are_never_too_large():
 def test_no_rows_make_no_batches(tokenizer):
     assert frame_all([], tokenizer, 64) == []
     assert list(by_length([])) == []
+
+
+def test_unknown_words_go_with_the_rows_and_those_cut_off_do_not():
+    words = sentence_words(["<S>", "</S>", "<UNK>", "the", "."])
+    pair, single = frame_all([("the cat the dog", "a mat ."), ("the .", None)], words, 8)
+    assert pair.tokens.tolist() == [0, 3, 2, 3, 1, 2, 2, 1]  # <S> the cat the </S> a mat </S>
+    assert (pair.cut, pair.unknown, single.unknown) == (2, ("cat", "a", "mat"), ())
+    batch = batch_of([pair, single], words.vocabulary)
+    assert batch.source.characters.shape == (2, 8, 50)
+    assert batch.source.characters[0, [2, 5, 6]].tolist() == spell(["cat", "a", "mat"]).tolist()
+    assert batch.source.characters[0, 1].tolist() == spell(["the"])[0].tolist()
+    assert batch_of([single], words.vocabulary).source.characters is None  # all are in the vocabulary
