@@ -22,6 +22,7 @@ from benchmarks import (
     pretraining_speed,
     recipe_speed,
     resident,
+    translation_speed,
     xlnet_speed,
 )
 from benchmarks.shared import Options, lines_table, say
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "generation_speed": generation_speed,
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
+    "translation_speed": translation_speed,
     "resident": resident,
     "xlnet_speed": xlnet_speed,
     "elmo_speed": elmo_speed,

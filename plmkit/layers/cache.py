@@ -29,7 +29,8 @@ class KeyValueCache(Cache):
 
     def __init__(self, *, layers: int, rows: int, heads: int, max_length: int, inside: int, like: Tensor) -> None:
         self.steps: list[Any] = []  # the layers, prepared for one token at a time
-        self.both = like.new_empty(layers, 2, rows, heads, max_length, inside)
+        self.both = self.whole = like.new_empty(layers, 2, rows, heads, max_length, inside)  # rows in use, and all
+        self.spare: Tensor | None = None
 
     @property
     def keys(self) -> Tensor:
@@ -49,9 +50,12 @@ class KeyValueCache(Cache):
         return self.both[..., self.length - 1 : self.length, :].unbind(), self.both[..., : self.length, :].unbind()
 
     def pick(self, rows: Tensor) -> None:
-        new = self.both.new_empty(*self.both.shape[:2], len(rows), *self.both.shape[3:])
-        torch.index_select(self.both[..., : self.length, :], 2, rows, out=new[..., : self.length, :])
-        self.both = new
+        """Into a second buffer, which is kept: beam search picks at every step, and fresh memory is slow."""
+        if self.spare is None or self.spare.shape[2] < len(rows):
+            self.spare = self.both.new_empty(*self.both.shape[:2], len(rows), *self.both.shape[3:])
+        chosen = self.spare[:, :, : len(rows)]
+        torch.index_select(self.both[..., : self.length, :], 2, rows, out=chosen[..., : self.length, :])
+        self.both, self.spare, self.whole = chosen, self.whole, self.spare
 
     def cut(self, length: int) -> None:
         self.length = length
