@@ -19,6 +19,7 @@ from plmkit.insight.page import page
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.tokenizers.tokenizer import load_tokenizer
+from plmkit.training.threads import Threads
 
 TITLE = "The page of plm attend beside its limits: 2 s, 3 MB, 50 ms"
 SECONDS, MEGABYTES, MILLISECONDS = 2.0, 3.0, 50.0
@@ -44,6 +45,7 @@ HOVER = """<script>
 
 def run(options: Options) -> list[Line]:
     model, text = model_of(options), text_of(options)
+    Threads(None, say)  # as many as there are free cores, as in the command
     model.attend(text)  # warms up
     file = options.folder / "page.html"
     seconds, sizes, hovers = [], [], []

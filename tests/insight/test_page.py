@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -88,9 +89,14 @@ def test_small_weights_keep_their_digits_and_any_page_is_small():
     assert (np.abs(found - weights)[small] / weights[small]).mean() < 0.05
 
 
-def test_two_models_and_several_checkpoints(attended):
-    from dataclasses import replace
+def test_a_text_cannot_end_the_script_that_holds_it(attended):
+    tokens = ("</script><b>", "<!--", "&amp;")
+    text = page([[replace(attended, tokens=tokens)]])
+    assert data_of(text)["models"][0]["frames"][0]["tokens"] == list(tokens)
+    assert Parsed(text).scripts.keys() == {"data", ""}
 
+
+def test_two_models_and_several_checkpoints(attended):
     frames = [replace(attended, step=step) for step in (10, 2000)]
     data = data_of(page([frames, [attended]]))
     assert [[frame["label"] for frame in model["frames"]] for model in data["models"]] == [

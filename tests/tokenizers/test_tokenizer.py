@@ -8,8 +8,10 @@ from tokenizers import models, processors
 
 from plmkit.data.vocabulary import ROBERTA_NAMES, SPECIAL_TOKENS
 from plmkit.errors import FolderError, InputError
+from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import bert_tokenizer, load_tokenizer
+from plmkit.tokenizers.wordpiece import WordPiece
 
 # The order of the released test, with the two special tokens it lacks at the end.
 RELEASED = [
@@ -380,3 +382,18 @@ def test_saved_settings_name_the_rules(tmp_path):
     assert settings["do_lower_case"] is True
     assert settings["strip_accents"] is False
     assert settings["tokenize_chinese_chars"] is True
+
+
+def test_labels_show_spaces_and_number_the_parts_of_a_character():
+    made = ByteBPE(size=300).train(["the cat sees a house."] * 5)
+    text = "the 猫\n😀"
+    labels = made.labels(made.encode(text))
+    assert labels == ("the", "·", "猫 1/3", "猫 2/3", "猫 3/3", "↵", "😀 1/4", "😀 2/4", "😀 3/4", "😀 4/4")
+    words = WordPiece(size=100).train(["the cat sees 猫."] * 5)
+    assert words.labels(words.encode("the 猫 [MASK]")) == ("the", "猫", "[MASK]")
+
+
+def test_labels_of_half_a_character_are_its_names():
+    made = ByteBPE(size=300).train(["the cat sees a house."] * 5)
+    half = made.encode("猫")[:2]
+    assert made.labels(half) == tuple(made.vocabulary.names(half))
