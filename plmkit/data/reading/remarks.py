@@ -40,40 +40,49 @@ def sentence(kind: str | ReadColumn, names: Sequence[str]) -> str:
         return tr(
             "The text of {files} is read from column {column}.{advice}", files=files, column=column, advice=advice
         )
-    return of_one(kind, files) if len(names) == 1 else of_several(kind, files)
+    one, several = of_one_and_of_several(kind, files)
+    return one if len(names) == 1 else several
 
 
-def of_one(kind: str, file: str) -> str:
+def of_one_and_of_several(kind: str, files: str) -> tuple[str, str]:
     return {
-        "blank-lines": "",
-        "document-per-line": tr("{file} has no blank lines: each line is read as one document.", file=file),
-        "document-per-file": tr(
-            "{file} has no blank lines, and its lines are short: the whole file is read as one document.", file=file
+        "blank-lines": ("", ""),
+        "document-per-line": (
+            tr("{file} has no blank lines: each line is read as one document.", file=files),
+            tr("{files} have no blank lines: each line is read as one document.", files=files),
         ),
-        "unknown": tr("{file} has an unknown type: read as plain text.", file=file),
-        "skipped": tr("{file} was skipped: hidden, or of an unknown type.", file=file),
-        "model": tr("{file} contains a model: skipped.", file=file),
-        "empty": tr("{file} has no text: skipped.", file=file),
-        "twice": tr("{file} was given more than once: read once.", file=file),
-        "semicolon": tr("{file} is separated by semicolons.", file=file),
-        "tab": tr("{file} is separated by tabs.", file=file),
-    }[kind]
-
-
-def of_several(kind: str, files: str) -> str:
-    return {
-        "blank-lines": "",
-        "document-per-line": tr("{files} have no blank lines: each line is read as one document.", files=files),
-        "document-per-file": tr(
-            "{files} have no blank lines, and their lines are short: each file is read as one document.", files=files
+        "document-per-file": (
+            tr(
+                "{file} has no blank lines, and its lines are short: the whole file is read as one document.",
+                file=files,
+            ),
+            tr(
+                "{files} have no blank lines, and their lines are short: each file is read as one document.",
+                files=files,
+            ),
         ),
-        "unknown": tr("{files} have an unknown type: read as plain text.", files=files),
-        "skipped": tr("{files} were skipped: hidden, or of an unknown type.", files=files),
-        "model": tr("{files} contain models: skipped.", files=files),
-        "empty": tr("{files} have no text: skipped.", files=files),
-        "twice": tr("{files} were given more than once: read once.", files=files),
-        "semicolon": tr("{files} are separated by semicolons.", files=files),
-        "tab": tr("{files} are separated by tabs.", files=files),
+        "unknown": (
+            tr("{file} has an unknown type: read as plain text.", file=files),
+            tr("{files} have an unknown type: read as plain text.", files=files),
+        ),
+        "skipped": (
+            tr("{file} was skipped: hidden, or of an unknown type.", file=files),
+            tr("{files} were skipped: hidden, or of an unknown type.", files=files),
+        ),
+        "model": (
+            tr("{file} contains a model: skipped.", file=files),
+            tr("{files} contain models: skipped.", files=files),
+        ),
+        "empty": (tr("{file} has no text: skipped.", file=files), tr("{files} have no text: skipped.", files=files)),
+        "twice": (
+            tr("{file} was given more than once: read once.", file=files),
+            tr("{files} were given more than once: read once.", files=files),
+        ),
+        "semicolon": (
+            tr("{file} is separated by semicolons.", file=files),
+            tr("{files} are separated by semicolons.", files=files),
+        ),
+        "tab": (tr("{file} is separated by tabs.", file=files), tr("{files} are separated by tabs.", files=files)),
     }[kind]
 
 

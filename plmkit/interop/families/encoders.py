@@ -48,6 +48,11 @@ def linear(ours: str, theirs: str) -> dict[str, str]:
     return {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in PARAMETERS}
 
 
+def vocabulary_head(*, dense: str, norm: str, bias: str) -> dict[str, str]:
+    """A layer before the token embeddings, and the bias after them, as in BERT."""
+    return {**linear("vocabulary.transform", dense), **linear("vocabulary.norm", norm), "vocabulary.bias": bias}
+
+
 def embedding_pairs(prefix: str) -> Iterator[Pair]:
     for ours, theirs in EMBEDDINGS.items():
         yield f"model.embed.{ours}", (f"{prefix}.embeddings.{theirs}",)
@@ -149,11 +154,11 @@ class Bert(Family):
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "bert", "BERT", "bert-base", "bert"
     DECODER = "cls.predictions.decoder.weight"
     HEADS: ClassVar = {
-        "masked_lm": {
-            **linear("vocabulary.transform", "cls.predictions.transform.dense"),
-            **linear("vocabulary.norm", "cls.predictions.transform.LayerNorm"),
-            "vocabulary.bias": "cls.predictions.bias",
-        },
+        "masked_lm": vocabulary_head(
+            dense="cls.predictions.transform.dense",
+            norm="cls.predictions.transform.LayerNorm",
+            bias="cls.predictions.bias",
+        ),
         "next_sentence": linear("classify", "cls.seq_relationship"),
         "label": linear("classify", "classifier"),
     }
@@ -214,11 +219,7 @@ class Roberta(Family):
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "roberta", "RoBERTa", "roberta-base", "roberta"
     DECODER = "lm_head.decoder.weight"
     HEADS: ClassVar = {
-        "masked_lm": {
-            **linear("vocabulary.transform", "lm_head.dense"),
-            **linear("vocabulary.norm", "lm_head.layer_norm"),
-            "vocabulary.bias": "lm_head.bias",
-        },
+        "masked_lm": vocabulary_head(dense="lm_head.dense", norm="lm_head.layer_norm", bias="lm_head.bias"),
         "label": linear("classify", "classifier.out_proj"),
     }
     CLASSES: ClassVar = {

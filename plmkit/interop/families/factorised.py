@@ -22,6 +22,7 @@ from plmkit.interop.families.encoders import (
     encoder_pairs,
     linear,
     read_shape,
+    vocabulary_head,
     write_shape,
 )
 from plmkit.interop.families.family import Family, Net, Pair
@@ -52,11 +53,7 @@ class Albert(Family):
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "albert", "ALBERT", "albert-base", "albert"
     DECODER = "predictions.decoder.weight"
     HEADS: ClassVar = {
-        "masked_lm": {
-            **linear("vocabulary.transform", "predictions.dense"),
-            **linear("vocabulary.norm", "predictions.LayerNorm"),
-            "vocabulary.bias": "predictions.bias",
-        },
+        "masked_lm": vocabulary_head(dense="predictions.dense", norm="predictions.LayerNorm", bias="predictions.bias"),
         "sentence_order": linear("classify", "sop_classifier.classifier"),
         "label": linear("classify", "classifier"),
     }
@@ -122,11 +119,9 @@ class Electra(Family):
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "electra", "ELECTRA", "electra-base", "electra"
     DECODER = "generator_lm_head.weight"
     HEADS: ClassVar = {
-        "masked_lm": {
-            **linear("vocabulary.transform", "generator_predictions.dense"),
-            **linear("vocabulary.norm", "generator_predictions.LayerNorm"),
-            "vocabulary.bias": "generator_lm_head.bias",
-        },
+        "masked_lm": vocabulary_head(
+            dense="generator_predictions.dense", norm="generator_predictions.LayerNorm", bias="generator_lm_head.bias"
+        ),
         "replaced_token": {
             **linear("transform", "discriminator_predictions.dense"),
             **linear("verdict", "discriminator_predictions.dense_prediction"),
