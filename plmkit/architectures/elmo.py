@@ -87,15 +87,19 @@ class Elmo(Architecture):
 
 
 class ElmoModel(Model):
-    """Rows are padded on the right. With `batch.reversed`, each row is read in one direction only, in its own order,
-    and states have half the width: so both language models are trained on streams of text."""
+    """Both directions of each row, or, with `batch.reversed`, one of them, in states of half the width.
+
+    A row of one direction is in the order in which it is read: so the two language models are trained on streams of
+    text. Rows are padded on the right.
+    """
 
     spelling: Tensor
 
     def __init__(self, settings: Elmo, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.settings, self._vocabulary = settings, vocabulary
-        self.register_buffer("spelling", torch.from_numpy(vocabulary.spelling), persistent=False)  # of every token
+        spelling = torch.from_numpy(vocabulary.spelling).int()  # of every token; gloo exchanges no int16
+        self.register_buffer("spelling", spelling, persistent=False)
         self.embed = CharacterEncoder(
             settings.width // 2, characters=settings.characters, filters=settings.filters,
             highways=settings.highways, activation=settings.activation,

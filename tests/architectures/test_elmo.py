@@ -160,3 +160,8 @@ def test_cells_and_outputs_are_clipped():
 def test_settings_that_make_no_network_are_refused(change, found):
     with pytest.raises(SettingError, match=found):
         replace(TINY, **change)
+
+
+def test_several_processes_can_exchange_its_buffers():
+    """gloo, which joins processes on CPUs, knows no 16-bit integers."""
+    assert {buffer.dtype for buffer in model_of().buffers()} == {torch.int32}

@@ -65,6 +65,7 @@ FINETUNED = [
     ("albert-base", "nli"),
     ("electra-small", "regress"),
     ("lstm-medium", "pair"),
+    ("elmo-tiny", "classify"),
 ]
 
 
