@@ -30,6 +30,7 @@ from plmkit.training.request import PretrainRequest, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
+Images = tuple[str | None, str | None]  # column of image files, and their folder
 
 
 def pretrain(
@@ -47,6 +48,8 @@ def pretrain(
     column: str | None = None,
     source: str | None = None,
     target: str | None = None,
+    image: str | None = None,
+    images: PathLike | None = None,
     header: bool = True,
     seed: int = 0,
     extend: bool = False,
@@ -72,6 +75,8 @@ def pretrain(
         valid: A file of held-out text. Default: 1% of the corpus.
         column: Column with the text, in tables.
         source, target: Columns with the two sides of a pair, in tables for an encoder–decoder.
+        image, images: Column with the image files, in tables of captions, and the folder of these files. Default: the
+            folder of the table.
         header: Whether .csv and .tsv files have a header row.
         seed: Random seed of data order, masking, initial weights and dropout.
         extend: Continue a finished run for the budget given.
@@ -92,6 +97,7 @@ def pretrain(
         valid=None if valid is None else str(valid),
         column=column,
         pair=(source, target),
+        images=(image, None if images is None else str(images)),
         header=header,
         seed=seed,
         extend=extend,
@@ -170,6 +176,7 @@ def pretraining(
     sets: Sequence[str],
     column: str | None,
     pair: Pair = (None, None),
+    images: Images = (None, None),
     header: bool,
     extend: bool,
     **others: Any,
@@ -177,6 +184,7 @@ def pretraining(
     """The request for a pretraining, with its settings checked."""
     settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
+    settings = with_images(settings, images)
     default = None if extend else settings.recipe.schedule.steps
     request = PretrainRequest(
         settings=settings,
@@ -243,6 +251,16 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
         )
     machine = replace(settings.run, column=column or settings.run.column, header=settings.run.header and header)
     return replace(settings, run=machine)
+
+
+def with_images(settings: Settings, images: Images) -> Settings:
+    """The settings with the column of images given by --image, and their folder given by --images."""
+    column, folder = images
+    machine = settings.run
+    return replace(
+        settings,
+        run=replace(machine, image_column=column or machine.image_column, image_folder=folder or machine.image_folder),
+    )
 
 
 def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:

@@ -19,6 +19,7 @@ from plmkit.recipes.foundations import (
 )
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
+from plmkit.recipes.multimodal import captions
 from plmkit.recipes.scaling import albert, gpt3
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
@@ -111,6 +112,9 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "xlnet-mini": xlnet.xlnet_mini,
     "xlnet-base": xlnet.xlnet_base,
     "xlnet-large": xlnet.xlnet_large,
+    "caption-tiny": captions.caption_tiny,
+    "caption-mini": captions.caption_mini,
+    "caption-base": captions.caption_base,
 }
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
+from plmkit.architectures.captioner import Captioner
 from plmkit.architectures.character_decoder import CharacterDecoder
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
@@ -23,6 +24,7 @@ from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.arrange.both_directions import BothDirections
+from plmkit.corruption.arrange.captions import ImageCaptions
 from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
 from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
@@ -58,6 +60,7 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
+    ImageCaptions,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
@@ -66,7 +69,7 @@ ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
     EncoderDecoder, TransformerEncoder, BertEncoderDecoder, RecurrentSeq2Seq, LuongSeq2Seq, InputFeedingSeq2Seq,
-    BahdanauSeq2Seq, RecurrentEncoder,
+    BahdanauSeq2Seq, RecurrentEncoder, Captioner,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,

@@ -238,6 +238,16 @@ def check_architecture(recipe: Recipe) -> None:
                     architecture=kind_of(architecture),
                 )
             )
+        if stream.arrangement.images != (architecture.image_pixels is not None):
+            raise RecipeError(
+                tr(
+                    "{name}: {arrangement} does not fit {architecture}: a captioner is trained on images with "
+                    "captions, any other network on text. Change one of them.",
+                    name=recipe.name,
+                    arrangement=kind_of(stream.arrangement),
+                    architecture=kind_of(architecture),
+                )
+            )
     if recipe.max_length > architecture.max_length:
         raise RecipeError(
             tr(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from made_shapes import write_shapes
 from sentences import VERBS, sentence
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -123,6 +124,12 @@ def pairs(made: Path) -> Path:
     path = made / "pairs.tsv"
     path.write_text("\n".join(["source\ttarget", *lines]) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def shapes(made: Path) -> Path:
+    """A hundred pictures of coloured shapes, and a table of their captions."""
+    return write_shapes(made / "shapes", 100, seed=0)[0]
 
 
 @pytest.fixture(scope="session")

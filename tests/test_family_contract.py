@@ -15,7 +15,8 @@ NAMES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith((
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in NAMES]
 SHRUNK = {
     "architecture.max_length": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
-    "architecture.inner": 128, "architecture.embedding": 16, "tokenizer.size": 400, "schedule.learning_rate": 3e-3,
+    "architecture.inner": 128, "architecture.embedding": 16, "architecture.features": 16,
+    "architecture.image_size": 16, "tokenizer.size": 400, "schedule.learning_rate": 3e-3,
     "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 
@@ -39,9 +40,11 @@ def losses(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("name", SMALLEST)
-def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, rows_file, tmp_path):
+def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, rows_file, tmp_path):
     out, halved = tmp_path / "run", tmp_path / "halved"
     text = pairs if find(name).architecture.translates else mixed_corpus
+    if find(name).architecture.image_pixels is not None:
+        text = shapes
     command = ["pretrain", name, text, "--steps", 80, *options(name)]
     ran = plm(*command, "--out", out)
     assert ran.code == 0, ran.err
@@ -54,6 +57,16 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, rows_file, 
     whole, resumed = load_file(out / "model.safetensors"), load_file(halved / "model.safetensors")
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
+
+    if find(name).architecture.image_pixels is not None:  # it describes images, and does nothing else
+        assert plmkit.load(out, device="cpu").caption(shapes.parent / "pictures" / "0.png").text
+        task = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "task")
+        for verb, does in (("fill", ("a [MASK]",)), ("embed", ("a",)), ("generate", ("a",)), ("finetune", task)):
+            ran = plm(verb, out, *does)
+            assert (ran.code, "describes images, so it cannot" in ran.err) == (2, True)
+        ran = plm("export", out, tmp_path / "hub", "--json")
+        assert (ran.code, "cannot be exported" in ran.err, (tmp_path / "hub").exists()) == (2, True, False)
+        return
 
     kind = "an encoder–decoder" if find(name).architecture.translates else "a causal language model"
     if find(name).architecture.translates or find(name).architecture.generates != "no":

@@ -80,6 +80,11 @@ class Architecture(ABC):
         return self.max_length
 
     @property
+    def image_pixels(self) -> int | None:
+        """Pixels along each side of the images that it describes; None: it reads text alone."""
+        return None
+
+    @property
     def reused_share(self) -> float | None:
         """The share of each row that enters the recurrent memory, if only a part does."""
         return None
@@ -202,6 +207,7 @@ class CacheSettings:
     context_length: int | None = None  # in place of the architecture's own, if it has one
     clamp: int | None = None  # likewise
     source: Side | None = None  # what an encoder–decoder encodes
+    images: Tensor | None = None  # (rows, 3, H, W) what a captioner describes
 
 
 class GeneratingModel(Model, Generic[SomeCache]):

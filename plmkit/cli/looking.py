@@ -7,6 +7,8 @@ import typer
 from plmkit.cli.app import app
 from plmkit.cli.options import (
     CORPUS,
+    ImageColumn,
+    ImageFolder,
     Json,
     NoHeader,
     Quiet,
@@ -63,6 +65,8 @@ def doctor(
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
+    image: ImageColumn = None,
+    images: ImageFolder = None,
     no_header: NoHeader = False,
     seed: Annotated[int | None, typer.Option(help=tr("Random seed (default: 0)."))] = None,
     sets: Sets = None,
@@ -81,13 +85,14 @@ def doctor(
     if verify:
         options = {
             "--recipe": recipe, "--tokenizer": tokenizer, "--text": text, "--source": source,
-            "--target": target, "--no-header": no_header or None, "--seed": seed, "--set": sets or None,
+            "--target": target, "--image": image, "--images": images, "--no-header": no_header or None, "--seed": seed,
+            "--set": sets or None,
         }  # fmt: skip
         if given := [name for name, value in options.items() if value is not None]:
             raise SettingError(tr("--verify reads no text: leave out {given}.", given=comma().join(given)))
         verify_folders(corpus, as_json)
         return
-    from plmkit.api import with_column
+    from plmkit.api import with_column, with_images
     from plmkit.catalogue import find
     from plmkit.cli import show
     from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
@@ -96,6 +101,7 @@ def doctor(
     from plmkit.preparation.doctor import examine
 
     settings = with_column(settle(find(recipe or "bert-mini"), sets or []), text, not no_header, (source, target))
+    settings = with_images(settings, (image, None if images is None else str(images)))
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
         check_examined(name, settings.recipe)

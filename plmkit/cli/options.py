@@ -95,6 +95,20 @@ TargetColumn = Annotated[
         help=tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
     ),
 ]
+ImageColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--image",
+        metavar="COLUMN",
+        help=tr("Captions: column with the image files. Default: image, file, path, 图片, ..."),
+    ),
+]
+ImageFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--images", metavar="FOLDER", help=tr("Captions: folder of the image files. Default: that of the table.")
+    ),
+]
 FirstColumn = Annotated[
     str | None,
     typer.Option(

@@ -9,6 +9,8 @@ from plmkit.cli.app import app
 from plmkit.cli.options import (
     CORPUS,
     FirstColumn,
+    ImageColumn,
+    ImageFolder,
     Json,
     LabelColumn,
     ModelDir,
@@ -54,6 +56,7 @@ def finetuning_settings() -> list[str]:
         "plm pretrain gpt2-mini novel.txt --out runs/novel --steps 2000 --set schedule.batch=16",
         "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
         "plm pretrain transformer-mini pairs.tsv --source en --target de --out runs/en-de",
+        "plm pretrain caption-mini captions.jsonl --images photos/ --out runs/captions",
     ),
 )
 def pretrain(
@@ -83,6 +86,8 @@ def pretrain(
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
+    image: ImageColumn = None,
+    images: ImageFolder = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
     extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
@@ -97,8 +102,8 @@ def pretrain(
 
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
-        tokenizer=tokenizer, valid=valid, column=text, pair=(source, target), header=not no_header, seed=seed,
-        extend=extend,
+        tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
+        images=(image, None if images is None else str(images)), header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))
     if not record.is_finished:

@@ -9,6 +9,8 @@ from plmkit.cli.app import app
 from plmkit.cli.options import (
     Beams,
     FirstColumn,
+    ImageColumn,
+    ImageFolder,
     Json,
     LabelColumn,
     ModelDir,
@@ -35,7 +37,7 @@ from plmkit.language import tr
 @app.command(
     help=tr(
         "Score a fine-tuned model on labelled rows, a causal language model on plain text, or an encoder–decoder on "
-        "pairs: BLEU and chrF, or ROUGE for summaries."
+        "pairs: BLEU and chrF, or ROUGE for summaries; a captioner on images with captions: BLEU."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --json",
@@ -61,6 +63,8 @@ def evaluate(
     label: LabelColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
+    image: ImageColumn = None,
+    images: ImageFolder = None,
     no_header: NoHeader = False,
     task: TaskName = None,
     stride: Annotated[
@@ -75,7 +79,9 @@ def evaluate(
         int | None,
         typer.Option(help=tr("Plain text: maximum relative distance (Transformer-XL; default: the model's own).")),
     ] = None,
-    beams: Annotated[int | None, typer.Option(help=tr("Pairs: number of beams (default: 4)."))] = None,
+    beams: Annotated[
+        int | None, typer.Option(help=tr("Pairs: number of beams (default: 4); captions: 3 by default."))
+    ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help=tr("Pairs: length penalty of beam search (default: 0.6)."))
     ] = None,
@@ -105,7 +111,31 @@ def evaluate(
         "--source": source, "--target": target, "--beams": beams, "--length-penalty": length_penalty,
         "--metric": metric, "--out": out,
     }  # fmt: skip
-    if can_translate(loaded):
+    for_captions = {"--image": image, "--images": images}
+    if loaded.architecture.image_pixels is not None:
+        from plmkit.inference.caption_scores import evaluate_captions
+        from plmkit.inference.captioning import CAPTION_BEAMS
+
+        others = {**for_rows, **for_text, **for_pairs}
+        del others["--beams"]
+        if option := first_given(others):
+            raise SettingError(
+                tr(
+                    "{model} describes images: it is scored on a table of images and captions, and {option} would be "
+                    "ignored. Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+        scores = evaluate_captions(
+            loaded, str(file), CAPTION_BEAMS if beams is None else beams, screen(quiet), column=text,
+            header=not no_header, image_column=image, images=None if images is None else str(images),
+        )  # fmt: skip
+    elif option := first_given(for_captions):
+        raise SettingError(
+            tr("{option} is for captions of images; {model} reads text. Leave it out.", option=option, model=model)
+        )
+    elif can_translate(loaded):
         from plmkit.generation.options import GenerationOptions
         from plmkit.inference.translating import BEAMS
         from plmkit.inference.translation_scores import evaluate_pairs

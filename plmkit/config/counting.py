@@ -52,7 +52,7 @@ def least_weights(architecture: Any) -> int:
     """A lower bound on the parameters: the largest matrix of a layer, times the number of layers."""
     sizes = sizes_of(architecture)
     layers = 1 if architecture.shares_layers else architecture.layers
-    matrix = architecture.width * max(architecture.width, sizes.get("inner", 1))
+    matrix = architecture.width * max(architecture.width, sizes.get("inner", 1), sizes.get("cell", 1))
     return max(layers * matrix, *sizes.values())
 
 

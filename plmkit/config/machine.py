@@ -36,6 +36,8 @@ class Machine:
     valid_share: float = 0.01  # share of the corpus that is held out, without --valid
     layout: str = "auto"  # documents of .txt files: auto, blank-lines, document-per-line or document-per-file
     column: str | None = None  # text column of tables; none: one of the usual names
+    image_column: str | None = None  # column of image files, for captions; none: one of the usual names
+    image_folder: str | None = None  # folder of these files; none: that of the table
     header: bool = True  # .csv and .tsv files have a header row; false: columns are numbered from 1
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 

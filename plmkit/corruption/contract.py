@@ -80,6 +80,7 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     sentence_task: ClassVar[str | None] = None  # the task that its rows are for, as in `sentence_task=sop`
     continues: ClassVar[bool] = False  # each row continues the same row of the previous batch
     pairs: ClassVar[bool] = False  # documents are pairs of a source and a target
+    images: ClassVar[bool] = False  # documents are images with their captions
 
     @abstractmethod
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> AnyPlan:

@@ -50,6 +50,7 @@ class Batch:
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
     reversed: Tensor | None = None  # (B,) True where a row is read backwards
+    images: Tensor | None = None  # (B, 3, H, W) uint8, red, green and blue: what the row describes
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them

@@ -31,6 +31,7 @@ class Corpus:
     sources: tuple[Source, ...]
     name: str = ""  # as the user gave it
     notes: tuple[str, ...] = ()  # remarks for the user on how the files are read
+    image_size: int | None = None  # pixels along each side of the images of its documents; None: they have none
 
     @property
     def size(self) -> int:

@@ -128,6 +128,7 @@ class Rows:
     edges: np.ndarray | None = None  # (B, L, 2)
     attention_order: np.ndarray | None = None  # (B, L, 2)
     reversed: np.ndarray | None = None  # (B,)
+    images: np.ndarray | None = None  # (B, 3, H, W) uint8
 
 
 def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:

@@ -119,7 +119,7 @@ class Samples:
 
     def plan(self, epoch: int, length: int, rows: int = 1) -> tuple[Plan, np.ndarray]:
         """The examples of an epoch, and their order in batches of `rows` rows; cached."""
-        key = epoch, length, rows if self.continues or self.arrange.pairs else 1
+        key = epoch, length, rows if self.continues or self.arrange.pairs or self.arrange.images else 1
         if self.planned is None or self.planned[0] != key:
             repeat = min((masking.mask_epoch(epoch) for masking in self.maskings), default=epoch)
             rng = generator(self.seed, PLAN, repeat, length)

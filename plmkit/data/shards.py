@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
+from plmkit.data.images import load_image
+from plmkit.data.reading.cells import where
 from plmkit.data.survey import Survey, survey_of
 from plmkit.data.text import split_sentences
 from plmkit.errors import InputError
@@ -43,6 +45,7 @@ class TokenStore:
     survey: Survey
     units: np.ndarray | None = None  # (T,) where words, phrases and entities begin, as bits; mapped from disk
     lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
+    images: np.ndarray | None = None  # (D, 3, size, size) uint8, the image of each document; mapped from disk
 
     def stretch(self, document: int) -> tuple[int, int]:
         """Where a document's tokens begin and end."""
@@ -64,6 +67,7 @@ class Portion:
     document_sentences: np.ndarray  # 0 for a document without a single token
     survey: Survey
     units: np.ndarray | None = None
+    images: np.ndarray | None = None  # of the documents with tokens
 
 
 def open_store(
@@ -78,7 +82,7 @@ def open_store(
     """The tokens of the corpora: from the cache if nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
     if not is_whole(folder):
-        maker = Maker(tokenizer, segmenter)
+        maker = Maker(tokenizer, segmenter, corpora[0].image_size)
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
     return load_store(folder)
 
@@ -105,7 +109,11 @@ def load_store(folder: Path) -> TokenStore:
     tokens = np.memmap(folder / "tokens.bin", dtype=about["dtype"], mode="r")
     has_units = (folder / "units.bin").is_file()
     units = np.memmap(folder / "units.bin", dtype=np.uint8, mode="r") if has_units else None
-    return TokenStore(tokens=tokens, units=units, survey=Survey.from_json(about["survey"]), **parts)
+    images = None
+    if size := about.get("image_size"):
+        shape = len(parts["sources"]), 3, size, size
+        images = np.memmap(folder / "images.bin", dtype=np.uint8, mode="r", shape=shape)
+    return TokenStore(tokens=tokens, units=units, images=images, survey=Survey.from_json(about["survey"]), **parts)
 
 
 def let_go(mapped: np.ndarray) -> None:
@@ -116,14 +124,14 @@ def let_go(mapped: np.ndarray) -> None:
 
 
 class Maker:
-    """Tokenizes text, and finds its units if there is a segmenter; one per process."""
+    """Tokenizes text, finds its units if there is a segmenter, and reads images of a given size; one per process."""
 
-    def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None) -> None:
-        self.tokenizer, self.settings = tokenizer, settings
+    def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None, image_size: int | None = None) -> None:
+        self.tokenizer, self.settings, self.image_size = tokenizer, settings, image_size
         self.segmenter: Finder | None = settings.build() if settings else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Maker, (self.tokenizer, self.settings)
+        return Maker, (self.tokenizer, self.settings, self.image_size)
 
     def units(self, sentences: list[str], lengths: np.ndarray) -> np.ndarray | None:
         """(T,) the units of sentences with these numbers of tokens."""
@@ -137,6 +145,25 @@ class Maker:
             done += len(group)
         return np.concatenate(parts)
 
+    def images(self, documents: Sequence[Document]) -> np.ndarray | None:
+        """(D, 3, size, size) the images of documents."""
+        if self.image_size is None:
+            return None
+        made = np.empty((len(documents), 3, self.image_size, self.image_size), dtype=np.uint8)
+        for number, document in enumerate(documents):
+            assert document.image is not None
+            try:
+                made[number] = load_image(document.image, self.image_size)
+            except InputError as error:
+                raise InputError(
+                    tr(
+                        "{where}: {problem}\nReplace the file, or remove the row.",
+                        where=where(document.source, document.line),
+                        problem=error,
+                    )
+                ) from error
+        return made
+
 
 def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
     dtype = np.dtype(np.uint16 if len(maker.tokenizer.vocabulary) <= 2**16 else np.uint32)
@@ -146,11 +173,14 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         with ExitStack() as files:
             tokens = files.enter_context(open(partial / "tokens.bin", "wb"))
             units = files.enter_context(open(partial / "units.bin", "wb")) if maker.segmenter else None
+            images = files.enter_context(open(partial / "images.bin", "wb")) if maker.image_size else None
             for number, corpus in enumerate(corpora):
                 for portion in portions(corpus, maker, processes, on_progress):
                     portion.tokens.astype(dtype).tofile(tokens)
                     if units is not None and portion.units is not None:
                         portion.units.tofile(units)
+                    if images is not None and portion.images is not None:
+                        portion.images.tofile(images)
                     sentence_lengths.append(portion.sentence_lengths.astype(np.int32))
                     lines.append(portion.lines)
                     kept = portion.document_sentences[portion.document_sentences > 0]
@@ -166,7 +196,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         np.save(partial / "documents.npy", borders(document_sentences))
         np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
-        write_json(partial / "store.json", {"dtype": dtype.name, "survey": asdict(survey.closed())})
+        about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
+        write_json(partial / "store.json", about | ({"image_size": maker.image_size} if maker.image_size else {}))
         seal(partial)
 
 
@@ -225,7 +256,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            if document.pair:  # each side is a text of its own, and stays whole
+            if document.pair or document.image:  # each side or caption is a text of its own, and stays whole
                 sentences.append(paragraph)
             else:
                 sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
@@ -234,11 +265,13 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     tokens, lengths = maker.tokenizer.encode_many(sentences)
     line = np.repeat(np.arange(len(line_ends) - 1), np.diff(line_ends))[lengths > 0]  # of each sentence that is kept
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])
+    document_sentences = np.diff(filled[ends])
     return Portion(
         tokens=tokens,
         sentence_lengths=lengths[lengths > 0],
         lines=np.diff(line, prepend=-1) > 0,
-        document_sentences=np.diff(filled[ends]),
+        document_sentences=document_sentences,
         survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
         units=maker.units(sentences, lengths),
+        images=maker.images([document for document, kept in zip(block, document_sentences, strict=True) if kept]),
     )

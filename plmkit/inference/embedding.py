@@ -10,7 +10,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch, States
 from plmkit.errors import PlmError, SettingError
 from plmkit.inference.arguments import text_or_pair
-from plmkit.inference.reader import Reader, Text, Unread
+from plmkit.inference.reader import Reader, Text, Unread, check_reads_text
 from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
 
@@ -27,6 +27,7 @@ def embed_texts(
 ) -> tuple[list[np.ndarray], Unread]:
     """The vector of each text, or the vectors of its tokens."""
     check_layers(reader, level, layers)
+    check_reads_text(reader.architecture, reader.folder, tr("embed texts"))
     by_token, max_length = level == "token", reader.max_length
     if not by_token:
         check_pooling(reader)

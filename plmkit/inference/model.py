@@ -12,6 +12,7 @@ from plmkit.generation.likelihood import likelihood
 from plmkit.generation.options import options_from
 from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text
+from plmkit.inference.captioning import CAPTION_BEAMS, caption_images, given_images
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.inference.masked import fill_blanks, pseudo_score
@@ -154,6 +155,21 @@ class Model(Reader):
         options, texts = options_from(asked), given_texts(prompts)
         found: list[GeneratedText] = self.engine.generate(texts.rows, options)
         return found if options.n > 1 else texts.answer(found)
+
+    def caption(self, images: Any, *, beams: int = CAPTION_BEAMS) -> Any:
+        """Describe images.
+
+        Args:
+            images: An image file, or a list of image files.
+            beams: Beam search with this many beams; 1 is greedy decoding.
+
+        Returns:
+            A `Caption` (`image`, `text`, `score`, `tokens`, and `attention`, an array of (tokens, grid, grid) with the
+            weight of each region of the image at each token), or a list of them.
+        """
+        paths, alone = given_images(images)
+        found = caption_images(self, paths, count(beams, "beams"))
+        return found[0] if alone else found
 
     def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
         """Continue one text, in pieces as they are generated.

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import MANY_UNKNOWN_INPUT
 from plmkit.errors import InputError, PlmError, TruncationWarning, UnknownTokensWarning
@@ -64,6 +65,19 @@ class Unread:
         """Warn callers from Python; the command line prints lines instead."""
         for kind, text in self.remarks():
             warnings.warn(text, kind, stacklevel=3)
+
+
+def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> None:
+    """Refuse a model that describes images."""
+    if architecture.image_pixels is not None:
+        raise PlmError(
+            tr(
+                "{folder} describes images, so it cannot {verb}.\n"
+                "Describe an image instead: plm caption {folder} photo.jpg",
+                folder=folder,
+                verb=verb,
+            )
+        )
 
 
 class Reader:
@@ -140,6 +154,7 @@ class Reader:
             return self.network.heads[name]
         if self.architecture.translates:
             raise self.only_translates(verb)
+        check_reads_text(self.architecture, self.folder, verb)
         if self.architecture.generates != "no":
             raise PlmError(
                 tr(
@@ -172,6 +187,7 @@ class Reader:
         """Generates text; a model that cannot is refused in the same way."""
         if self.architecture.translates:
             raise self.only_translates(tr("generate text"))
+        check_reads_text(self.architecture, self.folder, tr("generate text"))
         if self.architecture.reads_characters:
             raise PlmError(
                 tr(

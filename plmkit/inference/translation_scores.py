@@ -124,18 +124,21 @@ def bleu_tokenizer(targets: Sequence[str]) -> str:
 def bleu(texts: Sequence[str], targets: Sequence[str], tokenizer: str) -> Interval:
     from sacrebleu.metrics import BLEU
 
-    return scored(BLEU(tokenize=tokenizer), texts, targets)
+    return scored(BLEU(tokenize=tokenizer), texts, [targets])
 
 
 def chrf(texts: Sequence[str], targets: Sequence[str]) -> Interval:
     from sacrebleu.metrics import CHRF
 
-    return scored(CHRF(), texts, targets)
+    return scored(CHRF(), texts, [targets])
 
 
-def scored(metric: Any, texts: Sequence[str], targets: Sequence[str]) -> Interval:
-    """sacrebleu's score with its bootstrap interval, whose seed is fixed, and its signature."""
-    found = metric.corpus_score(texts, [targets], n_bootstrap=SAMPLES)
+def scored(metric: Any, texts: Sequence[str], references: Sequence[Sequence[str | None]]) -> Interval:
+    """sacrebleu's score with its bootstrap interval, whose seed is fixed, and its signature.
+
+    Each of the references has one for every text, or None.
+    """
+    found = metric.corpus_score(texts, references, n_bootstrap=SAMPLES)
     low, high = float(found._mean - found._ci), float(found._mean + found._ci)
     return Interval(score=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
 

@@ -20,13 +20,19 @@ Say = Callable[[str], None]
 
 def write_picture(models: Iterable[Attended], out: Path, say: Say, layer: int | None, head: int | None) -> None:
     """A .png, .svg or .pdf file; a character that no font of this machine has is reported."""
+    shown = [attended.part for attended in models]
+    texts = [token for part in shown for token in (*part.queries, *part.keys)]
+    write_figure(lambda: figure_of(shown, layer, head), texts, out, say)
+
+
+def write_figure(draw: Callable[[], Any], texts: Iterable[str], out: Path, say: Say) -> None:
+    """A figure, drawn with fonts for its texts."""
     from matplotlib import rc_context
 
-    shown = [attended.part for attended in models]
     fonts = ["DejaVu Sans", *(font for font in CJK_FONTS if font in installed())]
-    report_missing([token for part in shown for token in (*part.queries, *part.keys)], fonts, say)
+    report_missing(texts, fonts, say)
     with rc_context({"font.family": fonts, "svg.fonttype": "none", "svg.hashsalt": "plmkit"}):
-        figure = figure_of(shown, layer, head)
+        figure = draw()
         with reported_os_errors(out.parent), new_file(out) as partial, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # reported above, once for all
             figure.savefig(partial, format=out.suffix[1:], dpi=200, bbox_inches="tight")

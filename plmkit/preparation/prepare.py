@@ -12,6 +12,7 @@ import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.batch import Batch
+from plmkit.data.caption_corpus import open_captions
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.pair_corpus import open_pairs
@@ -129,7 +130,16 @@ def prepare(
     if segmenter is not None:
         segmenter.check()
     reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
-    if reads_pairs(recipe):
+    if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
+        raise SettingError(
+            tr("--image and --images are for captions; {recipe} reads text. Leave them out.", recipe=recipe.name)
+        )
+    if recipe.architecture.image_pixels is not None:
+        opened = open_captions(
+            paths, recipe.architecture.image_pixels, valid=valid, image_column=machine.image_column,
+            images=machine.image_folder, **reading,
+        )  # fmt: skip
+    elif reads_pairs(recipe):
         opened = open_pairs(paths, valid=valid, **reading)
     else:
         opened = open_corpora(paths, valid=valid, without=without, **reading)

@@ -13,6 +13,7 @@ from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns, Search
 from plmkit.errors import FolderError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
+from plmkit.inference.reader import check_reads_text
 from plmkit.language import tr
 from plmkit.storage.files import new_folder, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
@@ -59,6 +60,7 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
+    check_reads_text(parts.architecture, request.model, tr("be fine-tuned on texts"))
     settings = request.settings.settled(parts.architecture, parts.tuning)
     parts = with_features(parts, settings.features)
     files = read_files(request, screen)

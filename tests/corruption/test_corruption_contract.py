@@ -40,6 +40,8 @@ ALWAYS = {"source", "continues"}  # of every arrangement, and of those whose row
 
 def samples_of(*corruption) -> Samples:
     store = PAIRS if corruption[0].pairs else replace(STORE, tokens=STORE.tokens % 500 + 6)
+    if corruption[0].images:
+        store = replace(store, images=np.zeros((30, 3, 4, 4), dtype=np.uint8))
     return Samples(store, all_documents(store), corruption, WORDS, seed=0)
 
 
@@ -55,7 +57,7 @@ def test_an_arrangement_fills_the_fields_it_declares_and_no_others(kind):
     assert filled(batch) == set(kind.writes)
     assert (batch.continues is not None) == kind.continues
     assert int(batch.source.segment_ids.max()) < kind.segments
-    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets"}]
+    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets", "images"}]
     assert all(label.shape == (8,) for label in labels)
     used = set(batch.source.tokens[batch.source.visible].tolist())
     specials = {role: getattr(WORDS, role) for role in (*ROLES, "end")}

@@ -15,6 +15,7 @@ import json
 from pathlib import Path
 
 import pytest
+from made_shapes import write_shapes
 from made_text import write_corpus, write_pairs
 from recorded import compare, record, recorded, series_of
 
@@ -49,11 +50,14 @@ DIALOGUES = (
     "corruption.dialogues=[2]",
     "objectives=[MaskedLM, RealDialogue]",
 )
+SMALL_IMAGES = ("architecture.cell=48", "architecture.features=16", "architecture.image_size=32")
 PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in AS_THEY_ARE},
     COUNTED: ("bert-tiny", ("initialisation.cooccurrence_embeddings=true",)),
     "bert-some-rows-at-once": ("bert-base", ("run.micro_batch=3",)),
     "elmo-original": ("elmo-original", ("architecture.cell=48", "architecture.filters=[[1, 8], [3, 16]]")),
+    "caption-tiny": ("caption-tiny", SMALL_IMAGES),
+    "caption-base": ("caption-base", SMALL_IMAGES),
     "ernie-dialogues": ("ernie-1.0", DIALOGUES),
     "transformer-xl-wt103": ("transformer-xl-wt103", ("architecture.cutoffs=[10, 20, 40]",)),
     "transformer-xl-wt103-large": ("transformer-xl-wt103-large", ("architecture.cutoffs=[10, 20]",)),
@@ -100,6 +104,10 @@ def run_of(made: Path, corpora: tuple[Path, Path]):
             texts = corpora if "dialogues" in name else corpora[:1]
             if settings.recipe.architecture.translates:
                 texts = (write_pairs(made / "pairs.tsv", 200, seed=2),)
+            if settings.recipe.architecture.image_pixels is not None:
+                texts = (made / "golden_shapes" / "captions.jsonl",)
+                if not texts[0].exists():
+                    write_shapes(texts[0].parent, 60, seed=3)
             files = tuple(map(str, texts))
             pretrain(PretrainRequest(settings=settings, corpora=files, out=out, budget=Budget(steps=STEPS)), Screen())
         return out

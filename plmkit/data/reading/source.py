@@ -22,6 +22,7 @@ class Document:
     source: str
     lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
     pair: bool = False  # its paragraphs are a source and a target, each a text of its own
+    image: Path | None = None  # its paragraphs are captions of this image, each a text of its own
 
     @property
     def line(self) -> int:

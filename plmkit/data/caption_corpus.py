@@ -1,0 +1,228 @@
+"""The user's tables of images and captions as a stream of documents: an image with all of its captions."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from plmkit.data.corpus import Corpus, check_apart
+from plmkit.data.reading.cells import folded, found, is_blank, is_missing, listed, short, where
+from plmkit.data.reading.columns import Heading
+from plmkit.data.reading.files import File, find_files
+from plmkit.data.reading.source import CELLS, Document, OnBytes, Source
+from plmkit.data.reading.whole import Table, read_table
+from plmkit.errors import InputError, SettingError, nearest
+from plmkit.language import several, tr
+
+# For each role the usual names of its column; if a file has several of them, the first is read.
+NAMES = {
+    "image": ("image", "file", "path", "filename", "file_name", "image_path", "picture", "图片", "图像", "文件"),
+    "text": ("caption", "captions", "text", "sentence", "sentences", "description", "描述", "标题", "文本", "句子"),
+}
+OPTIONS = {"image": "--image", "text": "--text"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionCorpus(Corpus):
+    """Images with their captions, which are few enough to be in memory; the images are not."""
+
+    described: tuple[Document, ...]
+
+    def documents(self, on_bytes: OnBytes | None = None) -> Iterator[Document]:
+        yield from self.described
+        if on_bytes is not None:
+            on_bytes(self.size)
+
+    def fingerprint(self) -> str:
+        """A hash of the captions and of the content of the images, not of their names."""
+        return self._captions_fingerprint
+
+    @cached_property
+    def _captions_fingerprint(self) -> str:
+        total = hashlib.blake2b(b"captions 1", digest_size=16)  # increase when reading changes
+        total.update(str(self.image_size).encode())
+        for document in self.described:
+            assert document.image is not None
+            with open(document.image, "rb") as file:
+                content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+            total.update(f"{content.hexdigest()} {document.paragraphs}\n".encode())
+        return total.hexdigest()
+
+
+def open_captions(
+    paths: Sequence[str], image_size: int, *, valid: str | None = None, layout: str = "auto",
+    column: str | None = None, header: bool = True, image_column: str | None = None, images: str | None = None,
+) -> list[Corpus]:  # fmt: skip
+    """Each path as a corpus, the held-out one last; images are in the folder `images`, or beside their table."""
+    if layout != "auto":
+        raise SettingError(
+            tr("run.layout={layout} has no effect on captions: each row is an image. Leave it out.", layout=layout)
+        )
+    if not paths:
+        raise InputError(
+            tr(
+                "This recipe trains on images with captions: give a table (.jsonl, .tsv, .csv, .parquet) with a column "
+                "of file names and a column of captions."
+            )
+        )
+    folder = None if images is None else Path(images)
+    if folder is not None and not folder.is_dir():
+        raise InputError(tr("There is no folder {folder}, in which --images has the images.", folder=folder))
+    corpora: list[Corpus] = []
+    for path in [*paths, *([valid] if valid else [])]:
+        files = [file for file in find_files([path]) if not file.skipped]
+        read = [one_table(file, folder, column, header, image_column) for file in files]
+        corpora.append(
+            CaptionCorpus(
+                sources=tuple(source for source, _, _ in read),
+                name=path,
+                notes=tuple(note for _, _, notes in read for note in notes),
+                image_size=image_size,
+                described=tuple(document for _, documents, _ in read for document in documents),
+            )
+        )
+    check_apart(corpora, held_out=bool(valid))
+    return corpora
+
+
+def one_table(
+    file: File, folder: Path | None, column: str | None, header: bool, image_column: str | None
+) -> tuple[Source, list[Document], list[str]]:
+    """How a table is read, its images with their captions, and remarks for the user."""
+    table = read_table(file.path, header=header)
+    if table.plain:
+        raise InputError(
+            tr(
+                "{file} is plain text. Captions are read from a table with a column of image files: .jsonl, .tsv, "
+                ".csv or .parquet.",
+                file=file.path,
+            )
+        )
+    names = {"image": choose(table.heading, "image", image_column), "text": choose(table.heading, "text", column)}
+    documents, skipped = captions_of(table, names["image"], names["text"], folder or file.path.parent)
+    notes = []
+    if skipped:
+        notes.append(
+            tr(
+                "{file}: {count:,} of {total:,} rows lack an image or a caption and are skipped; the first is {place}.",
+                file=file.path,
+                count=len(skipped),
+                total=len(table.rows),
+                place=where(file.path, skipped[0]),
+            )
+        )
+    if not documents:
+        raise InputError("\n".join([*notes, tr("There is no image with a caption in {file}.", file=file.path)]))
+    check_images(documents, folder)
+    notes.append(
+        tr(
+            "{file}: {images} with {captions}, from the columns '{image}' and '{text}'.",
+            file=file.path,
+            images=several(len(documents), "image"),
+            captions=several(sum(len(document.paragraphs) for document in documents), "caption"),
+            image=short(names["image"]),
+            text=short(names["text"]),
+        )
+    )
+    source = Source(
+        path=file.path, format=file.format or "txt", compression=file.compression, layout="document-per-row",
+        size=file.path.stat().st_size, column=f"{names['image']}+{names['text']}",
+        header=header or file.format not in CELLS,
+    )  # fmt: skip
+    return source, documents, notes
+
+
+def choose(heading: Heading, role: str, wanted: str | None) -> str:
+    """The column that is given, or the one with a usual name."""
+    columns = {folded(name): name for name in reversed(heading.columns)}
+    if wanted is not None:
+        if folded(wanted) in columns:
+            return wanted if wanted in heading.columns else columns[folded(wanted)]
+        raise InputError(
+            tr(
+                "{name} has no column '{column}'.{hint} {found}\n",
+                name=heading.name,
+                column=short(wanted),
+                hint=nearest(wanted, heading.columns),
+                found=found(heading.columns),
+            )
+            + tr("Choose one of them: {option} COLUMN.", option=OPTIONS[role])
+        )
+    for name in NAMES[role]:
+        if name in columns:
+            return columns[name]
+    advice = tr(
+        "Choose the right one: {option} COLUMN. Recognised names: {names}.",
+        option=OPTIONS[role],
+        names=listed(NAMES[role]),
+    )
+    raise InputError(
+        tr(
+            "{name} has no column {role}. {found}\n{advice}",
+            name=heading.name,
+            role=role,
+            found=found(heading.columns),
+            advice=heading.advice(("text",)) or advice,
+        )
+    )
+
+
+def captions_of(table: Table, image: str, text: str, folder: Path) -> tuple[list[Document], list[int]]:
+    """A document for each image, with the captions of all of its rows; and the lines of rows that lack either."""
+    places = table.columns.index(image), table.columns.index(text)
+    captions: dict[str, list[str]] = {}
+    lines: dict[str, list[int]] = {}
+    skipped = []
+    for number, row in zip(table.lines, table.rows, strict=True):
+        name, own = (row[place] for place in places)
+        texts = [" ".join(one.split()) for one in texts_of(own, table.path, number, text) if not is_blank(one)]
+        if is_missing(name) or is_blank(str(name)) or not texts:
+            skipped.append(number)
+            continue
+        captions.setdefault(str(name).strip(), []).extend(texts)
+        lines.setdefault(str(name).strip(), []).extend([number] * len(texts))
+    documents = [
+        Document(
+            paragraphs=tuple(texts), source=str(table.path), lines=tuple(lines[name]), image=folder / name
+        )
+        for name, texts in captions.items()
+    ]  # fmt: skip
+    return documents, skipped
+
+
+def texts_of(cell: object, path: Path, line: int, column: str) -> list[str]:
+    """One caption, or a list of them."""
+    cells = cell if isinstance(cell, list) else [cell]
+    texts = [one for one in cells if not is_missing(one)]
+    if not all(isinstance(one, str) for one in texts):
+        raise InputError(
+            tr(
+                "{where}: column '{column}' contains {type}, not text.",
+                where=where(path, line),
+                column=short(column),
+                type=type(next(one for one in texts if not isinstance(one, str))).__name__,
+            )
+        )
+    return [str(one) for one in texts]
+
+
+def check_images(documents: Sequence[Document], folder: Path | None) -> None:
+    """Refuse a table whose images are missing, before any is read."""
+    missing = [document for document in documents if not (document.image and document.image.is_file())]
+    if missing:
+        first = missing[0]
+        raise InputError(
+            tr(
+                "{where}: there is no image {image}; {count:,} of {total:,} images are missing.\n",
+                where=where(first.source, first.line),
+                image=first.image,
+                count=len(missing),
+                total=len(documents),
+            )
+            + (
+                tr("Name the folder that the file names are relative to: --images FOLDER.")
+                if folder is None
+                else tr("Correct --images, or remove these rows.")
+            )
+        )

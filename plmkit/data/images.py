@@ -1,0 +1,38 @@
+"""Pictures: files → arrays of one size."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from plmkit.errors import InputError
+from plmkit.language import tr
+
+WHITE = (255, 255, 255, 255)
+
+
+def load_image(path: Path, size: int) -> np.ndarray:
+    """(3, size, size) uint8: the shorter side is resized to `size`, and the middle of the longer one is kept.
+
+    The camera's orientation is applied, what is transparent becomes white, and of a film the first picture is read.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings(), Image.open(path) as file:
+            warnings.simplefilter("ignore")  # on damaged camera data, which are not needed
+            upright = ImageOps.exif_transpose(file)
+            if upright.has_transparency_data:
+                coloured = upright.convert("RGBA")
+                upright = Image.alpha_composite(Image.new("RGBA", coloured.size, WHITE), coloured)
+            fitted = ImageOps.fit(upright.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
+            return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
+    except FileNotFoundError as error:
+        raise InputError(tr("There is no image {path}.", path=path)) from error
+    except UnidentifiedImageError as error:
+        raise InputError(
+            tr("{path} is not an image that can be read. Give JPEG, PNG or the like.", path=path)
+        ) from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(tr("{path} cannot be read as an image: {reason}.", path=path, reason=reason)) from error

@@ -1,0 +1,66 @@
+"""Image files become arrays of one size, by a rule that a reader can check."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from plmkit.data.images import load_image
+from plmkit.errors import InputError
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def columns(*colours, each: int = 4, height: int = 4) -> Image.Image:
+    """Vertical stripes."""
+    stripes = [np.full((height, each, 3), colour, dtype=np.uint8) for colour in colours]
+    return Image.fromarray(np.concatenate(stripes, axis=1))
+
+
+def test_the_middle_of_the_longer_side_is_kept(tmp_path):
+    columns(RED, GREEN, BLUE).save(tmp_path / "a.png")
+    found = load_image(tmp_path / "a.png", 4)
+    assert (found.dtype, found.shape) == (np.uint8, (3, 4, 4))
+    assert (found == np.array(GREEN)[:, None, None]).all()
+
+
+def test_the_shorter_side_is_resized(tmp_path):
+    columns(BLUE, each=8, height=20).save(tmp_path / "a.png")
+    assert (load_image(tmp_path / "a.png", 2) == np.array(BLUE)[:, None, None]).all()
+
+
+def test_what_is_transparent_is_white_and_grey_has_three_colours(tmp_path):
+    Image.new("RGBA", (4, 4), (10, 20, 30, 0)).save(tmp_path / "clear.png")
+    Image.new("L", (4, 4), 7).save(tmp_path / "grey.png")
+    assert (load_image(tmp_path / "clear.png", 4) == 255).all()
+    assert (load_image(tmp_path / "grey.png", 4) == 7).all()
+
+
+def test_the_orientation_of_a_camera_is_applied(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    columns(RED, BLUE, each=2).save(tmp_path / "a.png", exif=exif)
+    assert load_image(tmp_path / "a.png", 4)[:, 0, 0].tolist() == list(BLUE)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, r"There is no image .*a\.png\."),
+        (b"no image", r"a\.png is not an image that can be read"),
+        ("half", r"a\.png cannot be read as an image: "),
+    ],
+)
+def test_a_file_that_is_no_image_is_refused_with_its_name(tmp_path, content, said):
+    path = tmp_path / "a.png"
+    if content == "half":
+        columns(RED, GREEN, each=50, height=50).save(path)
+        content = path.read_bytes()[:60]
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        load_image(path, 4)
+
+
+def test_a_folder_is_no_image(tmp_path):
+    with pytest.raises(InputError, match="cannot be read as an image"):
+        load_image(tmp_path, 4)
