@@ -76,6 +76,7 @@ BOTH_WAYS = {  # rooms that import each other, and why
     ("initialisation", "layers"): "a layer draws its initial weights, and statistics of the corpus go into some layers",
     ("kernels", "layers"): "a layer calls its kernel, which uses the layer's plain arithmetic",
     ("preparation", "training"): "a run is prepared from its corpus; the preview shows what is trained on",
+    ("training", "vectors"): "word vectors are kept in a run folder, whose record has their settings",
     ("storage", "training"): "a run folder is verified by its record",
 }
 

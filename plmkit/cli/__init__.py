@@ -1,6 +1,6 @@
 """The verbs of `plm`: parse, call, print. What is slow to import is imported by the verb that needs it."""
 
-from plmkit.cli import looking, training, using, translating, captioning, seeing, converting  # noqa: F401, I001 - in the order in which --help lists them
+from plmkit.cli import looking, training, using, translating, captioning, seeing, words, converting  # noqa: F401, I001 - in the order in which --help lists them
 from plmkit.cli.app import app, main
 
 __all__ = ["app", "main"]

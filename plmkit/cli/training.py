@@ -1,5 +1,6 @@
 """Verbs that train: pretrain, finetune, demo."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,7 @@ from plmkit.cli.options import (
 )
 from plmkit.config.explaining import explanations_in
 from plmkit.config.verbs import FINETUNING
+from plmkit.errors import SettingError
 from plmkit.language import tr, translated
 from plmkit.tasks.registry import KINDS
 
@@ -99,7 +101,15 @@ def pretrain(
     from plmkit.cli import show
     from plmkit.training.pretrain import pretrain as train
     from plmkit.training.processes import is_first
+    from plmkit.vectors.settings import SKIPGRAM
 
+    if recipe == SKIPGRAM:
+        ignored = {
+            "--minutes": minutes, "--steps": steps, "--tokens": tokens, "--from": start, "--tokenizer": tokenizer,
+            "--valid": valid, "--source": source, "--target": target, "--extend": extend or None,
+        }  # fmt: skip
+        word_vectors(tuple(corpus or ()), out, sets or [], (text, not no_header), seed, ignored, as_json, quiet)
+        return
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
@@ -114,6 +124,31 @@ def pretrain(
         print_json({"out": str(request.out), **record.result})
     else:
         show.pretrained(request.out, record, hints=not quiet)
+
+
+def word_vectors(
+    corpora: tuple[str, ...], out: Path, sets: list[str], reading: tuple[str | None, bool], seed: int,
+    ignored: Mapping[str, object], as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Skip-gram, which no recipe describes: a library trains it, for epochs."""
+    from plmkit.cli import show_words
+    from plmkit.vectors.training import SkipGramRequest, settle_skipgram, train_vectors
+
+    if given := [option for option, value in ignored.items() if value is not None]:
+        raise SettingError(
+            tr(
+                "skipgram takes no {option}: it makes one vector per word, in a number of epochs. Its settings are "
+                "such as --set skipgram.epochs=10.",
+                option=given[0],
+            )
+        )
+    settings, machine = settle_skipgram(sets, *reading)
+    request = SkipGramRequest(corpora=corpora, out=out, settings=settings, machine=machine, seed=seed)
+    record = train_vectors(request, screen(quiet))
+    if as_json:
+        print_json({"out": str(out), **record.result})
+    else:
+        show_words.word_vectors(out, record, hints=not quiet)
 
 
 @app.command(

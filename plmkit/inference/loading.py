@@ -34,7 +34,7 @@ from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.checkpoint import checkpoints, put_weights, read_checkpoint
 from plmkit.training.device import choose_device
 from plmkit.training.run_folder import RUN_FILE, RunFolder
-from plmkit.training.run_record import FinetuneRecord, PretrainRecord, RunRecord
+from plmkit.training.run_record import FinetuneRecord, PretrainRecord, RunRecord, VectorsRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +170,14 @@ def advice(folder: Path) -> str:
 
 
 def from_run(run: RunFolder, record: RunRecord, say: Say) -> Parts:
+    if isinstance(record, VectorsRecord):
+        raise FolderError(
+            tr(
+                "{folder} holds static word vectors, without a network. `plm neighbours`, `plm embed` and `plm export` "
+                "read them.",
+                folder=run.path,
+            )
+        )
     step, weights = (None, run.weights()) if record.has_model else newest_weights(run, say)
     tokenizer = load_tokenizer(run.path)
     if isinstance(record, FinetuneRecord):

@@ -9,7 +9,7 @@ from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import averaged
 from plmkit.training.request import PretrainRequest
 from plmkit.training.run_folder import RunFolder
-from plmkit.training.run_record import UNFINISHED, PretrainRecord
+from plmkit.training.run_record import UNFINISHED, PretrainRecord, VectorsRecord
 
 
 def found_run(request: PretrainRequest, screen: Screen) -> PretrainRecord | None:
@@ -29,6 +29,8 @@ def earlier_run(request: PretrainRequest) -> PretrainRecord | None:
     record = folder.record
     if record is None:
         return None
+    if isinstance(record, VectorsRecord):
+        raise FolderError(tr("--out {out} holds another run. Use another folder.", out=request.out))
     if not isinstance(record, PretrainRecord):
         raise FolderError(tr("--out {out} holds a fine-tuned model. Use another folder.", out=request.out))
     if changed := folder.differences(request.record):

@@ -21,6 +21,7 @@ from plmkit.language import tr
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.schedules.schedule import Tuning
 from plmkit.training.loop import Budget
+from plmkit.vectors.settings import SkipGram
 
 FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.older_versions reads it
 FINISHED, UNFINISHED = "finished", "unfinished"
@@ -344,4 +345,37 @@ class FinetuneRecord(RunRecord):
         ]
 
 
-RECORDS: dict[str, type[RunRecord]] = {record.kind: record for record in (PretrainRecord, FinetuneRecord)}
+def skipgram_of(data: Any) -> SkipGram:
+    settings: SkipGram = from_json(is_a(dict)(data), {"SkipGram": SkipGram}, "skipgram")
+    return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsRecord(RunRecord):
+    """The content of run.json of word vectors."""
+
+    kind = "vectors"
+
+    skipgram: SkipGram | None  # None: the vectors were imported
+    corpora: tuple[str, ...]  # or the file that was imported
+    lowercase: bool
+
+    @classmethod
+    def own_fields(cls, fields: Fields) -> dict[str, Any]:
+        return {
+            "skipgram": fields.optional("skipgram", skipgram_of),
+            "corpora": fields.read("corpora", list_of(str)),
+            "lowercase": fields.read("lowercase", bool),
+        }
+
+    def own_json(self) -> dict[str, Any]:
+        return {"skipgram": to_json(self.skipgram), "corpora": list(self.corpora), "lowercase": self.lowercase}
+
+    def differences(self, new: Self) -> list[Difference]:
+        compared = ("skipgram", "corpora", "lowercase", "run", "seed")
+        return differences(picked(self.as_json(), compared), picked(new.as_json(), compared))
+
+
+RECORDS: dict[str, type[RunRecord]] = {
+    record.kind: record for record in (PretrainRecord, FinetuneRecord, VectorsRecord)
+}

@@ -1,0 +1,1 @@
+"""Static word vectors: one vector per word, whatever the sentence."""
