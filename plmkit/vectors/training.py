@@ -12,7 +12,7 @@ from plmkit.config.settings import assign, checked, cut
 from plmkit.data.corpus import Corpus, open_corpus
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import FolderError, InputError, SettingError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.storage.files import cache_folder
 from plmkit.storage.manifest import seal
 from plmkit.storage.tensors import WEIGHTS
@@ -52,7 +52,7 @@ def settle_skipgram(assignments: Sequence[str], column: str | None, header: bool
                     "There is no setting '{name}' for skipgram. Its settings start with skipgram, or are {run}: `plm "
                     "recipes skipgram` lists them.",
                     name=name,
-                    run=", ".join(f"run.{one}" for one in READ),
+                    run=comma().join(f"run.{one}" for one in READ),
                 )
             )
     return checked(settings), checked(machine)
