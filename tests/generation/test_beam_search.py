@@ -117,23 +117,42 @@ def test_more_beams_never_find_a_worse_text_than_all_beams():
         assert best + 1e-5 >= searched(Drawn(), [source], beams=4)[0][0][1]
 
 
-def test_a_search_ends_when_no_beam_can_win_and_not_before():
-    class Certain(Drawn):
-        """The end follows at once, 98 times of 100."""
+class Shares(Drawn):
+    """What follows is written down by the text so far, or else the last of all: `{(): {0: 0.4, END: 0.6}}`."""
 
-        def extend(self, tokens: Tensor, cache: Written) -> Tensor:
-            self.steps += 1
-            cache.read = [(*read, token) for read, token in zip(cache.read, tokens[:, 0].tolist(), strict=True)]
-            shares = torch.tensor([0.004] * 5 + [0.98])
-            return shares.log().expand(len(tokens), 1, -1)
+    def __init__(self, shares: dict[tuple[int, ...], dict[int, float]]) -> None:
+        super().__init__()
+        self.shares = shares
 
-    sure = Certain()
-    assert searched(sure, [0], beams=2, length_penalty=0.6)[0][0][0] == ()
+    def extend(self, tokens: Tensor, cache: Written) -> Tensor:
+        super().extend(tokens, cache)
+        found = torch.zeros(len(tokens), 1, TOKENS)
+        for row, read in enumerate(cache.read):
+            for token, share in self.shares.get(read[1:], list(self.shares.values())[-1]).items():
+                found[row, 0, token] = share
+        return found.log()
+
+
+def best_of(model: Drawn, penalty: float) -> tuple[int, ...]:
+    return searched(model, [0], beams=2, length_penalty=penalty)[0][0][0]
+
+
+def test_a_search_ends_when_no_beam_can_win():
+    sure = Shares({(): {**dict.fromkeys(range(5), 0.004), END: 0.98}})
+    assert best_of(sure, 0.6) == ()
     assert sure.steps == 1  # the best of the others, log 0.004, cannot reach log 0.98 by any length
 
-    unsure = Drawn()
-    searched(unsure, [1], beams=EVERY, length_penalty=3.0)
-    assert unsure.steps == LONGEST  # at this penalty, a long text may still win
+
+def test_a_search_goes_on_while_the_length_penalty_may_still_favour_a_beam():
+    """log 0.6 = -0.51 beats log 0.4 / (7 / 6)³ = -0.58 of the next length, but not log 0.4 / (9 / 6)³ = -0.27."""
+    assert best_of(Shares({(): {0: 0.4, END: 0.6}, (0,): {0: 1.0}}), 3.0) == (0, 0, 0, 0)
+    assert best_of(Shares({(): {0: 0.4, END: 0.6}, (0,): {0: 1.0}}), 1.0) == ()
+
+
+def test_a_search_has_all_its_beams_when_the_best_continuations_are_ends():
+    """Both beams end with 0.6, and the texts that go on win by their length: -1.61 / (8 / 6)¹⁰ against -1.20 / 4.67."""
+    shares = {(): {0: 0.5, 1: 0.5}, (0,): {2: 0.4, END: 0.6}, (1,): {2: 0.4, END: 0.6}, (0, 2): {END: 1.0}}
+    assert best_of(Shares(shares), 10.0) in ((0, 2), (1, 2))
 
 
 def test_prompts_of_several_lengths_searched_together_give_what_each_gives_alone():
