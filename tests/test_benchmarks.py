@@ -110,6 +110,39 @@ def write_task(folder: Path, parts: dict[str, int], pairs: bool) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", ["reversal", "verb-last"])
+def test_attention_is_worth_more_the_longer_the_source_is(task: str):
+    """Three seeds of what benchmarks.reversal measures, with shorter texts and fewer steps."""
+    from benchmarks.reversal import MODELS, TASKS, accuracy, trained
+
+    lengths = (5, 10, 20)
+    found = {
+        kind: torch.tensor([
+            [accuracy(network, TASKS[task], length, rows=50) for length in lengths]
+            for network in (trained(settings, TASKS[task], 400, seed, lengths) for seed in range(3))
+        ])
+        for kind, settings in MODELS.items()
+    }  # fmt: skip
+    gaps = (found["with attention"] - found["without attention"]).mean(0).tolist()
+    print({kind: shares.mean(0).tolist() for kind, shares in found.items()})
+    assert (found["with attention"][:, 2] > found["without attention"][:, 2]).all()
+    assert gaps[0] < gaps[2]
+    drops = {kind: (shares[:, 0] - shares[:, 2]).mean().item() for kind, shares in found.items()}
+    assert drops["with attention"] < drops["without attention"]
+
+
+@pytest.mark.slow
+def test_the_curves_of_attention_and_the_sweep_of_heads_are_printed_as_tables(tmp_path: Path):
+    options = ("--steps", "3", "--seeds", "1")
+    picture = tmp_path / "curve.png"
+    shown = bench("benchmarks.reversal", *options, "--lengths", "5", "6", "--out", str(picture)).stdout
+    assert "| task | model | 5 | 6 |" in shown and shown.count("± 0.0") == 8
+    assert picture.stat().st_size > 1000
+    rows = bench("benchmarks.heads", *options).stdout.splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| 1", "| 2", "| 4", "| 8"]
+
+
+@pytest.mark.slow
 def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
     single = write_task(tmp_path / "single", {"train": 80, "dev": 20, "test": 20}, pairs=False)
     pairs = write_task(tmp_path / "pairs", {"train": 80, "dev": 20}, pairs=True)
