@@ -141,7 +141,7 @@ def draw(results: dict[str, dict[str, list[Curve]]], path: Path) -> None:
             plot.fill_between(lengths, low, high, alpha=0.2)
         plot.set(title=task, xlabel="source length", ylim=(0, 103))
     axes[0][0].set_ylabel("tokens right, %")
-    axes[0][0].legend(loc="lower left")
+    axes[0][-1].legend(loc="center right")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
