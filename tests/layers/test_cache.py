@@ -7,6 +7,7 @@ from plmkit.architectures.contract import CacheSettings
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
+from plmkit.layers.cache import KeyValueCache
 
 SIZE = {"layers": 3, "heads": 2, "width": 16, "inner": 32, "max_length": 24}
 SETTINGS = [
@@ -79,3 +80,26 @@ def test_reading_on_takes_no_new_room(model, tokens):
     for part in tokens.split(1, dim=1):
         model.extend(part, cache)
     assert (cache.keys.data_ptr(), cache.values.data_ptr()) == places
+
+
+def test_rows_picked_again_and_again_are_those_of_plain_indexing():
+    torch.manual_seed(0)
+    cache = KeyValueCache(layers=2, rows=3, heads=2, max_length=9, inside=4, like=torch.zeros(1))
+    expected = torch.zeros(2, 2, 3, 2, 0, 4)  # layers, keys and values, rows, heads, length, inside
+    for rows in (
+        [0, 1, 2],
+        [2, 0, 0, 1, 1, 2],
+        [5, 4, 3, 2, 1, 0],
+        [1, 0],
+        [1, 1, 0, 0, 1, 1, 0],
+        [6, 2, 0],
+        [0, 2, 1],
+    ):
+        new = torch.randn(2, 2, expected.shape[2], 2, 1, 4)
+        for number, (keys, values) in enumerate(new):
+            cache.layer(number, 1).add(keys, values)
+        cache.length += 1
+        expected = torch.cat([expected, new], dim=4)
+        cache.pick(torch.tensor(rows))
+        expected = expected[:, :, rows]
+        assert torch.equal(torch.stack([cache.keys, cache.values], dim=1)[..., : cache.length, :], expected)
