@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from made_shapes import write_shapes
 
 from plmkit import cli
 from plmkit.catalogue import CATALOGUE
@@ -84,6 +85,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, header in {"pairs.tsv": "en\tde", "articles.tsv": "article\tsummary"}.items():
         rows = "".join(f"{line}\t{' '.join(reversed(line.split()[:4]))}\n" for line in rng.sample(text, 60))
         (tmp_path / name).write_text(f"{header}\n{rows}", encoding="utf-8")
+    write_shapes(tmp_path / "photos", 20, seed=0)
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -105,7 +107,7 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
             assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
-        "generate", "score", "prompt", "translate",
+        "generate", "score", "prompt", "translate", "caption",
     }  # fmt: skip
     for file in (
         "new.hyp.txt",
