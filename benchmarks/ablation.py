@@ -29,7 +29,7 @@ def main() -> None:
     except subprocess.CalledProcessError as error:
         sys.exit(f"ablation: the command above ended with code {error.returncode}.")
     print(
-        f"\n{table(('each line keeps the changes above it', 'steps', 'tokens', 'held-out loss of hidden words'), rows)}"
+        f"\n{table(('each line keeps the changes above it', 'steps', 'tokens', 'held-out loss of masked words'), rows)}"
     )
     print("\nThe held-out text is the same throughout, but it is cut into rows as the line's training text is.")
 

@@ -112,7 +112,7 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:
-    """`plm finetune` of rows of the text, told apart by their number: what is learnt does not matter here."""
+    """`plm finetune` of rows of the text, told apart by their number: what is learned does not matter here."""
     from plmkit.config.machine import Machine
     from plmkit.tasks.finetune import FinetuneRequest, finetune
     from plmkit.tasks.registry import find_kind
@@ -134,9 +134,9 @@ def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], f
             model=model, task=find_kind("classify")(), train=train, dev=None, test=None, settings=settings,
             machine=Machine(), out=options.folder / f"contention-tuned-{number}-{next(turn)}",
         )  # fmt: skip
-        begun = time.perf_counter()
+        started = time.perf_counter()
         finetune(asked, Quiet())
-        return rows / (time.perf_counter() - begun)
+        return rows / (time.perf_counter() - started)
 
     return one_turn
 
@@ -155,9 +155,9 @@ def make_writing(options: Options, text: Path, number: int) -> Callable[[], floa
 
     def one_turn() -> float:
         Threads(None, lambda _: None)
-        begun, written = time.perf_counter(), 0
-        while time.perf_counter() - begun < (0.2 if options.quick else SECONDS / 3):
+        started, written = time.perf_counter(), 0
+        while time.perf_counter() - started < (0.2 if options.quick else SECONDS / 3):
             written += model.generate(["the"], tokens=tokens)[0].tokens
-        return written / (time.perf_counter() - begun)
+        return written / (time.perf_counter() - started)
 
     return one_turn

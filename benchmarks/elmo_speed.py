@@ -58,13 +58,13 @@ def rounds_of(recipe: Any, samples: Any, step: Callable[[Any], None]) -> Callabl
     places = [Place()]
 
     def one_round() -> float:
-        begun, tokens = time.perf_counter(), 0
+        started, tokens = time.perf_counter(), 0
         for _ in range(STEPS.get(recipe.name, 8)):
             batch, after = samples.next(places[-1], recipe.schedule.batch, recipe.stages[0].length)
             places.append(after)
             step(batch)
             tokens += int(batch.source.visible.sum())
-        return tokens / (time.perf_counter() - begun)
+        return tokens / (time.perf_counter() - started)
 
     one_round()
     return one_round

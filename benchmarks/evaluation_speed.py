@@ -1,7 +1,7 @@
-"""Reading a text on and on: Transformer-XL with its memory beside the character Transformer with sliding windows.
+"""Evaluating a long text: Transformer-XL with its memory beside the character Transformer with sliding windows.
 
 Both have the shape of the paper's smaller network, see the same number of characters before each one, and read
-random text: what is measured is time, on one thread that of the processor. The sliding window is read anew for every
+random text: what is measured is time, on one thread that of the processor. The sliding window is read again for every
 character, as its paper does.
 """
 
@@ -22,7 +22,7 @@ from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 TITLE = (
-    "Evaluation: characters a second with memory, beside a window that slides by one; the target is the paper's ratio"
+    "Evaluation: characters per second with memory, beside a window that slides by one; the target is the paper's ratio"
 )
 PAPER = {800: 363.0, 1800: 773.0, 2800: 1409.0, 3800: 1874.0}  # Dai et al., 2019, table 9: on one GPU
 SHAPE = {"layers": 12, "heads": 8, "width": 512, "inner": 2048}
@@ -62,7 +62,7 @@ def model_of(architecture, objective, tokenizer: Tokenizer) -> Model:
 
 
 def read(model: Model, tokens: Tensor, length: int) -> float:
-    """Characters a second once the memory is full: what it takes to fill it is not counted."""
+    """Characters per second once the memory is full: what it takes to fill it is not counted."""
     times: list[tuple[float, int]] = [(seconds(), 0)]
 
     def note(count: int) -> None:
@@ -74,11 +74,11 @@ def read(model: Model, tokens: Tensor, length: int) -> float:
 
 
 def slide(model: Model, tokens: Tensor, length: int) -> float:
-    """Characters a second, each behind a full window that is read anew."""
-    begun = seconds()
+    """Characters per second, each after a full window that is read again."""
+    started = seconds()
     for place in range(len(tokens) - length):
         token_log_probabilities(model.engine, [tokens[place : place + length + 1].numpy()], size=length, stride=1)
-    return (len(tokens) - length) / (seconds() - begun)
+    return (len(tokens) - length) / (seconds() - started)
 
 
 def seconds() -> float:

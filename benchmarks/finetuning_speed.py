@@ -11,7 +11,7 @@ from benchmarks import loops
 from benchmarks.loops import RATE, WARM_STEPS, Told, column, our_steps, parameters_of, their_seconds
 from benchmarks.shared import Line, Options, say, sides, take_turns
 
-TITLE = "Fine-tuning, tokens a second: plmkit beside transformers.Trainer with group_by_length; memory beside 2.5 GB"
+TITLE = "Fine-tuning, tokens per second: plmkit beside transformers.Trainer with group_by_length; memory beside 2.5 GB"
 TARGET, MOST = 2.0, 2500.0  # of speed; MB
 CLASSES = ("0", "1")
 ROWS_OF_STEPS = 2  # so many more rows than a round reads, for lengths to be sorted

@@ -1,4 +1,4 @@
-"""Going on with a text at batch 1, always by the likeliest token: our generation beside Hugging Face's `generate`."""
+"""Continuing a text at batch 1 by greedy decoding: our generation beside Hugging Face's `generate`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.shared import ENGLISH, Line, Options, say, take_turns, text_files
 
 TITLE = (
-    "Generating, tokens a second, one text, greedy: plmkit beside transformers' generate, one thread's time, in turns"
+    "Generating, tokens per second, one text, greedy: plmkit beside transformers' generate, one thread's time, in turns"
 )
 VOCABULARY, PROMPT = 50_257, 32
 ROWS, LENGTH = 4, 32  # of a training step: few tokens, so that there are hundreds of steps in a minute or two
@@ -94,18 +94,18 @@ def lines_of(case: Case, options: Options) -> Iterator[Line]:
 
 
 def bandwidth(torch: Any) -> float:
-    """Bytes a second at which memory is read, the best of five."""
+    """Bytes per second at which memory is read, the best of five."""
     numbers = torch.ones(1 << 26)
     best = float("inf")
     for _ in range(5):
-        begun = time.process_time()
+        started = time.process_time()
         numbers.sum()
-        best = min(best, time.process_time() - begun)
+        best = min(best, time.process_time() - started)
     return numbers.numel() * 4 / best
 
 
 def text_tokens(options: Options) -> list[int]:
-    """English text as numbers; byte-level BPE learnt from it."""
+    """English text as numbers; byte-level BPE trained on it."""
     from plmkit.tokenizers.byte_bpe import ByteBPE
 
     path = next(iter(text_files(options, 0.1 if options.quick else 2, [ENGLISH]).values()))
@@ -135,8 +135,8 @@ def their_model(case: Case, folder: Path, tokens: list[int], seed: int) -> Any:
 
 def train(model: Any, tokens: Any, seconds: float, torch: Any) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    begun, steps = time.process_time(), 0
-    while time.process_time() - begun < seconds:
+    started, steps = time.process_time(), 0
+    while time.process_time() - started < seconds:
         starts = torch.randint(len(tokens) - LENGTH - 1, (ROWS,))
         rows = torch.stack([tokens[start : start + LENGTH] for start in starts.tolist()])
         loss = model(rows, labels=rows).loss
@@ -171,10 +171,10 @@ def make_ours(case: Case, folder: Path, prompt: list[int]) -> Callable[[], tuple
     @torch.inference_mode()
     def one_round() -> tuple[float, list[int]]:
         row: Any = Counted(prompt, case.tokens)
-        begun = time.process_time()
+        started = time.process_time()
         for _ in decode_with_lookup(lm, row) if case.drafts else decode_batch(lm, [row], options):
             pass
-        return time.process_time() - begun, row.tokens
+        return time.process_time() - started, row.tokens
 
     return one_round
 
@@ -186,8 +186,8 @@ def make_theirs(case: Case, model: Any, prompt: list[int]) -> Callable[[], tuple
     asked = {"do_sample": False, "max_new_tokens": case.tokens, "eos_token_id": None, "pad_token_id": 0}
 
     def one_round() -> tuple[float, list[int]]:
-        begun = time.process_time()
+        started = time.process_time()
         found = model.generate(read, attention_mask=torch.ones_like(read), **asked)
-        return time.process_time() - begun, found[0, len(prompt) :].tolist()
+        return time.process_time() - started, found[0, len(prompt) :].tolist()
 
     return one_round

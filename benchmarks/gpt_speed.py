@@ -1,4 +1,4 @@
-"""Pretraining GPT-2: our loop beside Hugging Face's Trainer, in tokens a second and in memory."""
+"""Pretraining GPT-2: our loop beside Hugging Face's Trainer, in tokens per second and in memory."""
 
 import resource
 from collections.abc import Callable

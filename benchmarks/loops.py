@@ -76,9 +76,9 @@ def our_steps(
         if report.state.step == WARM_STEPS:
             warm.append(report.state)
         if warm and between is not None:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             between()
-            pauses.append(time.perf_counter() - begun)
+            pauses.append(time.perf_counter() - started)
         return True
 
     budget = Budget(steps=WARM_STEPS + steps)

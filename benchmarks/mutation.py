@@ -1,7 +1,7 @@
 """How many small faults the tests notice: `python -m benchmarks.mutation --sample 120 --seed 0`.
 
 A sample of Cosmic Ray's mutants (`pip install -c constraints.txt -e '.[mutation]'`) of the rooms whose arithmetic
-decides what is learnt. Each is tried in a copy of the tree by the tests of its room, then by the recorded losses; the
+decides what is learned. Each is tried in a copy of the tree by the tests of its room, then by the recorded losses; the
 first test that fails has killed it. What was found is kept mutant by mutant in mutation.jsonl, so that a run that was
 stopped continues, and told in mutation.md.
 """
@@ -218,16 +218,16 @@ def copied_tree() -> Iterator[Path]:
 
 
 def check_tests(tree: Path, mutants: Sequence[Mutant], seconds: float) -> None:
-    """Tests that fail without a mutant cannot judge one."""
+    """Tests that fail without a mutant cannot test one."""
     rooms = dict.fromkeys(mutant.room for mutant in mutants)
     outcome, why = run_tests(tree, [*(test for room in rooms for test in ROOMS[room][1]), LOSSES], 10 * seconds)
     if outcome != "survived":
-        raise SystemExit(f"The tests fail without a mutant, so they cannot judge one: {why}")
+        raise SystemExit(f"The tests fail without a mutant, so they cannot test one: {why}")
 
 
 def tried(tree: Path, mutant: Mutant, seconds: float) -> dict[str, Any]:
     """What the tests say of it, and how its lines read."""
-    file, begun = tree / mutant.file, time.monotonic()
+    file, started = tree / mutant.file, time.monotonic()
     code = file.read_text(encoding="utf-8")
     other = mutated(code, mutant)
     file.write_text(other, encoding="utf-8")
@@ -238,7 +238,7 @@ def tried(tree: Path, mutant: Mutant, seconds: float) -> dict[str, Any]:
     file.write_text(code, encoding="utf-8")
     before, after = change(code, other)
     told = {"before": before, "after": after, "outcome": outcome, "why": why}
-    return {**asdict(mutant), **told, "seconds": round(time.monotonic() - begun, 1)}
+    return {**asdict(mutant), **told, "seconds": round(time.monotonic() - started, 1)}
 
 
 def found_before() -> dict[str, dict[str, Any]]:

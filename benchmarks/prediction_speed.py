@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.shared import ENGLISH, Line, Options, Side, learn_tokenizer, say, sides, take_turns, text_files
 
-TITLE = "Predicting, texts a second: plmkit beside transformers.pipeline at its best batch size"
+TITLE = "Predicting, texts per second: plmkit beside transformers.pipeline at its best batch size"
 TARGET = 2.0
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 CLASSES = ("bad", "fair", "good", "fine")
@@ -106,9 +106,9 @@ def make_ours(folder: Path, texts: list[str]) -> Callable[[], dict[str, Any]]:
     model = plmkit.load(folder, device="cpu")
 
     def one_round() -> dict[str, Any]:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         found = model.predict(texts)
-        return {"seconds": time.perf_counter() - begun, "labels": [one.label for one in found]}
+        return {"seconds": time.perf_counter() - started, "labels": [one.label for one in found]}
 
     return one_round
 
@@ -122,8 +122,8 @@ def make_theirs(folder: Path, texts: list[str]) -> Callable[[int], dict[str, Any
     classify = pipeline("text-classification", model=str(folder), tokenizer=str(folder), device="cpu")
 
     def one_round(batch_size: int) -> dict[str, Any]:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         found = classify(texts, batch_size=batch_size)
-        return {"seconds": time.perf_counter() - begun, "labels": [one["label"] for one in found]}
+        return {"seconds": time.perf_counter() - started, "labels": [one["label"] for one in found]}
 
     return one_round

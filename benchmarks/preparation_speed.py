@@ -52,9 +52,9 @@ def make_ours(folder: Path, text: Path, tokenizer: Path) -> Callable[[], dict[st
 
     def one_round() -> dict[str, Any]:
         with TemporaryDirectory(dir=folder) as cache:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             store = open_store([open_corpus([text])], ready, Path(cache), processes=PROCESSES)
-            return told(time.perf_counter() - begun, np.asarray(store.tokens))
+            return told(time.perf_counter() - started, np.asarray(store.tokens))
 
     return one_round
 
@@ -68,12 +68,12 @@ def make_theirs(folder: Path, text: Path, tokenizer: Path) -> Callable[[], dict[
 
     def one_round() -> dict[str, Any]:
         with TemporaryDirectory(dir=folder) as cache:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             lines = datasets.load_dataset("text", data_files=str(text), split="train", cache_dir=cache)
             made = lines.map(
                 encode, batched=True, num_proc=PROCESSES, remove_columns=["text"], fn_kwargs={"tokenizer": ready}
             )
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started
             tokens = made.with_format("arrow")[:]["input_ids"].combine_chunks().flatten().to_numpy()
             return told(seconds, tokens)
 

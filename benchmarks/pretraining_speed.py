@@ -11,7 +11,7 @@ from benchmarks import loops
 from benchmarks.loops import RATE, WARM_STEPS, Told, both, column, our_steps, parameters_of, read_samples, their_seconds
 from benchmarks.shared import CHINESE, ENGLISH, Line, Options, learn_tokenizer, say, text_files
 
-TITLE = "Pretraining, tokens a second: plmkit beside transformers.Trainer"
+TITLE = "Pretraining, tokens per second: plmkit beside transformers.Trainer"
 TRAINER_TARGET, PRODUCT_TARGET = 3.0, 0.7
 PRODUCT_SIDE = 1024
 
@@ -195,14 +195,14 @@ class Product:
     def take(self) -> None:
         import torch
 
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(self.count):
             torch.mm(*self.factors, out=self.out)
-        self.seconds.append(time.perf_counter() - begun)
+        self.seconds.append(time.perf_counter() - started)
 
     @property
     def rate(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return len(self.seconds) * self.count * 2 * PRODUCT_SIDE**3 / sum(self.seconds) / 1e9
 
 

@@ -68,7 +68,7 @@ def units(options: Options, text: Path) -> list[Line]:
 
 
 def steps(options: Options, work: tuple[Any, ...]) -> list[Line]:
-    """Tokens a second at one shape, in turns."""
+    """Tokens per second at one shape, in turns."""
     lines = []
     compared = {"electra-mini": 1 / ELECTRA_COST, "albert-mini": 1.0}
     for name, target in list(compared.items())[: 1 if options.quick else 2]:
@@ -153,14 +153,14 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
     def making(samples: Samples) -> dict[str, float]:
         """The plan of an epoch, shared by its batches, and each batch."""
         samples.planned = None
-        begun = time.perf_counter()
+        started = time.perf_counter()
         _, order = samples.plan(0, length, rows)
         planned = time.perf_counter()
         position, many = Place(), max(1, min(len(order) // rows, 20))
         for _ in range(many):
             _, position = samples.next(position, rows, length)
         made = time.perf_counter()
-        return {"plan_seconds": (planned - begun) / (len(order) / rows), "batch_seconds": (made - planned) / many}
+        return {"plan_seconds": (planned - started) / (len(order) / rows), "batch_seconds": (made - planned) / many}
 
     return one_round
 
@@ -174,9 +174,9 @@ def make_units(text: Path, level: str) -> Callable[[], dict[str, float]]:
     segmenter.spans(lines[:10])  # the dictionary is read here, once
 
     def one_round() -> dict[str, float]:
-        begun = time.process_time()
+        started = time.process_time()
         for group in groups(lines, 500_000):
             segmenter.spans(group)
-        return {"seconds": time.process_time() - begun, "megabytes": text.stat().st_size / 1e6}
+        return {"seconds": time.process_time() - started, "megabytes": text.stat().st_size / 1e6}
 
     return one_round

@@ -13,7 +13,7 @@ from benchmarks.shared import ENGLISH, Line, Options, make_text, say
 
 TITLE = "Resident memory of `plm pretrain bert-tiny`, all its processes together, beside what it may have"
 CORPUS, MOST = 1000.0, 1000.0  # MB
-PIECE = 10.0  # MB of text that are made anew; the rest of the corpus is the same in another order
+PIECE = 10.0  # MB of text that are new; the rest of the corpus is the same in another order
 STEPS = 20
 LOOK_SECONDS = 0.05
 COMMAND = "import sys; from plmkit.cli import main; sys.argv[0] = 'plm'; main()"

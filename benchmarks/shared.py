@@ -132,7 +132,7 @@ def zipf(kinds: int, exponent: float, count: int, rng: np.random.Generator) -> n
 
 
 def learn_tokenizer(text: Path, size: int, folder: Path) -> Path:
-    """A folder with a tokenizer of exactly `size` tokens, learnt from the text, that both sides read."""
+    """A folder with a tokenizer of exactly `size` tokens, trained on the text, that both sides read."""
     if not folder.exists():
         with open(text, encoding="utf-8") as file:
             lines = file.read(LEARNT_FROM).splitlines()

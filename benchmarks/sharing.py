@@ -29,7 +29,7 @@ def main() -> None:
         sys.exit(f"sharing: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(f"sharing: the command above ended with code {error.returncode}.")
-    print(f"\n{table(('in common', 'parameters', 'steps', 'seconds', 'held-out loss of hidden words'), rows)}")
+    print(f"\n{table(('in common', 'parameters', 'steps', 'seconds', 'held-out loss of masked words'), rows)}")
 
 
 def figures(asked: argparse.Namespace, sharing: str) -> tuple[str, ...]:

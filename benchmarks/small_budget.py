@@ -81,11 +81,11 @@ def budget(asked: argparse.Namespace) -> list[str]:
 def one_task(asked: argparse.Namespace, task: LabelledSet) -> dict[str, Any]:
     """Accuracy on the test rows: of the linear model, from a random start, and of each recipe."""
     scores: dict[str, Any] = {LINEAR: linear_scores(asked.figures / "linear" / f"{task.name}.json", task)}
-    say(f"{task.name}: {LINEAR} {spread(scores[LINEAR]['test'])}")
-    trials = {SCRATCH: (asked.recipe[0], ["task.scratch=true"])} | {recipe: (recipe, []) for recipe in asked.recipe}
+    say(f"{task.name}: {LINEAR} {mean_and_deviation(scores[LINEAR]['test'])}")
+    runs = {SCRATCH: (asked.recipe[0], ["task.scratch=true"])} | {recipe: (recipe, []) for recipe in asked.recipe}
     if asked.frozen:
-        trials |= {f"{recipe}, {FROZEN}": (recipe, ["task.frozen=true"]) for recipe in asked.recipe}
-    for name, (recipe, extra) in trials.items():
+        runs |= {f"{recipe}, {FROZEN}": (recipe, ["task.frozen=true"]) for recipe in asked.recipe}
+    for name, (recipe, extra) in runs.items():
         folder = "-".join([task.name, *name.removeprefix(recipe).replace(",", "").split()])
         figures, out = asked.figures / recipe / f"{folder}.json", asked.out / recipe / folder
         options = ["--seed", str(asked.seed), "--seeds", str(asked.seeds), "--out", str(out)]
@@ -97,7 +97,7 @@ def one_task(asked: argparse.Namespace, task: LabelledSet) -> dict[str, Any]:
             *given, *options, *sets(asked.task_set), *sets(extra),
         ))  # fmt: skip
         scores[name] = {part: [run[part]["accuracy"] for run in result["seeds"]] for part in ("dev", "test")}
-        say(f"{task.name}: {name} {spread(scores[name]['test'])}")
+        say(f"{task.name}: {name} {mean_and_deviation(scores[name]['test'])}")
     return scores
 
 
@@ -216,11 +216,11 @@ def pretrained_line(asked: argparse.Namespace, recipe: str, result: dict[str, An
 def scores_table(tasks: dict[str, dict[str, Any]]) -> str:
     """Test accuracy in per cent; after the sign, the standard deviation over the seeds."""
     names = list(next(iter(tasks.values())))
-    rows = [(name, *(spread(scores[name]["test"]) for scores in tasks.values())) for name in names]
+    rows = [(name, *(mean_and_deviation(scores[name]["test"]) for scores in tasks.values())) for name in names]
     return table(("test accuracy", *tasks), rows)
 
 
-def spread(values: Sequence[float]) -> str:
+def mean_and_deviation(values: Sequence[float]) -> str:
     if len(values) == 1:
         return f"{100 * values[0]:.1f}"
     deviation = (sum((value - mean(values)) ** 2 for value in values) / max(1, len(values) - 1)) ** 0.5
@@ -239,7 +239,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for all runs; finished ones are not repeated")
     parser.add_argument("--figures", type=Path, help="folder for what each run came to; OUT/figures unless given")
     parser.add_argument("--task", action="append", default=[], metavar="NAME=FOLDER", help="labelled rows; repeatable")
-    parser.add_argument("--tokenizer", type=Path, help="a vocabulary; without one, it is learnt from the corpus")
+    parser.add_argument("--tokenizer", type=Path, help="a vocabulary; without one, it is trained on the corpus")
     parser.add_argument("--valid", type=Path, help="held-out text; without it, a part of the corpus")
     parser.add_argument("--recipe", action="append", help="repeatable; bert-mini unless given")
     parser.add_argument("--rows", type=int, help="of each task, at most so many to learn from")

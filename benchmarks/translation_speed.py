@@ -183,9 +183,9 @@ def translate_ours(model: Any, sources: Sequence[Sequence[int]]) -> Turn:
     options = GenerationOptions(beams=BEAMS, length_penalty=0.0)
 
     def one_round() -> tuple[float, Any]:
-        begun = time.process_time()
+        started = time.process_time()
         found, _ = model.translator.translate(texts, options)
-        return time.process_time() - begun, [best[0].text for best in found]
+        return time.process_time() - started, [best[0].text for best in found]
 
     return one_round
 
@@ -204,7 +204,7 @@ def translate_theirs(model: Any, sources: Sequence[Sequence[int]], sort: bool) -
 
     def one_round() -> tuple[float, Any]:
         found: list[str] = [""] * len(sources)
-        begun = time.process_time()
+        started = time.process_time()
         for numbers in batches:
             rows = [[*sources[number], END] for number in numbers]
             longest = max(map(len, rows))
@@ -215,7 +215,7 @@ def translate_theirs(model: Any, sources: Sequence[Sequence[int]], sort: bool) -
             for number, row in zip(numbers, made, strict=True):
                 ended = row.index(END, 1) if END in row[1:] else len(row)
                 found[number] = " ".join(f"w{token - END - 1:05d}" for token in row[1:ended])
-        return time.process_time() - begun, found
+        return time.process_time() - started, found
 
     return one_round
 
@@ -244,12 +244,12 @@ def train_ours(model: Any, rows: Sequence[Sequence[int]], case: Case) -> Callabl
 
     def one_round() -> float:
         model.network.train()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for some in batches:
             step.gradients(model.translator.pairs([[*row, END] for row in some], some))
             step.clipped()
             step.update(1.0)
-        return tokens_of(rows) / (time.perf_counter() - begun)
+        return tokens_of(rows) / (time.perf_counter() - started)
 
     return one_round
 

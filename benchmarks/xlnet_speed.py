@@ -31,7 +31,7 @@ def run(options: Options) -> list[Line]:
 
 
 def learn_unigram(text: Path, size: int, folder: Path) -> Path:
-    """A folder with XLNet's tokenizer, learnt from the text, that both sides read."""
+    """A folder with XLNet's tokenizer, trained on the text, that both sides read."""
     from plmkit.tokenizers.unigram import ClosingUnigram
 
     if not folder.exists():
@@ -82,14 +82,14 @@ def make_ours(
     states, source = [State()], MixtureSource.of_one(samples, length)
 
     def one_round() -> float:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         steps = states[-1].step + taken
         state = train(
             Step(network, optimizer, clip=schedule.clip), source, schedule, Budget(steps=steps), lambda report: True,
             seed=0, state=replace(states[-1], seconds=0.0),
         )  # fmt: skip
         states.append(state)
-        return rows * length * taken / (time.perf_counter() - begun)
+        return rows * length * taken / (time.perf_counter() - started)
 
     one_round()
     return one_round
@@ -139,13 +139,13 @@ def make_theirs(
         return as_theirs(given)
 
     def one_round() -> float:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(taken):
             network(**batch()).loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), CLIP)
             optimizer.step()
             optimizer.zero_grad()
-        return rows * length * taken / (time.perf_counter() - begun)
+        return rows * length * taken / (time.perf_counter() - started)
 
     one_round()
     return one_round

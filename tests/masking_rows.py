@@ -1,4 +1,4 @@
-"""Rows for the tests of hiding: by hand, and by the thousand."""
+"""Rows for the tests of masking: by hand, and by the thousand."""
 
 from collections.abc import Iterator
 

@@ -254,10 +254,10 @@ def test_memory_counts_a_command_and_its_children():
 
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
-        begun = time.monotonic()
+        started = time.monotonic()
         while len(family(process.pid)) < 2 or not all(resident(number) > 1_000_000 for number in family(process.pid)):
             assert process.poll() is None
-            assert time.monotonic() - begun < 30, "a child that has begun has a million bytes"
+            assert time.monotonic() - started < 30, "a child that has started has a million bytes"
         process.communicate(b"\n")
     assert family(process.pid) == [process.pid]
     assert resident(process.pid) == 0

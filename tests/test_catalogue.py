@@ -312,14 +312,14 @@ def flat(part, name: str = "") -> dict[str, object]:
     """All settings of a recipe by their full names, kinds among them."""
     if is_dataclass(part):
         named = {field.name: getattr(part, field.name) for field in fields(part)}
-        begun = {f"{name}.kind": type(part).__name__} if name else {}
+        settings = {f"{name}.kind": type(part).__name__} if name else {}
     elif isinstance(part, tuple) and part and is_dataclass(part[0]):
-        named, begun = {type(member).__name__: member for member in part}, {}
+        named, settings = {type(member).__name__: member for member in part}, {}
     else:
         return {name: part}
     for inner, value in named.items():
-        begun |= flat(value, f"{name}.{inner}".lstrip("."))
-    return begun
+        settings |= flat(value, f"{name}.{inner}".lstrip("."))
+    return settings
 
 
 @pytest.mark.parametrize("name", FOR_MINUTES)
@@ -344,7 +344,7 @@ def test_every_tiny_and_mini_recipe_is_for_minutes():
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_description_that_is_shown_is_a_whole_sentence(name, plm):
-    """A docstring's first line is shown, so no sentence may go on behind it."""
+    """A docstring's first line is shown, so no sentence may continue after it."""
     recipe = find(name)
     shown = plm("recipes", name).out
     assert recipe.summary in shown
@@ -399,7 +399,7 @@ def test_every_objective_is_in_some_recipe_or_named_as_a_choice_and_is_shown_wit
 
 
 def test_every_position_that_a_writer_can_read_is_trained():
-    """A table of positions longer than the rows would be read where nothing was learnt."""
+    """A table of positions longer than the rows would be read where nothing was trained."""
     writers = [make() for make in CATALOGUE.values()]
     bounded = [
         recipe for recipe in writers if recipe.architecture.bounded and recipe.architecture.generates == "causal"

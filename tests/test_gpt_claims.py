@@ -34,12 +34,12 @@ def writer(made):
     rng = random.Random(4)
     corpus = made / "simple.txt"
     corpus.write_text("\n\n".join(" ".join(sentence(rng) for _ in range(6)) for _ in range(150)), encoding="utf-8")
-    order = PretrainRequest(
+    request = PretrainRequest(
         settings=settle(find("gpt2-tiny"), SMALL), corpora=(str(corpus),), out=made / "writer",
         budget=Budget(steps=120),
     )  # fmt: skip
-    pretrain(order, Screen())
-    return plmkit.load(order.out, device="cpu")
+    pretrain(request, Screen())
+    return plmkit.load(request.out, device="cpu")
 
 
 def test_a_sentence_is_likelier_than_its_words_in_another_order(writer):

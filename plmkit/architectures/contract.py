@@ -199,7 +199,7 @@ class Model(nn.Module, ABC):
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """What a cache is begun with."""
+    """What a cache starts with."""
 
     rows: int
     max_length: int  # up to which tokens are read

@@ -194,9 +194,9 @@ class ClippedLSTM(nn.Module):
         self.state = nn.Parameter(torch.empty(4 * cell, width))
         self.bias = nn.Parameter(torch.zeros(4 * cell))
         self.project = nn.Parameter(torch.empty(width, cell))
-        spread = (6 / (2 * width + 4 * cell)) ** 0.5  # Glorot's, of both matrices as one
-        nn.init.uniform_(self.inputs, -spread, spread)
-        nn.init.uniform_(self.state, -spread, spread)
+        bound = (6 / (2 * width + 4 * cell)) ** 0.5  # Glorot's, of both matrices as one
+        nn.init.uniform_(self.inputs, -bound, bound)
+        nn.init.uniform_(self.state, -bound, bound)
         nn.init.xavier_uniform_(self.project)
 
     def forward(self, inputs: Tensor, before: Sequence[Tensor] | None) -> tuple[Tensor, Tensor]:

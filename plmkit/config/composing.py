@@ -84,7 +84,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
             )
         )
     rows = next(kind for kind in ARRANGEMENTS if kind.sentence_task == task)
-    judge = next((kind for kind in OBJECTIVES if kind.sentence_task == task), None)
+    objective_kind = next((kind for kind in OBJECTIVES if kind.sentence_task == task), None)
     if any("targets" in stream.arrangement.writes for stream in recipe.streams):
         raise SettingError(
             tr(
@@ -92,7 +92,7 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
                 name=recipe.name,
             )
         )
-    if judge and not has_pooler(recipe):
+    if objective_kind and not has_pooler(recipe):
         raise SettingError(
             tr(
                 "{name}: {type} has no pooler, which a sentence_task needs. Leave it out.",
@@ -100,16 +100,16 @@ def with_sentence_task(recipe: Recipe, task: str) -> Axes:
                 type=type(recipe.architecture).__name__,
             )
         )
-    streams = tuple(arranged(stream, rows, bool(judge)) for stream in recipe.streams)
-    judges = [objective for objective in recipe.objectives if objective.sentence_task]
+    streams = tuple(arranged(stream, rows, bool(objective_kind)) for stream in recipe.streams)
+    removed = [objective for objective in recipe.objectives if objective.sentence_task]
     others = [objective for objective in recipe.objectives if not objective.sentence_task]
-    asked = [take_over(judge, *judges[:1])] if judge else []
-    return {"streams": streams, "objectives": (*others, *asked)}
+    added = [take_over(objective_kind, *removed[:1])] if objective_kind else []
+    return {"streams": streams, "objectives": (*others, *added)}
 
 
-def arranged(stream: DataStream, rows: type, is_judged: bool) -> DataStream:
+def arranged(stream: DataStream, rows: type, is_labelled: bool) -> DataStream:
     """The stream with rows of this kind; rows without a label already suit a recipe without a sentence task."""
-    if isinstance(stream.arrangement, rows) or not (is_judged or stream.arrangement.writes & LABELS):
+    if isinstance(stream.arrangement, rows) or not (is_labelled or stream.arrangement.writes & LABELS):
         return stream
     return replace(stream, arrangement=take_over(rows, stream.arrangement))
 

@@ -49,7 +49,7 @@ WORDS = ("maximum", "server", "rows", "month", "left", "encoder")
 
 def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]:
     """Pretrain, fine-tune with and without it, fill blanks, find neighbours, and list the files."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     if (out / RESULTS).is_file():
         screen.say(
             tr("{out} holds a finished demo; these are its results. Name another --out to run it again.", out=out)
@@ -98,7 +98,7 @@ def demo(out: Path, minutes: float, seed: int, screen: Screen) -> dict[str, Any]
         "losses": losses(out / "pretrained"),
         "blanks": blanks(model_of(parts), untrained(parts, seed)),
         "neighbours": neighbours(parts, WORDS),
-        "seconds": round(time.perf_counter() - begun, 1),
+        "seconds": round(time.perf_counter() - started, 1),
         "out": str(out),
         "files": {
             "pretrained/": tr("the pretrained model: plm fill, plm embed, plm finetune and plm export take it"),

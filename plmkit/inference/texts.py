@@ -56,11 +56,11 @@ def print_texts(
 def streamed(model: Model, prompts: Sequence[str], options: GenerationOptions) -> list[GeneratedText]:
     """A prompt is printed with the first text after it, so that a refused one leaves stdout empty."""
     texts: list[GeneratedText] = []
-    begun = False
+    started = False
     for piece in model.engine.stream(prompts, options):
-        if not begun:
+        if not started:
             sys.stdout.write((BETWEEN if texts else "") + printable(prompts[len(texts) // options.n]))
-        if begun := isinstance(piece, str):
+        if started := isinstance(piece, str):
             sys.stdout.write(printable(piece))
             sys.stdout.flush()
         else:

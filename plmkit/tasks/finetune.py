@@ -118,7 +118,7 @@ def carry_out(
     folder.seal()
     results: list[SeedResult] = []
     kept = request.out / SEEDS
-    begun = time.perf_counter()
+    started = time.perf_counter()
     finetuning = with_precomputed(finetuning, request.seed, kept)
     data = finetuning.data
     with Log(request.out) as log:
@@ -149,7 +149,7 @@ def carry_out(
     summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), "baseline": baselines(data)}
     saved = folder.save_weights(best.weights)
     write_json(request.out / "scores.json", summary)
-    seconds = round(time.perf_counter() - begun, 1)
+    seconds = round(time.perf_counter() - started, 1)
     record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds)
     folder.write(record)
     shutil.rmtree(kept, ignore_errors=True)

@@ -64,8 +64,8 @@ class Unigram(TokenizerSettings):
         alphabet = self.alphabet(words)
         if not alphabet - {META_SPACE}:
             raise InputError(tr("There is no text to train a tokenizer on. Give more text."))
-        learnt = in_order(self.learn(words, alphabet), room=self.size - len(self.names))
-        pieces = [*((name, 0.0) for name in self.names), *learnt]
+        learned = in_order(self.learn(words, alphabet), room=self.size - len(self.names))
+        pieces = [*((name, 0.0) for name in self.names), *learned]
         rules = unigram_rules(pieces, unknown=self.names.index(UNKNOWN), normalizer=self.normalizer())
         rules.add_special_tokens(list(self.names))
         return Tokenizer(rules)

@@ -135,9 +135,9 @@ def product_seconds(width: int, dtype: torch.dtype) -> float:
     seconds = 0.0
     for number in range(PRODUCTS):
         rows = torch.ones(ROWS + 7 * number, width, dtype=dtype)
-        begun = time.thread_time()
+        started = time.thread_time()
         torch.mm(rows, weight)
-        seconds += time.thread_time() - begun
+        seconds += time.thread_time() - started
     return seconds / PRODUCTS
 
 

@@ -180,7 +180,7 @@ class Counting:
         return self.material.frequencies
 
     def cooccurrence_embeddings(self, width: int) -> np.ndarray:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         self.screen.say(tr("Counting co-occurrences to initialise the token embeddings."))
         try:
             made = self.material.cooccurrence_embeddings(width, self.seed)
@@ -195,7 +195,7 @@ class Counting:
         self.screen.say(
             tr(
                 "Counted in {seconds:.1f} s: {known:,} of {total:,} tokens have neighbours.",
-                seconds=time.perf_counter() - begun,
+                seconds=time.perf_counter() - started,
                 known=known,
                 total=len(made),
             )

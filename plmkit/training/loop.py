@@ -112,9 +112,9 @@ def train(
     """Train until the budget is spent or `watch` returns False; `lower` is the setting to lower after divergence."""
     network, world = step.network, step.world
     network.train()
-    begun = time.perf_counter() - state.seconds
+    started = time.perf_counter() - state.seconds
     report: Report | None = None
-    while (progress := budget.progress(state, world.agreed(time.perf_counter() - begun))) < 1:
+    while (progress := budget.progress(state, world.agreed(time.perf_counter() - started))) < 1:
         batch, position = source.next(state.position, step=state.step, progress=progress, rows=schedule.batch)
         part = world.part(batch, seed_of(seed, state.step))
         # dropout is a function of (seed, step), so resuming needs no generator state
@@ -129,7 +129,7 @@ def train(
             state,
             step=state.step + 1,
             tokens=state.tokens + batch.token_count,
-            seconds=time.perf_counter() - begun,
+            seconds=time.perf_counter() - started,
             position=position,
             memory=None if batch.continues is None else made.memory,
         )
@@ -146,7 +146,7 @@ def train(
             break
     if report:
         report.check()
-    return replace(state, seconds=time.perf_counter() - begun)
+    return replace(state, seconds=time.perf_counter() - started)
 
 
 def seed_of(seed: int, *key: int) -> int:

@@ -84,9 +84,9 @@ def resume(job: Job, network: Network) -> tuple[torch.optim.Optimizer, State]:
 
 def begin(network: Network, initialisation: Initialisation, statistics: Statistics) -> State:
     """Initialise the weights from corpus statistics, which counts towards the budget."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     initialisation.apply(network, statistics)
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - started
     return State(seconds=spent, before=spent)
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from plmkit.language import several, tr
 from plmkit.training import device
-from plmkit.training.usage import BEGUN, others, usage
+from plmkit.training.usage import AT_IMPORT, others, usage
 
 SHORTEST = 0.25  # seconds that a measurement covers at least; the system counts in hundredths
 EVERY = 0.5  # seconds between two measurements during a run
@@ -31,7 +31,7 @@ class Threads:
     def __init__(self, asked: int | None, say: Callable[[str], None], processes: int = 1) -> None:
         self.say = say
         self.cores = max(1, device.available_cores() // processes)  # each of several processes has its share
-        self.last = BEGUN if BEGUN and time.monotonic() - BEGUN.clock < LONGEST else usage()
+        self.last = AT_IMPORT if AT_IMPORT and time.monotonic() - AT_IMPORT.clock < LONGEST else usage()
         self.fixed = asked is not None or processes > 1 or self.cores == 1 or self.last is None
         self.leaning = self.count = device.set_threads(asked or self.cores)
         self.since = time.monotonic()  # since when measurements agree

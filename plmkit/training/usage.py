@@ -34,4 +34,4 @@ def others(before: Usage, after: Usage) -> float:
     return max(0.0, (after.busy - before.busy) - (after.own - before.own)) / seconds if seconds > 0 else 0.0
 
 
-BEGUN = usage()  # when this module is imported
+AT_IMPORT = usage()

@@ -63,7 +63,7 @@ def test_a_token_changes_no_state_before_it():
 
 @torch.no_grad()
 def test_rows_share_nothing():
-    """Segments are learnt apart: in another order, each has the same loss."""
+    """Segments are trained on independently: in another order, each has the same loss."""
     made = network_of().eval()
     tokens = random_tokens(4, 12)
     alone = [float(made(batch_of(tokens[[row]])).losses["auxiliary_lm"]) for row in range(4)]

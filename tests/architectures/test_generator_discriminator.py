@@ -252,7 +252,7 @@ def test_the_discriminator_reads_the_text_with_the_samples_in_it():
 
 def test_a_sample_that_is_the_original_counts_as_real():
     made, given = network().eval(), batch()
-    peaked(made, 14)  # the token that is hidden at row 0, position 2
+    peaked(made, 14)  # the token that is masked at row 0, position 2
     assert made.model(given).replaced.nonzero().tolist() == [[0, 5], [1, 1]]
 
 

@@ -198,16 +198,16 @@ def test_a_target_read_in_steps_has_the_states_of_a_target_read_at_once(steps):
 )
 def test_beams_share_what_was_computed_of_their_source_and_any_rows_can_be_picked(picks, shared):
     model, source = model_of(), side(6, 3)
-    begun, following = side(4, 4, 4, 4, seed=2).tokens, side(*[3] * len(picks), seed=3).tokens
+    prefix, following = side(4, 4, 4, 4, seed=2).tokens, side(*[3] * len(picks), seed=3).tokens
     owners = torch.tensor([0, 0, 1, 1])[picks]
     with torch.no_grad():
         cache = model.begin(CacheSettings(4, 8, source=source))
         assert len(cache.sources[0].keys) == 2
-        model.extend(begun, cache)
+        model.extend(prefix, cache)
         cache.pick(torch.tensor(picks))
         assert len(cache.sources[0].keys) == shared
         found = model.extend(following, cache)
-        whole = torch.cat([begun[picks], following], dim=1)
+        whole = torch.cat([prefix[picks], following], dim=1)
         target = Side(tokens=whole, visible=torch.ones_like(whole, dtype=torch.bool))
         expected = model(Batch(source=source.each(lambda part: part[owners]), target=target)).hidden[:, 4:]
         torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
@@ -287,7 +287,7 @@ def padded(rows: list[list[int]], filler: int) -> Tensor:
 
 
 def greedy(model: EncoderDecoderModel, source: Side, longest: int) -> list[list[int]]:
-    """The likeliest token at every step, up to the end token."""
+    """Greedy decoding: the most probable token at every step, up to the end token."""
     rows = len(source.tokens)
     token, found = torch.full((rows, 1), START), []
     with torch.no_grad():

@@ -33,15 +33,18 @@ def settled(recipe: Recipe, *assignments: str) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    ("task", "rows", "judge", "pooler"),
+    ("task", "rows", "objective_kind", "pooler"),
     [("nsp", SentencePairs, NextSentence, True), ("sop", OrderedPairs, SentenceOrder, True),
      ("none", FullSentences, None, False)],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["bert-base", "bert-mini", "roberta-mini"])
-def test_rows_objective_and_pooler_change_with_the_sentence_task(name, task, rows, judge, pooler):
+def test_rows_objective_and_pooler_change_with_the_sentence_task(name, task, rows, objective_kind, pooler):
     recipe = settled(find(name), f"sentence_task={task}")
     assert type(recipe.corruption[0]) is rows
-    assert [type(objective) for objective in recipe.objectives] == [MaskedLM, *([judge] if judge else [])]
+    assert [type(objective) for objective in recipe.objectives] == [
+        MaskedLM,
+        *([objective_kind] if objective_kind else []),
+    ]
     assert recipe.architecture.pooler is pooler
     assert sentence_task(recipe) == task
     assert recipe.corruption[1:] == find(name).corruption[1:]

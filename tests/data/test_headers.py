@@ -116,12 +116,12 @@ def test_a_named_column_is_read_without_a_word():
 
 
 def test_columns_that_were_learnt_from_come_before_the_usual_ones():
-    learnt = Columns(text="title", label="mood")
+    trained = Columns(text="title", label="mood")
     heading = Heading(name="a.csv", columns=["title", "content", "class"])
-    columns, note = Search(trained=learnt).within(heading, ("text", "label"))
+    columns, note = Search(trained=trained).within(heading, ("text", "label"))
     assert columns == Columns(text="title", label="class")
     assert note == "a.csv: reading column 'title' as text and column 'class' as label."
-    _, note = Search(trained=learnt, reported=True).within(heading, ("text", "label"))
+    _, note = Search(trained=trained, reported=True).within(heading, ("text", "label"))
     assert note == "a.csv: reading column 'class' as label."
 
 

@@ -67,7 +67,7 @@ def equal(first: Batch, second: Batch) -> bool:
 
 
 def masks_by_text(samples: Samples, epoch: int, length: int) -> dict[tuple, tuple]:
-    """What each text of an epoch looks like when it is hidden."""
+    """What each text of an epoch looks like when it is masked."""
     plan, _ = samples.plan(epoch, length)
     batch = samples.batch(epoch, 0, len(plan), length)
     texts = batch.source.tokens.where(batch.targets == IGNORE, batch.targets)
@@ -231,7 +231,7 @@ def test_ten_copies_give_each_text_at_most_ten_masks_each_used_as_often():
     for text in seen[0]:
         used = Counter(masks[text] for masks in seen)
         assert len(used) <= 10
-        assert all(count % 4 == 0 for count in used.values())  # two copies may happen to hide alike
+        assert all(count % 4 == 0 for count in used.values())  # two copies may happen to have the same mask
     assert sum(len({masks[text] for masks in seen}) == 10 for text in seen[0]) > 35
 
 

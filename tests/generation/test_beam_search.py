@@ -34,10 +34,10 @@ class Drawn(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun, self.steps = 0, 0
+        self.started, self.steps = 0, 0
 
     def begin(self, given: CacheSettings) -> Written:
-        self.begun += 1
+        self.started += 1
         assert given.source is not None
         return Written(given.source.tokens[:, 0])
 
@@ -107,7 +107,7 @@ def test_one_beam_is_greedy_decoding():
 def test_sources_together_give_what_each_gives_alone_and_are_encoded_once():
     model = Drawn()
     together = searched(model, list(range(20)), beams=3, n=2)
-    assert model.begun == 1
+    assert model.started == 1
     assert together == [searched(Drawn(), [source], beams=3, n=2)[0] for source in range(20)]
 
 

@@ -10,7 +10,7 @@ from toy_models import LINES, toy
 from plmkit.architectures.contract import CacheSettings
 from plmkit.errors import InputError
 from plmkit.generation import likelihood
-from plmkit.generation.likelihood import likelihood as judge
+from plmkit.generation.likelihood import likelihood as likelihood_of
 from plmkit.generation.likelihood import text_log_probabilities, token_log_probabilities, windows
 
 
@@ -85,7 +85,7 @@ def test_progress_counts_every_scored_token_once():
 
 def test_perplexity_is_the_inverse_of_the_mean_probability():
     engine = toy()
-    found = judge(engine, LINES[0])
+    found = likelihood_of(engine, LINES[0])
     (logs,) = text_log_probabilities(engine, [LINES[0]])
     assert found.tokens == len(logs)
     assert found.log_probability == pytest.approx(float(logs.sum()))
@@ -94,4 +94,4 @@ def test_perplexity_is_the_inverse_of_the_mean_probability():
 
 def test_a_text_without_tokens_cannot_be_scored():
     with pytest.raises(InputError, match="no tokens"):
-        judge(toy(), "")
+        likelihood_of(toy(), "")

@@ -23,10 +23,10 @@ SOME = ["the cat sees a house. my friend hears the moon. " * 8, "the king\tcalls
 def gpt2(made):
     """A GPT-2 of transformers with random weights and the tokenizer of a few sentences; its token 0 is `!`."""
     torch.manual_seed(4)
-    learnt = ByteLevelBPETokenizer()
-    learnt.train_from_iterator(SOME, vocab_size=400)
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(SOME, vocab_size=400)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=learnt._tokenizer, eos_token="<|endoftext|>", bos_token="<|endoftext|>", model_max_length=48
+        tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>", bos_token="<|endoftext|>", model_max_length=48
     )
     assert tokenizer("!")["input_ids"] == [0]
     end = tokenizer.eos_token_id

@@ -102,12 +102,12 @@ ODD = ["  Ça, naïve… 😀 ", "!", "x" * 200, "日本語, русский", "t
 @pytest.fixture(scope="module")
 def short(made, hub_folder, rows_file):
     """A classifier of 32 tokens, although the network could read 48."""
-    order = FinetuneRequest(
+    request = FinetuneRequest(
         model=hub_folder, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "short",
         settings=TaskSettings(epochs=2, batch=8, length=32, learning_rate=3e-3), machine=Machine(threads=1),
     )  # fmt: skip
-    finetune(order, Screen())
-    return order.out
+    finetune(request, Screen())
+    return request.out
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +129,10 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
     assert plm("export", model.folder, tmp_path / "out").code == 0
     assert AutoTokenizer.from_pretrained(tmp_path / "out").model_max_length == 32
     ours = model.predict(ODD)
-    judge = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
+    classifier = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
     theirs = [
-        {found["label"]: found["score"] for found in answers} for answers in judge(ODD, truncation=True, batch_size=4)
+        {found["label"]: found["score"] for found in answers}
+        for answers in classifier(ODD, truncation=True, batch_size=4)
     ]
     again = plmkit.load(tmp_path / "out", device="cpu")
     assert again.max_length == model.max_length == 32
@@ -146,12 +147,12 @@ def test_a_classifier_exports_with_the_length_that_it_was_tuned_at(which, reques
 @pytest.fixture(scope="module")
 def tuned_gpt2(made, gpt2, rows_file):
     """That GPT-2 after fine-tuning here."""
-    order = FinetuneRequest(
+    request = FinetuneRequest(
         model=gpt2, task=find_kind("classify")(), train=rows_file, dev=None, test=None, out=made / "tuned-gpt2",
         settings=TaskSettings(epochs=1, batch=16, learning_rate=1e-2), machine=Machine(threads=1),
     )  # fmt: skip
-    finetune(order, Screen())
-    return order.out
+    finetune(request, Screen())
+    return request.out
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +172,9 @@ def test_a_gpt2_classifier_exports_with_padding_so_that_texts_can_be_batched(whi
     ran = plm("export", model.folder, tmp_path / "out")
     assert ran.code == 0, ran.err
     texts = [*ODD, "the sea!", "the sea"]
-    judge = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
-    theirs = judge(texts, truncation=True, batch_size=8)
-    alone = [judge(text, truncation=True)[0] for text in texts]
+    classifier = pipeline("text-classification", model=str(tmp_path / "out"), device="cpu", top_k=None)
+    theirs = classifier(texts, truncation=True, batch_size=8)
+    alone = [classifier(text, truncation=True)[0] for text in texts]
     for ours, found, single in zip(model.predict(texts), theirs, alone, strict=True):
         assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in found}, abs=1e-5)
         assert ours.probabilities == pytest.approx({one["label"]: one["score"] for one in single}, abs=1e-5)

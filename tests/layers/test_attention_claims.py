@@ -147,7 +147,7 @@ def test_multiplying_scores_by_a_mask_leaks_and_ours_does_not():
 
 
 def test_in_two_layers_a_token_sees_itself_through_its_neighbours():
-    """Its own key is hidden and its first query knows the position only; there is no residual path around attention."""
+    """Its own key is masked and its first query knows the position only; there is no residual path around attention."""
     tokens, places = numbers(5, WIDTH).requires_grad_(), numbers(5, WIDTH, seed=1)
     others = ~torch.eye(5, dtype=torch.bool)
 

@@ -23,8 +23,8 @@ def test_a_share_between_two_limits_is_met_from_row_to_row(share):
     torch.manual_seed(0)
     rows, width = 8192, 512
     gone = (drop(torch.ones(rows, width), share) == 0).double()
-    spread = (share * (1 - share) / (rows * width) + (0.5 / 256) ** 2 / rows) ** 0.5
-    assert abs(gone.mean() - share) < 4 * spread < abs(round(share * 256) / 256 - share)  # one limit would not do
+    deviation = (share * (1 - share) / (rows * width) + (0.5 / 256) ** 2 / rows) ** 0.5
+    assert abs(gone.mean() - share) < 4 * deviation < abs(round(share * 256) / 256 - share)  # one limit would not do
     assert (gone.mean(0) - share).abs().max() < 5 * (share / rows) ** 0.5  # at every place
 
 

@@ -31,7 +31,7 @@ def watched(kind: type, parts: Batch | States, seen: set[str]):
 
 
 def network_of(kind: type[Objective]) -> Network:
-    """The network of a small recipe that has this objective; dialogues are judged as pairs of sentences are."""
+    """The network of a small recipe that has this objective; dialogues are classified as pairs of sentences are."""
     tiny = [find(name) for name in CATALOGUE if name.endswith(("-tiny", "-mini", "-tiny-adversarial"))]
     if kind is RealDialogue:
         model = find("ernie-mini").architecture.build(unnamed(30))

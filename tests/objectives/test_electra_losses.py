@@ -166,7 +166,7 @@ def test_it_finds_the_discriminator_behind_a_learnt_weight():
     )
 
 
-# Weights that are learnt
+# Learned weights
 
 
 def test_a_learnt_weight_begins_at_the_objectives_own():

@@ -10,7 +10,7 @@ from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.objectives.replaced_token import AdversarialGeneratorHead
 
 
-class Judge(nn.Module):
+class Discriminator(nn.Module):
     """Its verdict is the first number of a state."""
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -32,7 +32,7 @@ class AllTokens:
     ],
 )
 def test_the_loss_of_one_sample_and_of_two(odds, loss):
-    """A judge with odds of 3 to 1 for `replaced`, where nothing was: its loss, the reward, is log 4."""
+    """A discriminator with odds of 3 to 1 for `replaced`, where nothing was: its loss, the reward, is log 4."""
     asked = torch.ones(1, len(odds), dtype=torch.bool)
     states = States(
         hidden=torch.tensor(odds).log().view(1, -1, 1),
@@ -44,7 +44,7 @@ def test_the_loss_of_one_sample_and_of_two(odds, loss):
         source=Side(tokens=asked.long(), visible=asked, segments=asked.long()), targets=torch.where(asked, 1, IGNORE)
     )
     head = AdversarialGeneratorHead(AllTokens(), temperature=1.0)
-    head.connect({"replaced_token": Judge()})
+    head.connect({"replaced_token": Discriminator()})
     found = head(states, batch)
     assert found.item() == pytest.approx(loss, abs=1e-6)
     found.backward()

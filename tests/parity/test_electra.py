@@ -84,18 +84,18 @@ def test_logits_losses_and_every_gradient_are_equal(settings, training):
     states = ours.model(given)
     read = read_by_the_discriminator(states, given)
     named = run(generator, given, given.source.tokens, given.targets)
-    judged = run(discriminator, given, read, states.replaced.long())
+    detected = run(discriminator, given, read, states.replaced.long())
     torch.testing.assert_close(states.guesses, named.logits[asked], **CLOSE)
     torch.testing.assert_close(
-        states.hidden[given.source.visible], judged.hidden_states[-1][given.source.visible], **CLOSE
+        states.hidden[given.source.visible], detected.hidden_states[-1][given.source.visible], **CLOSE
     )
     verdicts = ours.heads["replaced_token"].answers(states, given)
-    torch.testing.assert_close(verdicts[given.source.visible], judged.logits[given.source.visible], **CLOSE)
+    torch.testing.assert_close(verdicts[given.source.visible], detected.logits[given.source.visible], **CLOSE)
     torch.manual_seed(7)
     losses = ours(given).weighted
     torch.testing.assert_close(losses["generator_lm"], named.loss, **CLOSE)
-    torch.testing.assert_close(losses["replaced_token"], 50 * judged.loss, atol=5e-4, rtol=1e-5)
-    (named.loss + judged.loss).backward()
+    torch.testing.assert_close(losses["replaced_token"], 50 * detected.loss, atol=5e-4, rtol=1e-5)
+    (named.loss + detected.loss).backward()
     (losses["generator_lm"] + losses["replaced_token"] / 50).backward()
     wanted = gradients(generator, discriminator, settings)
     same_gradients(ours, wanted)

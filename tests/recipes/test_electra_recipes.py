@@ -49,10 +49,10 @@ TEXT = "the old man paints a red car."
 
 
 def trained(made, corpus, name: str, steps: int):
-    order = PretrainRequest(
+    request = PretrainRequest(
         settings=settle(find(name), TINY), corpora=(str(corpus),), out=made / name, budget=Budget(steps=steps)
     )
-    return order.out, pretrain(order, Screen()).result
+    return request.out, pretrain(request, Screen()).result
 
 
 @pytest.fixture(scope="module")
@@ -138,19 +138,19 @@ def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, mate
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus):
     settings = settle(find("electra-tiny"), (*TINY, "run.checkpoint_steps=4"))
-    order = PretrainRequest(
+    request = PretrainRequest(
         settings=settings, corpora=(str(mixed_corpus),), out=tmp_path / "run", budget=Budget(steps=8)
     )
-    pretrain(order, Screen())
-    whole = load_file(order.out / "model.safetensors")
-    shutil.rmtree(order.out / "checkpoints" / "step-00000008")
-    about = json.loads((order.out / "run.json").read_text())
-    (order.out / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
-    unseal(order.out)
+    pretrain(request, Screen())
+    whole = load_file(request.out / "model.safetensors")
+    shutil.rmtree(request.out / "checkpoints" / "step-00000008")
+    about = json.loads((request.out / "run.json").read_text())
+    (request.out / "run.json").write_text(json.dumps({**about, "state": "unfinished"}))
+    unseal(request.out)
     said = StringIO()
-    pretrain(order, Screen(Console(file=said)))
+    pretrain(request, Screen(Console(file=said)))
     assert "Resuming from step 4" in said.getvalue()
-    again = load_file(order.out / "model.safetensors")
+    again = load_file(request.out / "model.safetensors")
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
@@ -211,13 +211,13 @@ def test_blanks_are_filled_and_texts_scored_by_the_generator(run):
 
 @pytest.fixture(scope="module")
 def tuned(run, made, rows_file):
-    order = finetune.FinetuneRequest(
+    request = finetune.FinetuneRequest(
         model=run[0], task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None,
         out=made / "electra-tuned", settings=TaskSettings(epochs=2, batch=16, layer_decay=0.8),
         machine=Machine(threads=1),
     )  # fmt: skip
-    finetune.finetune(order, Screen())
-    return order.out
+    finetune.finetune(request, Screen())
+    return request.out
 
 
 def test_fine_tuning_begins_at_the_discriminator_bit_for_bit(run):

@@ -39,8 +39,8 @@ TOKENIZER = bert_tokenizer([*SPECIAL_TOKENS, *CHARACTERS], lowercase=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordHiding(Masking):
-    """Hides every third unit of a row, all of it."""
+class WordMasking(Masking):
+    """Masks every third unit of a row, all of it."""
 
     segmenter: AnySegmenter | None = None
     level: str = "word"
@@ -69,16 +69,16 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def whole_word(monkeypatch):
-    """A recipe in the catalogue that hides whole words, and names its segmenter."""
+    """A recipe in the catalogue that masks whole words, and names its segmenter."""
 
     def make():
         bert = find("bert-tiny")
         return replace(
-            bert, name="word-test", streams=recipe_module.one_stream(bert.corruption[0], WordHiding(segmenter=Jieba()))
+            bert, name="word-test", streams=recipe_module.one_stream(bert.corruption[0], WordMasking(segmenter=Jieba()))
         )
 
     monkeypatch.setitem(CATALOGUE, "word-test", make)
-    monkeypatch.setattr(recipe_module, "MASKINGS", (*recipe_module.MASKINGS, WordHiding))
+    monkeypatch.setattr(recipe_module, "MASKINGS", (*recipe_module.MASKINGS, WordMasking))
     return make()
 
 
@@ -201,7 +201,7 @@ def test_a_segmenter_is_chosen_and_set_from_the_command_line(whole_word):
         file="a.bio", level="phrase"
     )
     assert chosen("segmenter=none") is None
-    assert chosen("word_hiding.segmenter=Pieces") == Pieces()
+    assert chosen("word_masking.segmenter=Pieces") == Pieces()
     for assignments, says in (
         (["segmenter=Jeiba"], "Or choose one of Jieba, English, Bio, Pieces"),
         (["segmenter=none", "segmenter=Jeiba"], "takes one of Jieba, English, Bio, Pieces, or none; found 'Jeiba'"),
@@ -218,24 +218,24 @@ def test_a_segmenter_is_chosen_and_set_from_the_command_line(whole_word):
 
 def test_what_a_recipe_needs_is_found_in_its_steps(whole_word):
     pairs = whole_word.corruption[0]
-    assert segmenter_of((pairs, WordHiding(segmenter=Jieba()))) == Jieba()
-    assert segmenter_of((pairs, WordHiding(segmenter=Pieces()))) is None
-    assert segmenter_of((pairs, WordHiding())) is None
+    assert segmenter_of((pairs, WordMasking(segmenter=Jieba()))) == Jieba()
+    assert segmenter_of((pairs, WordMasking(segmenter=Pieces()))) is None
+    assert segmenter_of((pairs, WordMasking())) is None
     assert segmenter_of(find("bert-tiny").corruption) is None
     with pytest.raises(SettingError, match="differ, but a corpus has one set of boundaries"):
-        segmenter_of((pairs, WordHiding(segmenter=Jieba()), WordHiding(segmenter=English())))
+        segmenter_of((pairs, WordMasking(segmenter=Jieba()), WordMasking(segmenter=English())))
     for segmenter in (None, Pieces(), Jieba(level="phrase")):
         with pytest.raises(
-            SettingError, match=r"corruption\.word_hiding\.level is entity, but .* does not find such units"
+            SettingError, match=r"corruption\.word_masking\.level is entity, but .* does not find such units"
         ):
-            segmenter_of((pairs, WordHiding(segmenter=segmenter, level="entity")))
-    assert segmenter_of((pairs, WordHiding(segmenter=Bio(file="x"), level="entity"))) == Bio(file="x")
+            segmenter_of((pairs, WordMasking(segmenter=segmenter, level="entity")))
+    assert segmenter_of((pairs, WordMasking(segmenter=Bio(file="x"), level="entity"))) == Bio(file="x")
 
 
 @pytest.mark.parametrize("kind", SEGMENTERS)
 def test_every_segmenter_is_written_with_the_recipe_and_read_back(kind, whole_word):
     recipe = replace(
-        whole_word, streams=recipe_module.one_stream(whole_word.corruption[0], WordHiding(segmenter=kind()))
+        whole_word, streams=recipe_module.one_stream(whole_word.corruption[0], WordMasking(segmenter=kind()))
     )
     assert recipe_module.recipe_from_json(json.loads(json.dumps(to_json(recipe)))) == recipe
 

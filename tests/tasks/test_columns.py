@@ -27,8 +27,8 @@ class Desk:
     def say(self, text: str) -> None:
         self.messages.append(text.replace(f"{self.folder}/", ""))
 
-    def read(self, path: Path, kind: str = "classify", learnt: Columns = Columns(), **named) -> list[Row]:
-        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), trained=learnt), self.say).rows
+    def read(self, path: Path, kind: str = "classify", trained: Columns = Columns(), **named) -> list[Row]:
+        return read_labelled(path, find_kind(kind)(), Search(named=Columns(**named), trained=trained), self.say).rows
 
     def refusal(self, path: Path, kind: str = "classify", **named) -> str:
         with pytest.raises((InputError, SettingError)) as caught:
@@ -153,15 +153,15 @@ def test_no_header_is_for_cells_only(desk):
 
 
 def test_a_model_trained_without_a_header_reads_files_without_one(desk):
-    learnt = Columns(text="2", label="1", header=False)
+    trained = Columns(text="2", label="1", header=False)
     path = desk.put("a.tsv", "pos\ta fine film\nneg\tno\n")
-    assert [row.text for row in desk.read(path, learnt=learnt)] == ["a fine film", "no"]
+    assert [row.text for row in desk.read(path, trained=trained)] == ["a fine film", "no"]
     assert desk.messages == [
         "a.tsv is read without a header, like the rows that the model was trained on.",
         "a.tsv: reading column '2' as text and column '1' as label. To read another: --text COLUMN or --label COLUMN.",
     ]
     named = desk.put("b.tsv", "text\tlabel\na\tpos\n")
-    assert [row.text for row in desk.read(named, learnt=learnt)] == ["a"]
+    assert [row.text for row in desk.read(named, trained=trained)] == ["a"]
 
 
 # Rows that are not whole

@@ -36,13 +36,13 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain
-from plmkit.training.request import PretrainRequest as PretrainOrder
+from plmkit.training.request import PretrainRequest
 from plmkit.training.watch import read_metrics
 
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
 
 
-def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify", **settings) -> FinetuneRequest:
+def request_for(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify", **settings) -> FinetuneRequest:
     around = {name: settings.pop(name) for name in ("dev", "test", "seed", "seeds") if name in settings}
     task = TaskSettings(**{"epochs": 1, "batch": 16, **settings})
     return FinetuneRequest(
@@ -51,8 +51,8 @@ def order_of(pretrained: Path, rows: Path, out: Path, *, kind: str = "classify",
     )  # fmt: skip
 
 
-def settled(order: FinetuneRequest, parts: Parts) -> Settled:
-    return order.settings.settled(parts.architecture, parts.tuning)
+def settled(request: FinetuneRequest, parts: Parts) -> Settled:
+    return request.settings.settled(parts.architecture, parts.tuning)
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -127,10 +127,10 @@ def test_a_row_is_classified_by_one_layer_on_the_pooled_vector():
 
 
 def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_new_head(pretrained, rows_file):
-    order = order_of(pretrained, rows_file, Path("unused"))
+    request = request_for(pretrained, rows_file, Path("unused"))
     parts = read_parts(pretrained)
     task = Classify(classes=("bad", "good"), length=32)
-    first, second = (build(settled(order, parts), parts, task, seed).state_dict() for seed in (0, 1))
+    first, second = (build(settled(request, parts), parts, task, seed).state_dict() for seed in (0, 1))
     encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
     assert encoder
     for name, tensor in encoder.items():
@@ -142,17 +142,17 @@ def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_n
 
 
 def test_from_scratch_no_weight_is_pretrained(pretrained, rows_file):
-    order = order_of(pretrained, rows_file, Path("unused"), scratch=True)
+    request = request_for(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
     task = Classify(classes=("bad", "good"), length=32)
-    fresh = build(settled(order, parts), parts, task, 0).state_dict()
+    fresh = build(settled(request, parts), parts, task, 0).state_dict()
     for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
         assert not torch.equal(fresh[name], parts.weights[name])
 
 
 def test_a_frozen_encoder_is_unchanged_and_the_head_is_trained(pretrained, rows_file, tmp_path):
-    finetune(order_of(pretrained, rows_file, tmp_path / "a", frozen=True), Screen())
-    finetune(order_of(pretrained, rows_file, tmp_path / "b", frozen=True, epochs=2), Screen())
+    finetune(request_for(pretrained, rows_file, tmp_path / "a", frozen=True), Screen())
+    finetune(request_for(pretrained, rows_file, tmp_path / "b", frozen=True, epochs=2), Screen())
     before = load_file(pretrained / "model.safetensors")
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     for name, tensor in one.items():
@@ -162,7 +162,7 @@ def test_a_frozen_encoder_is_unchanged_and_the_head_is_trained(pretrained, rows_
 
 
 def test_without_freezing_every_weight_that_is_read_changes(pretrained, rows_file, tmp_path):
-    finetune(order_of(pretrained, rows_file, tmp_path / "a"), Screen())
+    finetune(request_for(pretrained, rows_file, tmp_path / "a"), Screen())
     before, after = (load_file(folder / "model.safetensors") for folder in (pretrained, tmp_path / "a"))
     assert all(not torch.equal(tensor, before[name]) for name, tensor in after.items() if name.startswith("model."))
 
@@ -178,11 +178,11 @@ def test_layer_decay_has_the_factors_of_the_released_code(pretrained, rows_file)
     assert factor("model.pooler.weight") == 1
     assert factor("model.embed.norm.weight", 24, 0.9) == pytest.approx(0.064611, abs=1e-6)
     assert factor("model.blocks.23.attention_norm.bias", 24, 0.9) == pytest.approx(0.81, abs=1e-9)
-    order = order_of(pretrained, rows_file, Path("unused"), layer_decay=0.5, learning_rate=1.0)
+    request = request_for(pretrained, rows_file, Path("unused"), layer_decay=0.5, learning_rate=1.0)
     task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
-    network = build(settled(order, parts), parts, task, 0)
-    optimizer = optimizer_of(network, settled(order, parts))
+    network = build(settled(request, parts), parts, task, 0)
+    optimizer = optimizer_of(network, settled(request, parts))
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
     assert peaks["heads.classify.classify.weight"] == 1
@@ -193,10 +193,10 @@ def test_layer_decay_has_the_factors_of_the_released_code(pretrained, rows_file)
 
 
 def test_biases_and_norms_do_not_decay(pretrained, rows_file):
-    order = order_of(pretrained, rows_file, Path("unused"))
+    request = request_for(pretrained, rows_file, Path("unused"))
     task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
-    optimizer = optimizer_of(build(settled(order, parts), parts, task, 0), settled(order, parts))
+    optimizer = optimizer_of(build(settled(request, parts), parts, task, 0), settled(request, parts))
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.01 if group["params"][0].dim() > 1 else 0.0)
 
@@ -221,7 +221,7 @@ def test_each_pooling_reads_its_positions():
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "concat"])
 def test_every_pooling_trains_is_saved_and_predicts(pooling, pretrained, rows_file, tmp_path):
-    finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling=pooling, length=16), Screen())
+    finetune(request_for(pretrained, rows_file, tmp_path / "out", pooling=pooling, length=16), Screen())
     model = plmkit.load(tmp_path / "out", device="cpu")
     head = model.network.heads[next(iter(model.tasks))]
     assert (head.pooling, head.classify.in_features) == (pooling, 16 * 32 if pooling == "concat" else 32)
@@ -261,7 +261,7 @@ def test_several_seeds_give_mean_and_standard_deviation(pretrained, rows_file, t
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(pretrained, rows_file, tmp_path):
     for name, seed in (("a", 4), ("b", 4), ("c", 5)):
-        finetune(order_of(pretrained, rows_file, tmp_path / name, seed=seed), Screen())
+        finetune(request_for(pretrained, rows_file, tmp_path / name, seed=seed), Screen())
     one, same, other = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not torch.equal(one["model.embed.tokens.weight"], other["model.embed.tokens.weight"])
@@ -276,7 +276,7 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
         return {"accuracy": next(accuracies)}
 
     monkeypatch.setattr(finetuning, "evaluate", scripted)
-    record = finetune(order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
+    record = finetune(request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
     assert record.result["dev"] == {"accuracy": 0.9}
     assert record.result["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
     kept = load_file(tmp_path / "out" / "model.safetensors")
@@ -285,18 +285,18 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
 
 
 def test_without_dev_rows_the_last_epoch_is_kept(pretrained, rows_file, tmp_path):
-    record = finetune(order_of(pretrained, rows_file, tmp_path / "out", epochs=3), Screen())
+    record = finetune(request_for(pretrained, rows_file, tmp_path / "out", epochs=3), Screen())
     assert record.result["step"] == 9
 
 
 def test_the_test_rows_are_scored_once_with_the_weights_that_are_kept(pretrained, rows_file, tmp_path):
-    order = order_of(pretrained, rows_file, tmp_path / "out", dev=rows_file, test=rows_file, epochs=2)
-    result = finetune(order, Screen()).result
+    request = request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, test=rows_file, epochs=2)
+    result = finetune(request, Screen()).result
     assert result["test"] == result["dev"]
 
 
 def test_an_interrupted_fine_tuning_starts_again(pretrained, rows_file, tmp_path, monkeypatch):
-    order = order_of(pretrained, rows_file, tmp_path / "out")
+    request = request_for(pretrained, rows_file, tmp_path / "out")
 
     def stop(*arguments, **settings):
         raise KeyboardInterrupt
@@ -304,11 +304,11 @@ def test_an_interrupted_fine_tuning_starts_again(pretrained, rows_file, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(finetuning, "train", stop)
         with pytest.raises(KeyboardInterrupt):
-            finetune(order, Screen())
-    assert json.loads((order.out / "run.json").read_text())["state"] == "unfinished"
-    finetune(order, Screen())
-    finetune(replace(order, out=tmp_path / "other"), Screen())
-    again, other = (load_file(folder / "model.safetensors") for folder in (order.out, tmp_path / "other"))
+            finetune(request, Screen())
+    assert json.loads((request.out / "run.json").read_text())["state"] == "unfinished"
+    finetune(request, Screen())
+    finetune(replace(request, out=tmp_path / "other"), Screen())
+    again, other = (load_file(folder / "model.safetensors") for folder in (request.out, tmp_path / "other"))
     assert all(torch.equal(again[name], other[name]) for name in again)
 
 
@@ -342,7 +342,7 @@ def test_texts_longer_than_the_training_rows_are_not_truncated(finetuned, pretra
     model = plmkit.load(finetuned)
     assert model.max_length == plmkit.load(pretrained).max_length > 16
     model.predict(["the cat sees a house and " * 4])  # a warning would be an error
-    finetune(order_of(pretrained, rows_file, tmp_path / "out", pooling="concat"), Screen())
+    finetune(request_for(pretrained, rows_file, tmp_path / "out", pooling="concat"), Screen())
     assert json.loads((tmp_path / "out" / "run.json").read_text())["tasks"][0]["length"] == 16
 
 
@@ -410,8 +410,8 @@ def test_freezing_random_weights_is_refused():
 def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
     """Is the verb one of the first four? Three hundred rows, and a hundred others to evaluate on."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
-    order = order_of(pretrained, train, tmp_path / "out", test=test, epochs=12, learning_rate=7e-4, dropout=0.0)
-    assert finetune(order, Screen()).result["test"]["accuracy"] >= 0.9
+    request = request_for(pretrained, train, tmp_path / "out", test=test, epochs=12, learning_rate=7e-4, dropout=0.0)
+    assert finetune(request, Screen()).result["test"]["accuracy"] >= 0.9
 
 
 FAMILY = 30
@@ -421,7 +421,7 @@ FAMILY = 30
 def families(tmp_path_factory) -> tuple[Path, Path, Path]:
     """A model pretrained on two families of invented words that never meet, and rows that name the family.
 
-    The hundred labelled rows use 10 words of each family, the rows to be judged by the other 20.
+    The hundred labelled rows use 10 words of each family, the test rows the other 20.
     """
     folder = tmp_path_factory.mktemp("families")
     rng = random.Random(0)
@@ -450,9 +450,9 @@ def families(tmp_path_factory) -> tuple[Path, Path, Path]:
         schedule=Schedule(steps=400, batch=16, learning_rate=3e-3, warmup=0.1, optimizer=AdamW()),
     )
     settings = Settings(recipe=recipe, run=Machine(threads=1))
-    order = PretrainOrder(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))
-    pretrain(order, Screen())
-    return order.out, rows("train.tsv", 100, slice(0, 10)), rows("test.tsv", 200, slice(10, None))
+    request = PretrainRequest(settings=settings, corpora=(str(corpus),), out=folder / "run", budget=Budget(steps=400))
+    pretrain(request, Screen())
+    return request.out, rows("train.tsv", 100, slice(0, 10)), rows("test.tsv", 200, slice(10, None))
 
 
 @pytest.mark.slow
@@ -461,14 +461,14 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
     model, train, test = families
     found, losses = {}, {}
     for scratch in (False, True):
-        order = order_of(
+        request = request_for(
             model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, learning_rate=1e-3,
             dropout=0.0, seeds=3,
         )  # fmt: skip
-        result = finetune(order, Screen()).result
+        result = finetune(request, Screen()).result
         found[scratch] = [run["test"]["accuracy"] for run in result["seeds"]]
         losses[scratch] = [
-            next(line[f"train/{seed}/loss"] for line in read_metrics(order.out)
+            next(line[f"train/{seed}/loss"] for line in read_metrics(request.out)
                  if line["step"] == 20 and f"train/{seed}/loss" in line)
             for seed in range(3)
         ]  # fmt: skip
@@ -477,7 +477,7 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
     assert max(losses[False]) < min(losses[True])
 
 
-# Stopping and going on
+# Stopping and resuming
 
 
 def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
@@ -490,11 +490,11 @@ def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
     out = tmp_path / "stopped"
     run, seeds = module.SeedRun.run, []
 
-    def stopping(trial, *given):
-        seeds.append(trial.seed)
+    def stopping(run_of_seed, *given):
+        seeds.append(run_of_seed.seed)
         if seeds == [0, 1]:
             raise KeyboardInterrupt
-        return run(trial, *given)
+        return run(run_of_seed, *given)
 
     monkeypatch.setattr(module.SeedRun, "run", stopping)
     stopped = plm(*command, "--out", out, "--seeds", 3)
@@ -518,7 +518,7 @@ def test_an_interrupted_fine_tuning_of_one_seed_reports_that_it_starts_again(
 ):
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK]
 
-    def pressed(trial, *given):
+    def pressed(run_of_seed, *given):
         os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:

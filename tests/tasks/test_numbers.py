@@ -18,28 +18,28 @@ from plmkit.tasks.settings import TaskSettings
 from plmkit.terminal.screen import Screen
 
 
-def number_rows(path, mean: float, spread: float):
+def number_rows(path, mean: float, deviation: float):
     """The verb decides: above the mean or below."""
     rng = random.Random(0)
     lines = ["text\tlabel"]
     for _ in range(32):
         high = rng.random() < 0.5
-        lines.append(f"the cat {'likes' if high else 'hears'} a house.\t{mean + (spread if high else -spread)}")
+        lines.append(f"the cat {'likes' if high else 'hears'} a house.\t{mean + (deviation if high else -deviation)}")
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 def trained(model, rows, out, **settings):
-    order = FinetuneRequest(
+    request = FinetuneRequest(
         model=model, task=Regress(), train=rows, dev=None, test=rows, out=out, machine=Machine(threads=1),
         settings=TaskSettings(**{"epochs": 1, "batch": 16, "learning_rate": 1e-9, **settings}),
     )  # fmt: skip
-    finetune(order, Screen())
+    finetune(request, Screen())
     return plmkit.load(out, device="cpu")
 
 
 def test_before_training_the_prediction_is_the_mean(pretrained, tmp_path):
-    rows = number_rows(tmp_path / "rows.tsv", mean=1000.0, spread=20.0)
+    rows = number_rows(tmp_path / "rows.tsv", mean=1000.0, deviation=20.0)
     mean = sum(float(line.split("\t")[1]) for line in rows.read_text().splitlines()[1:]) / 32
     model = trained(pretrained, rows, tmp_path / "out")
     assert model.predict(["the cat likes a house.", "the sea"])[0].label == pytest.approx(mean, abs=5)
@@ -48,12 +48,12 @@ def test_before_training_the_prediction_is_the_mean(pretrained, tmp_path):
 def test_training_does_not_depend_on_the_unit_of_the_numbers(pretrained, tmp_path):
     """In the same steps, up to their unit."""
     found = []
-    for number, (mean, spread) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
-        rows = number_rows(tmp_path / f"{number}.tsv", mean, spread)
+    for number, (mean, deviation) in enumerate([(0.0, 1.0), (5000.0, 100.0)]):
+        rows = number_rows(tmp_path / f"{number}.tsv", mean, deviation)
         steps = {"epochs": 10, "learning_rate": 1e-3, "dropout": 0.0, "optimizer": BertAdam()}
         model = trained(pretrained, rows, tmp_path / f"out{number}", **steps)
         answers = [answer.label for answer in model.predict(["the cat likes a house.", "the cat hears a house."])]
-        found.append([(answer - mean) / spread for answer in answers])
+        found.append([(answer - mean) / deviation for answer in answers])
     assert found[0] == pytest.approx(found[1], abs=1e-3)
     assert found[0][0] > found[0][1] + 0.01
 
@@ -61,7 +61,7 @@ def test_training_does_not_depend_on_the_unit_of_the_numbers(pretrained, tmp_pat
 def test_what_is_exported_gives_the_same_numbers(pretrained, tmp_path, plm):
     from transformers import AutoModelForSequenceClassification
 
-    rows = number_rows(tmp_path / "rows.tsv", mean=300.0, spread=2.0)
+    rows = number_rows(tmp_path / "rows.tsv", mean=300.0, deviation=2.0)
     model = trained(pretrained, rows, tmp_path / "out", epochs=2, learning_rate=1e-3)
     assert plm("export", tmp_path / "out", tmp_path / "hub").code == 0
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "hub").eval()
@@ -110,7 +110,7 @@ def test_equal_numbers_have_no_standard_deviation_to_divide_by():
 
 
 def test_the_kept_scores_are_those_of_the_kept_weights(pretrained, tmp_path, plm):
-    rows = number_rows(tmp_path / "rows.tsv", mean=40.0, spread=3.0)
+    rows = number_rows(tmp_path / "rows.tsv", mean=40.0, deviation=3.0)
     trained(pretrained, rows, tmp_path / "out", learning_rate=1e-3)
     told = json.loads((tmp_path / "out" / "scores.json").read_text())
     again = plm("evaluate", tmp_path / "out", rows, "--json").json

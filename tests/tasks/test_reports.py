@@ -91,13 +91,13 @@ def output(pretrained, rows_file, tmp_path_factory):
     from plmkit.terminal.screen import Screen
 
     text = io.StringIO()
-    order = FinetuneRequest(
+    request = FinetuneRequest(
         model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None, seed=3, seeds=2,
         out=tmp_path_factory.mktemp("report") / "out", settings=TaskSettings(epochs=2, batch=16),
         machine=Machine(threads=1),
     )  # fmt: skip
-    record = finetune(order, Screen(Console(file=text, width=200)))
-    return text.getvalue().splitlines(), record, order.out
+    record = finetune(request, Screen(Console(file=text, width=200)))
+    return text.getvalue().splitlines(), record, request.out
 
 
 def test_rows_are_reported_before_training(output):

@@ -108,8 +108,8 @@ def test_a_damaged_cache_is_told_and_made_again(mixed_corpus):
     assert len(tokens) > 1000
     count = 0
     for damage in damages(cache_folder(), seed=1):
-        said, found, learnt = prepared()
-        assert (found, learnt) == (tokens, vocabulary), damage
+        said, found, counted = prepared()
+        assert (found, counted) == (tokens, vocabulary), damage
         kind, key = damage.split("/")[:2]
         what = "tokenized text" if kind == "tokens" else "vocabulary"
         folder = cache_folder() / kind / key

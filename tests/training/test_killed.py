@@ -24,7 +24,7 @@ STEPS = 40
 
 # Runs commands in children that are told where to die. Starting torch takes seconds, so it is started once and forked.
 # A place is a module, a function of it, the how-manieth call, and whether to die before or after it, or to wait there
-# until told to go on.
+# until it is told to continue.
 SERVER = """
 import importlib, json, os, resource, signal, sys, time
 import torch._dynamo, torch.utils.tensorboard  # slow to import, so once for all
@@ -96,7 +96,7 @@ class Server:
         wait_until(self.here.exists)
 
     def end(self) -> tuple[int, str]:
-        """Its exit code (-9: killed), and what it said; where it waits, it may go on."""
+        """Its exit code (-9: killed), and what it said; where it waits, it may continue."""
         self.go.touch()
         code = int(self.process.stdout.readline())
         return code, self.said.read_text(encoding="utf-8")

@@ -264,9 +264,9 @@ def test_the_first_budget_that_is_spent_ends_the_run():
 
 
 def test_a_budget_of_seconds_ends_on_time_with_its_rate_near_nothing():
-    begun = time.perf_counter()
+    started = time.perf_counter()
     reports, state = descend(Slope((1.0,)), Budget(seconds=0.6), source=Same(seconds=0.01))
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - started
     assert 0.6 <= took < 1.2
     assert 0.6 <= state.seconds <= took
     assert len(reports) > 5

@@ -30,7 +30,7 @@ VOCABULARY = Vocabulary.from_tokens([*SPECIAL_TOKENS, *(f"w{number}" for number 
 
 @dataclass(frozen=True, kw_only=True)
 class InOrder(StretchArrangement):
-    """Each document is a row, in the order of the text, and rows go on from each other."""
+    """Each document is a row, in the order of the text, and each row continues the one before."""
 
     continues: ClassVar = True
 

@@ -63,10 +63,10 @@ def original(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("original") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLM_CACHE", str(out.parent / "cache"))
-        order = PretrainRequest(
+        request = PretrainRequest(
             settings=settle(find("bert-tiny"), TINY), corpora=(str(text),), out=out, budget=Budget(steps=5)
         )  # fmt: skip
-        pretrain(order, Screen())
+        pretrain(request, Screen())
     return out
 
 
@@ -709,7 +709,7 @@ class Slow:
         return np.zeros((120, width), dtype=np.float32)
 
 
-def begun(recipe, material, seed=0):
+def begin(recipe, material, seed=0):
     size = len(material.frequencies)
     statistics = job.Counting(material=material, seed=seed, screen=Screen())
     return module.begin(recipe.build(unnamed(size)), recipe.initialisation, statistics)
@@ -717,7 +717,7 @@ def begun(recipe, material, seed=0):
 
 def test_time_that_counting_takes_is_of_the_budget_and_the_schedule_is_of_the_rest():
     recipe = settle(find("bert-tiny"), TINY).recipe
-    state = begun(recipe, Slow())
+    state = begin(recipe, Slow())
     assert 0.2 <= state.seconds < 5
     assert state.step == 0
     minute = Budget(seconds=60)
@@ -740,7 +740,7 @@ def test_memory_that_counting_lacks_is_told_with_what_to_do():
             raise MemoryError
 
     with pytest.raises(OutOfMemory, match=r"(?s)co-occurrences.*--set initialisation.cooccurrence_embeddings=false"):
-        begun(settle(find("bert-tiny"), TINY).recipe, Large())
+        begin(settle(find("bert-tiny"), TINY).recipe, Large())
 
 
 def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, monkeypatch):
@@ -753,7 +753,7 @@ def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, mo
     monkeypatch.setattr("plmkit.preparation.prepare.token_vectors", count)
     settings = settle(find("bert-tiny"), [*TINY, "run.valid_share=0.5"])
     material = prepare(settings, [str(text)], None, 0, Screen())
-    begun(settings.recipe, material, seed=7)
+    begin(settings.recipe, material, seed=7)
     [(documents, size, width, seed)] = asked
     assert (size, width, seed) == (len(material.tokenizer.vocabulary), 16, 7)
     assert len(material.valid_documents)
@@ -762,24 +762,26 @@ def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, mo
 
 
 def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
-    """Tokens that the new text lacks have scores that were learnt elsewhere: they are unlearnt only if weighed."""
+    """Tokens that the new text lacks have scores from other training, which change only if they are weighed."""
     assert plm(*command(text, tmp_path / "first", "--steps", 3)).code == 0
     other = tmp_path / "other.txt"
     other.write_text("the cat sees a dog.\nmy dog hears a cat.\n\n" * 20)
     settings = settle(find("bert-tiny"), [*TINY, "architecture.dropout=0", "architecture.attention_dropout=0"])
-    anew = PretrainRequest(settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0)
-    material = prepare(settings, anew.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
+    fresh = PretrainRequest(
+        settings=settings, corpora=(str(other),), out=tmp_path / "x", budget=Budget(steps=1), seed=0
+    )
+    material = prepare(settings, fresh.corpora, None, 0, Screen(), tokenizer=tmp_path / "first")
     batch = material.samples.next(Place(), 4, 32)[0]
     assert (material.frequencies == 0).any()
 
-    def losses(order):
-        network = job.initial_network(order, material, parts_to_start_from(order, print), Screen())
+    def losses(request):
+        network = job.initial_network(request, material, parts_to_start_from(request, print), Screen())
         return tuple(network.train(mode)(batch).weighted["masked_lm"].item() for mode in (True, False))
 
-    training, judged = losses(replace(anew, start=tmp_path / "first"))
-    assert training == pytest.approx(judged, abs=1e-5)
-    training, judged = losses(anew)
-    assert training < judged, "from random weights only tokens of the text are weighed"
+    training, validation = losses(replace(fresh, start=tmp_path / "first"))
+    assert training == pytest.approx(validation, abs=1e-5)
+    training, validation = losses(fresh)
+    assert training < validation, "from random weights only tokens of the text are weighed"
 
 
 def test_the_checkpoint_that_a_run_continues_from_is_hashed_once(plm, text, unfinished, monkeypatch):

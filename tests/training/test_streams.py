@@ -1,4 +1,4 @@
-"""A recipe with two streams, which this file alone defines: sentences to fill, and pairs of texts to judge."""
+"""A recipe with two streams, which this file alone defines: sentences to fill, and pairs of texts to classify."""
 
 import json
 import random
@@ -121,8 +121,10 @@ def pretrained(settings: Settings, text: Path, out: Path, steps: int, *, extend:
     from plmkit.training.pretrain import pretrain
     from plmkit.training.request import PretrainRequest
 
-    order = PretrainRequest(settings=settings, corpora=(str(text),), out=out, budget=Budget(steps=steps), extend=extend)
-    return pretrain(order, Screen())
+    request = PretrainRequest(
+        settings=settings, corpora=(str(text),), out=out, budget=Budget(steps=steps), extend=extend
+    )
+    return pretrain(request, Screen())
 
 
 def test_a_run_folder_has_the_place_of_each_stream_and_held_out_losses_by_stream(settings, text, tmp_path):

@@ -30,7 +30,7 @@ class Clock:
         monkeypatch.setattr(device, "available_cores", lambda: cores)
         monkeypatch.setattr(threads, "usage", self.usage)
         monkeypatch.setattr(threads.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(threads, "BEGUN", self.usage())
+        monkeypatch.setattr(threads, "AT_IMPORT", self.usage())
 
     def usage(self) -> Usage:
         return Usage(clock=self.now, busy=self.total, own=0.0)
@@ -157,7 +157,7 @@ def test_a_number_that_is_asked_for_stays(clock):
 
 
 def test_without_counts_of_the_system_all_cores_are_taken(clock, monkeypatch):
-    monkeypatch.setattr(threads, "BEGUN", None)
+    monkeypatch.setattr(threads, "AT_IMPORT", None)
     monkeypatch.setattr(threads, "usage", lambda: None)
     assert Threads(None, print).count == 2
 
@@ -168,7 +168,7 @@ def spin(seconds: float) -> None:
         pass
 
 
-@pytest.mark.skipif(usage.BEGUN is None, reason="this system has no /proc/stat")
+@pytest.mark.skipif(usage.AT_IMPORT is None, reason="this system has no /proc/stat")
 def test_the_system_counts_a_busy_child_as_another_program():
     before = usage.usage()
     child = multiprocessing.get_context("spawn").Process(target=spin, args=(1.5,))

@@ -66,9 +66,9 @@ def not_utf8(error: UnicodeDecodeError, name: str, number: int, *, foreign: bool
             tr("{name}, line {line}: ends inside a character. It is incomplete, or not UTF-8.", name=name, line=line)
         )
     kinds = {place: kind for place, part in enumerate(data.split(b"\n"), number) if (kind := _kind(part))}
-    begun = {1: UTF_8, max(1, number - 1): UTF_8} if foreign else {}
+    before = {1: UTF_8, max(1, number - 1): UTF_8} if foreign else {}
     return InputError(
-        tr("{name}, line {line}: not valid UTF-8. {advice}", name=name, line=line, advice=_advice(begun | kinds, name))
+        tr("{name}, line {line}: not valid UTF-8. {advice}", name=name, line=line, advice=_advice(before | kinds, name))
     )
 
 

@@ -20,7 +20,7 @@ def only(level: str, **settings) -> UnitMasking:
 
 
 def seen(step, rows, vocabulary, epochs: int = 300) -> set[str]:
-    """Everything that is hidden at once, over many epochs."""
+    """Everything that is masked at once, over many epochs."""
     found = set()
     for epoch in range(epochs):
         targets = step(rows, vocabulary, Draws(0, epoch, np.arange(1))).targets[0]
