@@ -124,7 +124,7 @@ def test_generating_and_reading_look_too(clock, finetuned):
     clock.busy = 1.0
     for _ in range(3):
         clock.pass_by(0.5)
-        model.predict("a text")
+        model.predict("the cat sees a house.")
     assert torch.get_num_threads() == 1
 
 
