@@ -135,3 +135,6 @@ def test_the_summary_tells_depth_and_direction(plm):
     shown = plm("recipes", "gpt1").out
     assert "architecture: PostNormDecoder: Causal Transformer" in shown
     assert "architecture.layers=12" in shown
+    shown = plm("recipes", "elmo-original").out
+    assert "architecture: Elmo: Two stacks of LSTMs, one per direction" in shown
+    assert "architecture.layers=2" in shown

@@ -86,6 +86,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = "".join(f"{line}\t{' '.join(reversed(line.split()[:4]))}\n" for line in rng.sample(text, 60))
         (tmp_path / name).write_text(f"{header}\n{rows}", encoding="utf-8")
     write_shapes(tmp_path / "photos", 20, seed=0)
+    tagged = "1\tthe\t_\tDET\n2\tweather\t_\tNOUN\n3\tis\t_\tVERB\n\n"
+    (tmp_path / "tagged.conllu").write_text(tagged * 10, encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path

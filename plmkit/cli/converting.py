@@ -18,7 +18,7 @@ def export(
     model: ModelDir,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("A new folder."))],
     format: Annotated[
-        str, typer.Option(help=tr("Format to write: huggingface, or allennlp for ELMo."))
+        str, typer.Option(help=tr("Format to write: huggingface, allennlp for ELMo, or word2vec for word vectors."))
     ] = "huggingface",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -38,14 +38,17 @@ def export(
     ),
 )
 def import_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("The folder as it was published."))],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help=tr("The folder as it was published, or a text file of word vectors."))
+    ],
     out: OutDir,
     format: Annotated[
         str | None,
         typer.Option(
             help=tr(
                 "huggingface: config.json and pytorch_model.bin. openai-gpt: params_*.npy, their shapes, encoder and "
-                "merges. Default: determined by the files in the folder."
+                "merges. word2vec: a text file of word vectors, GloVe's too. Default: determined by the files in the "
+                "folder."
             )
         ),
     ] = None,

@@ -27,7 +27,7 @@ def recipe_names(typed: str) -> list[str]:
     """For the shell to complete; read, not imported, for torch would take seconds at every Tab."""
     table = (Path(__file__).parent.parent / "catalogue.py").read_text(encoding="utf-8")
     names = re.findall(r'^    "([\w.-]+)": ', table, re.MULTILINE)
-    return [name for name in names if name.startswith(typed)]
+    return [name for name in (*names, "skipgram") if name.startswith(typed)]
 
 
 Json = Annotated[bool, typer.Option("--json", help=tr("Print one JSON object to stdout and nothing else."))]

@@ -20,6 +20,7 @@ from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
 from plmkit.schedules.schedule import Schedule, Tuning
 from plmkit.tasks.settings import TaskSettings
+from plmkit.vectors.settings import SKIPGRAM, SkipGram
 
 
 def all_recipes(as_json: bool) -> None:
@@ -32,6 +33,7 @@ def all_recipes(as_json: bool) -> None:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = tr("for minutes") if recipe.for_minutes else tr("the paper's")
         table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
+    table.add_row(SKIPGRAM, f"0 × {SkipGram().width}", tr("per word"), tr("static vectors, by gensim"))
     console.print(table)
     console.print(
         tr(
@@ -55,7 +57,26 @@ def counted(recipe: Recipe) -> dict[str, int]:
     }
 
 
+def skipgram(as_json: bool) -> None:
+    """Skip-gram has settings, but none of the five choices: a library trains it."""
+    if as_json:
+        print(json.dumps({"name": SKIPGRAM, **to_json(SkipGram())}))
+        return
+    console.print(f"[bold]{SKIPGRAM}[/]  {first_line(SkipGram())}")
+    console.print(
+        tr(
+            "One vector per word, whatever the sentence: no layers, no direction. The same seed gives the same vectors "
+            "with one thread (run.threads, default 1)."
+        )
+    )
+    for line in settings_of(SkipGram(), SKIPGRAM):
+        console.print(f"  {line}", markup=False)
+
+
 def one_recipe(name: str, as_json: bool) -> None:
+    if name == SKIPGRAM:
+        skipgram(as_json)
+        return
     recipe = find(name)
     size = recipe.tokenizer.size
     if as_json:
@@ -188,7 +209,7 @@ def settings_kinds() -> list[type]:
     axes = [kind for kinds in CHOICES.values() for kind in kinds]
     return list(
         dict.fromkeys(
-            each for kind in (*axes, Initialisation, Schedule, Machine, TaskSettings) for each in within(kind)
+            each for kind in (*axes, Initialisation, Schedule, Machine, TaskSettings, SkipGram) for each in within(kind)
         )
     )
 

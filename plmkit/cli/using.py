@@ -450,10 +450,12 @@ def embed(
 ) -> None:
     from plmkit.tasks.tables import is_file
     from plmkit.tasks.use import embed_file
+    from plmkit.vectors.word_vectors import is_static, load_vectors
 
     if out is None and not as_json and is_file(file):
         raise SettingError(tr("--out is missing: name a file for the vectors, as in --out vectors.npy, or add --json."))
     columns = columns_of(text, text_a, text_b, None, no_header)
-    result = embed_file(opened(model, quiet), file, out, level, screen(quiet), columns, layers)
+    loaded = load_vectors(model) if is_static(model) else opened(model, quiet)
+    result = embed_file(loaded, file, out, level, screen(quiet), columns, layers)
     if as_json or out is None:
         print_json(result)

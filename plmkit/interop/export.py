@@ -34,8 +34,9 @@ from plmkit.tasks.contract import Task
 from plmkit.tasks.framing import by_length
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.terminal.screen import Screen
+from plmkit.vectors.word_vectors import TEXT_FILE, is_static, load_vectors, write_text
 
-FORMATS = ("huggingface", "allennlp")
+FORMATS = ("huggingface", "allennlp", "word2vec")
 TOLERANCE = 1e-4
 TEXTS = (  # short and long, of several scripts, with capitals, accents, symbols and stray spaces
     "The cat sat on the mat.",
@@ -62,6 +63,8 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 formats=comma().join(FORMATS),
             )
         )
+    if is_static(model) or format == "word2vec":
+        return export_vectors(model, folder, format, screen)
     parts = read_parts(model, screen.say)
     if format == "allennlp":
         return export_elmo(parts, folder, screen)
@@ -120,6 +123,21 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         )
     )
     return {**report, "largest_difference": difference}
+
+
+def export_vectors(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, Any]:
+    """Word vectors as a text file, which gensim and others open."""
+    if not is_static(model):
+        raise PlmError(tr("{model} is no folder of word vectors, which --format word2vec writes.", model=model))
+    if format != "word2vec":
+        raise PlmError(tr("{model} holds word vectors. Export them with --format word2vec.", model=model))
+    check_new(folder)
+    vectors = load_vectors(model)
+    with new_folder(folder) as draft:
+        write_text(vectors, draft / TEXT_FILE)
+        seal(draft)
+    screen.say(tr("{words:,} word vectors written to {file}.", words=len(vectors.words), file=folder / TEXT_FILE))
+    return {"folder": str(folder), "format": format, "words": len(vectors.words), "width": vectors.width}
 
 
 def export_elmo(parts: Parts, folder: Path, screen: Screen) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from plmkit.language import comma, tr
 from plmkit.storage.files import new_folder
 from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
+from plmkit.vectors.word_vectors import TEXT_FILES, import_vectors
 
-FORMATS = ("huggingface", "openai-gpt")
+FORMATS = ("huggingface", "openai-gpt", "word2vec")
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # in the error of torch's loader for a pickle with more than tensors
 
 
@@ -43,6 +44,12 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
                 formats=comma().join(FORMATS),
             )
         )
+    if source.is_file() and (format == "word2vec" or (format is None and source.suffix in TEXT_FILES)):
+        found = import_vectors(source, out)
+        screen.say(tr("{words:,} word vectors written to {file}.", words=len(found.words), file=out))
+        return {"folder": str(out), "format": "word2vec", "words": len(found.words), "width": found.width}
+    if format == "word2vec":
+        raise InputError(tr("{source} is not a text file of word vectors.", source=source))
     holds = tr("{pickled} or {openai_shapes}", pickled=PICKLED, openai_shapes=OPENAI_SHAPES)
     if source.is_file():
         raise InputError(

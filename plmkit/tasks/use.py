@@ -25,6 +25,7 @@ from plmkit.tasks.contract import Row, Task, unknown_share
 from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
+from plmkit.vectors.word_vectors import WordVectors
 
 VECTORS = (".npy", ".safetensors", ".parquet", ".jsonl")
 INDEXED = (".npy", ".safetensors")  # hold vectors alone
@@ -107,7 +108,7 @@ def with_text(rows: Sequence[Row], table: Table, others: str, screen: Screen) ->
 
 
 def embed_file(
-    model: Model,
+    model: Model | WordVectors,
     source: str,
     out: Path | None,
     level: str,
@@ -123,14 +124,23 @@ def embed_file(
     if out and out.suffix in INDEXED and by_token:
         index = out.with_suffix(".jsonl")  # the tokens that the vectors belong to
         check_index(index, Path(source))
-    search = search_of(model, columns)
+    search = Search(named=columns) if isinstance(model, WordVectors) else search_of(model, columns)
     table = input_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
     pairs = [row.text if row.other is None else (row.text, row.other) for row in rows]
     filled = with_text(rows, table, tr("whose vectors are 0"), screen)
     watched = screen if len(rows) > MANY else None
-    found, cut = embed_texts(model, [pairs[number] for number in filled], level, screen=watched, layers=layers)
-    width = model.architecture.width if by_token else model.width
+    texts = [pairs[number] for number in filled]
+    if isinstance(model, WordVectors):
+        if layers != "last":
+            raise SettingError(
+                tr("{model} holds word vectors, which have no layers. Leave --layers out.", model=model.folder)
+            )
+        found, cut = [model.embed(one_text(text), level) for text in texts], Unread(cut=0, texts=len(rows), length=0)
+        width = model.width
+    else:
+        found, cut = embed_texts(model, texts, level, screen=watched, layers=layers)
+        width = model.architecture.width if by_token else model.width
     shape = found[0].shape  # of a text; those without text have none of its tokens
     vectors = [np.zeros((0, *shape[1:]) if by_token else shape, dtype=np.float32) for _ in rows]
     for number, vector in zip(filled, found, strict=True):
@@ -226,8 +236,16 @@ def is_index(path: Path) -> bool:
         return False
 
 
-def tokens_of(model: Model, pairs: list[Any], vectors: list[np.ndarray]) -> list[RowTokens]:
+def one_text(text: str | tuple[str, str]) -> str:
+    """A pair as one text: static vectors do not tell them apart."""
+    return text if isinstance(text, str) else "\n".join(text)
+
+
+def tokens_of(model: Model | WordVectors, pairs: list[Any], vectors: list[np.ndarray]) -> list[RowTokens]:
     """For each row the tokens of its vectors."""
+    if isinstance(model, WordVectors):
+        known = [model.known(one_text(text)) for text in pairs]
+        return [RowTokens(names=[word for word, _ in row], offsets=[span for _, span in row]) for row in known]
     vocabulary = model.tokenizer.vocabulary
     texts = [list(pair) if isinstance(pair, tuple) else [pair] for pair in pairs]
     flat = [text for row in texts for text in row]

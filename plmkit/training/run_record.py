@@ -356,9 +356,9 @@ class VectorsRecord(RunRecord):
 
     kind = "vectors"
 
-    skipgram: SkipGram | None  # None: the vectors were imported
+    skipgram: SkipGram | None = None  # None: the vectors were imported
     corpora: tuple[str, ...]  # or the file that was imported
-    lowercase: bool
+    lowercase: bool = False  # words are looked up in lower case
 
     @classmethod
     def own_fields(cls, fields: Fields) -> dict[str, Any]:

@@ -14,13 +14,11 @@ from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import FolderError, InputError, SettingError
 from plmkit.language import comma, tr
 from plmkit.storage.files import cache_folder
-from plmkit.storage.manifest import seal
-from plmkit.storage.tensors import WEIGHTS
 from plmkit.terminal.screen import Screen
-from plmkit.training.run_folder import RUN_FILE, RunFolder
-from plmkit.training.run_record import FINISHED, VectorsRecord
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import VectorsRecord
 from plmkit.vectors.settings import SkipGram
-from plmkit.vectors.word_vectors import WORDS, save, words_of
+from plmkit.vectors.word_vectors import WordVectors, words_of, write_run
 
 READ = ("threads", "layout", "column", "header")  # the settings of `run` that matter here
 BLOCK = 1000  # paragraphs that are segmented at once
@@ -79,10 +77,9 @@ def train_vectors(request: SkipGramRequest, screen: Screen) -> VectorsRecord:
     words, vectors, result = fit(corpus, request, screen)
     result["seconds"] = round(time.perf_counter() - began, 1)
     with run.lock():  # nothing is written before all is there: training takes minutes, and is not resumed
-        finished = replace(record, state=FINISHED, checksum=save(run, words, vectors), result=result)
-        run.write(finished)
-        seal(run.path, [RUN_FILE, WEIGHTS, WORDS])
-    return finished
+        return write_run(
+            run, replace(record, result=result), WordVectors(folder=request.out, words=tuple(words), vectors=vectors)
+        )
 
 
 def fit(corpus: Corpus, request: SkipGramRequest, screen: Screen) -> tuple[list[str], Any, dict[str, Any]]:

@@ -1,22 +1,26 @@
 """Word vectors in memory, in a run folder and in text files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from plmkit.config.machine import Machine
 from plmkit.errors import CheckpointError, InputError, nearest
 from plmkit.language import tr
 from plmkit.segmentation.chinese import Jieba
 from plmkit.storage.files import new_file, reported_os_errors
-from plmkit.training.run_folder import RunFolder
-from plmkit.training.run_record import VectorsRecord
+from plmkit.storage.manifest import seal
+from plmkit.storage.tensors import WEIGHTS
+from plmkit.training.run_folder import RUN_FILE, RunFolder
+from plmkit.training.run_record import FINISHED, VectorsRecord
 
 WORDS = "words.txt"  # one per line, in the order of the vectors
 VECTORS = "vectors"  # their name in the file of weights
+TEXT_FILE = "vectors.txt"  # of an exported folder
 TEXT_FILES = (".txt", ".vec")
 
 
@@ -61,13 +65,14 @@ class WordVectors:
         best = np.argsort(-cosines, kind="stable")[: min(top, len(self.words) - 1)]
         return [(self.words[number], float(cosines[number])) for number in best]
 
-    def tokens(self, text: str) -> list[str]:
-        """The words of a text that have a vector."""
-        return [word for word in map(self.written, words_of([text])[0]) if word in self.numbers]
+    def known(self, text: str) -> list[tuple[str, list[int]]]:
+        """The words of a text that have a vector, and where they begin and end."""
+        found = ((self.written(text[begin:end]), [begin, end]) for begin, end in spans_of([text])[0].tolist())
+        return [(word, span) for word, span in found if word in self.numbers]
 
     def embed(self, text: str, level: str = "sentence") -> np.ndarray:
         """(width,) the mean over the known words of a text, 0 if it has none; or (words, width) of each."""
-        found = self.vectors[[self.numbers[word] for word in self.tokens(text)]]
+        found = self.vectors[[self.numbers[word] for word, _ in self.known(text)]]
         return found if level == "token" else found.mean(0) if len(found) else np.zeros(self.width, dtype=np.float32)
 
 
@@ -163,6 +168,24 @@ def write_text(vectors: WordVectors, path: Path) -> None:
         file.write(f"{len(vectors.words)} {vectors.width}\n")
         for word, row in zip(vectors.words, vectors.vectors, strict=True):
             file.write(f"{word} {' '.join(f'{value:.9g}' for value in row.tolist())}\n")
+
+
+def import_vectors(path: Path, out: Path) -> WordVectors:
+    """A run folder with the vectors of a text file."""
+    run, found = RunFolder(out), read_text(path)
+    run.claim()
+    with run.lock():
+        result = {"words": len(found.words), "width": found.width}
+        write_run(run, VectorsRecord(run=Machine(), seed=0, corpora=(str(path),), result=result), found)
+    return found
+
+
+def write_run(run: RunFolder, record: VectorsRecord, vectors: WordVectors) -> VectorsRecord:
+    """Write the vectors and the record of the finished run, while the folder is locked."""
+    finished = replace(record, state=FINISHED, checksum=save(run, vectors.words, vectors.vectors))
+    run.write(finished)
+    seal(run.path, [RUN_FILE, WEIGHTS, WORDS])
+    return finished
 
 
 def save(run: RunFolder, words: Sequence[str], vectors: np.ndarray) -> str:

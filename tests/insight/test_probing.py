@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from models import tiny_model
 
-from plmkit.errors import InputError
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.errors import InputError, PlmError
 from plmkit.insight.probing import (
     Examples,
     counts_of,
@@ -151,19 +152,10 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bert-mini",
-        "albert-base",
-        "gpt2-mini",
-        "gpt1",
-        "transformer-xl-mini",
-        "xlnet-mini",
-        "lstm-mini",
-        "transformer-mini",
-    ],
-)
+KINDS = {type(find(name).architecture): name for name in CATALOGUE if not name.startswith("caption")}
+
+
+@pytest.mark.parametrize("name", KINDS.values())
 def test_every_architecture_has_a_score_per_layer(name):
     model = tiny_model(name)
     found = probe(model, SENTENCES, SENTENCES)
@@ -171,6 +163,11 @@ def test_every_architecture_has_a_score_per_layer(name):
     assert found.baseline == pytest.approx(1 / 3)
     assert all(one.score == 1 for one in found.scores)  # it may learn these twelve words by heart
     assert found.train_words == found.test_words == 12
+
+
+def test_a_network_that_reads_images_has_no_words_to_probe():
+    with pytest.raises(PlmError, match="reads images"):
+        probe(tiny_model("caption-tiny"), SENTENCES, SENTENCES)
 
 
 def test_layers_may_be_chosen():

@@ -126,3 +126,38 @@ def test_too_little_text_is_refused(tmp_path, plm):
 def test_a_verb_that_needs_a_network_says_what_reads_word_vectors(trained, plm):
     ran = plm("fill", trained, "a [MASK]")
     assert ran.code == 2 and "static word vectors" in ran.err
+
+
+def test_vectors_are_exported_as_text_and_imported_as_a_run(trained, plm, tmp_path):
+    assert plm("export", trained, tmp_path / "text", "--format", "word2vec").code == 0
+    assert plm("import", tmp_path / "text" / "vectors.txt", "--out", tmp_path / "again").code == 0
+    first, second = load_vectors(trained), load_vectors(tmp_path / "again")
+    assert first.words == second.words and (first.vectors == second.vectors).all()
+    assert (tmp_path / "again" / "model.safetensors").is_file()
+    assert plm("doctor", "--verify", tmp_path / "again").code == 0
+
+
+def test_word_vectors_and_networks_have_formats_of_their_own(trained, pretrained, plm, tmp_path):
+    ran = plm("export", trained, tmp_path / "a")
+    assert ran.code == 2 and "--format word2vec" in ran.err
+    ran = plm("export", pretrained, tmp_path / "b", "--format", "word2vec")
+    assert ran.code == 2 and "is no folder of word vectors" in ran.err
+    ran = plm("import", trained, "--format", "word2vec", "--out", tmp_path / "c")
+    assert ran.code == 2 and "is not a text file" in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_text_is_embedded_as_the_mean_of_its_known_words(trained, plm):
+    vectors = load_vectors(trained)
+    expected = (vectors.vector("cat") + vectors.vector("runs")) / 2
+    sentence = plm("embed", trained, "Cat zzz runs", "--json").json
+    assert np.allclose(sentence["vectors"][0], expected, atol=1e-6)
+    tokens = plm("embed", trained, "Cat zzz runs", "--level", "token", "--json").json
+    assert tokens["names"] == [["cat", "runs"]] and tokens["offsets"] == [[[0, 3], [8, 12]]]
+    assert np.allclose(tokens["vectors"][0], [vectors.vector("cat"), vectors.vector("runs")])
+
+
+def test_skipgram_stands_beside_the_recipes_with_its_settings(plm):
+    assert "static vectors" in next(line for line in plm("recipes").out.splitlines() if "skipgram" in line)
+    shown = plm("recipes", "skipgram").out
+    assert "skipgram.negatives=5" in shown and "no layers, no direction" in shown
