@@ -152,7 +152,7 @@ SENTENCES = [
 ]
 
 
-KINDS = {type(find(name).architecture): name for name in CATALOGUE if not name.startswith("caption")}
+KINDS = {type(find(name).architecture): name for name in reversed(CATALOGUE) if not name.startswith("caption")}
 
 
 @pytest.mark.parametrize("name", KINDS.values())

@@ -93,11 +93,11 @@ def test_other_formats_and_places_are_refused(published, plm, tmp_path):
     assert (ran.code, "There is no folder" in ran.err) == (2, True)
     ran = plm("import", folder, "--out", folder)
     assert (ran.code, "is not empty and is left as it is. Name a new output folder." in ran.err) == (2, True)
-    (tmp_path / "p.txt").write_text("a file")
-    ran = plm("import", tmp_path / "p.txt", "--out", tmp_path / "out")
+    (tmp_path / "p.bin").write_text("a file")
+    ran = plm("import", tmp_path / "p.bin", "--out", tmp_path / "out")
     assert (
         ran.code,
-        "p.txt is a file. Give the folder that holds it, with pytorch_model.bin or params_shapes.json." in ran.err,
+        "p.bin is a file. Give the folder that holds it, with pytorch_model.bin or params_shapes.json." in ran.err,
     ) == (2, True)
-    ran = plm("import", folder, "--out", tmp_path / "p.txt")
-    assert (ran.code, "p.txt is a file and is left as it is. Name a new output folder" in ran.err) == (2, True)
+    ran = plm("import", folder, "--out", tmp_path / "p.bin")
+    assert (ran.code, "p.bin is a file and is left as it is. Name a new output folder" in ran.err) == (2, True)
