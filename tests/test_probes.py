@@ -30,7 +30,7 @@ ALLOWED = {
     "tokenizers/tokenizer.py: getattr(self._rust.normalizer, 'strip_accents')": "the same",
     "tokenizers/tokenizer.py: getattr(self._rust.pre_tokenizer, 'add_prefix_space')": "the same",
     "training/device.py: hasattr(os, 'sched_getaffinity')": "not on every system",
-    "training/stopping.py: getattr(signal, 'SIGHUP')": "not on every system",
+    "training/watch.py: getattr(signal, 'SIGHUP')": "not on every system",
 }
 
 

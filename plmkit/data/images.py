@@ -34,5 +34,5 @@ def load_image(path: Path, size: int) -> np.ndarray:
             tr("{path} is not an image that can be read. Give JPEG, PNG or the like.", path=path)
         ) from error
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise InputError(tr("{path} cannot be read as an image: {reason}.", path=path, reason=reason)) from error

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from plmkit.catalogue import find
 
 QUICK = ("--epochs", "1", "--set", "run.threads=1", "--set", "task.batch=16")
 
@@ -178,7 +181,9 @@ def test_a_corpus_without_a_header(plm, tmp_path, tiny_settings):
 
 def test_options_that_a_model_of_plain_text_would_ignore(plm, tmp_path, monkeypatch):
     monkeypatch.setattr("plmkit.inference.loading.read_parts", lambda *given: None)
-    monkeypatch.setattr("plmkit.inference.loading.model_of", lambda parts: object())
+    model = SimpleNamespace(architecture=find("gpt2-tiny").architecture)
+    monkeypatch.setattr("plmkit.inference.loading.model_of", lambda parts: model)
+    monkeypatch.setattr("plmkit.inference.evaluation.can_translate", lambda model: False)
     monkeypatch.setattr("plmkit.inference.evaluation.can_evaluate_text", lambda model: True)
     ran = plm("evaluate", "gpt", put(tmp_path / "a.csv", "text", "a"), "--label", "x")
     assert ran.err == (
