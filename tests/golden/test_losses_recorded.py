@@ -21,7 +21,7 @@ from recorded import compare, record, recorded, series_of
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.config.machine import Machine, settle
-from plmkit.schedules.optimizers import Momentum
+from plmkit.schedules.optimizers import Adadelta, Momentum
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
@@ -79,7 +79,7 @@ def settings_of(name: str) -> list[str]:
     stages = [[stage.until, 32 if stage.length == recipe.max_length else 24] for stage in recipe.stages]
     given = {f"architecture.{key}": value for key, value in SHRUNK.items() if getattr(recipe.architecture, key, None)}
     given |= {"tokenizer.size": 300, "schedule.batch": 8, "stages": json.dumps(stages)}
-    if not isinstance(recipe.schedule.optimizer, Momentum):
+    if not isinstance(recipe.schedule.optimizer, Momentum | Adadelta):
         given["schedule.learning_rate"] = 3e-3  # ten steps at the paper's rate would change next to nothing
     if recipe.initialisation.cooccurrence_embeddings:
         given["initialisation.cooccurrence_embeddings"] = "false"
