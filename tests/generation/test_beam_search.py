@@ -111,10 +111,22 @@ def test_sources_together_give_what_each_gives_alone_and_are_encoded_once():
     assert together == [searched(Drawn(), [source], beams=3, n=2)[0] for source in range(20)]
 
 
-def test_more_beams_never_find_a_worse_text_than_all_beams():
-    for source in range(4):
-        best = every_text(source, 0.6)[0][1]
-        assert best + 1e-5 >= searched(Drawn(), [source], beams=4)[0][0][1]
+def test_more_beams_find_better_texts_and_all_beams_the_best():
+    sources = list(range(20))
+    one, four, every = (
+        [found[0][1] for found in searched(Drawn(), sources, beams=beams, length_penalty=0.6)]
+        for beams in (1, 4, EVERY)
+    )
+    best = [every_text(source, 0.6)[0][1] for source in sources]
+    assert every == pytest.approx(best, abs=1e-5)
+    assert improved(one, four) == [1, 6, 8, 10, 12, 14, 16]
+    assert improved(four, every) == [4]
+    assert improved(four, one) == improved(every, four) == []
+
+
+def improved(fewer: list[float], more: list[float]) -> list[int]:
+    """The sources whose best text scores higher with the second number of beams."""
+    return [source for source, (old, new) in enumerate(zip(fewer, more, strict=True)) if new > old + 1e-5]
 
 
 class Shares(Drawn):
