@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from plmkit.architectures.captioner import Captioner
 from plmkit.errors import PlmError, SettingError
 from plmkit.language import tr
 from plmkit.tasks.framing import batch_of, frame_all, place_in
@@ -72,7 +71,7 @@ def word_states(
 
 
 def check_layers(model: Reader) -> None:
-    if isinstance(model.architecture, Captioner):
+    if model.architecture.image_pixels is not None:
         raise PlmError(
             tr("{folder} reads images, and words only with one. Give a model that reads text.", folder=model.folder)
         )
