@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.contract import Architecture, Model, check_activations, check_dropout, check_sizes
 from plmkit.data.batch import Batch, Memory, Side, States
+from plmkit.data.spelling import WORD_LENGTH
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.kernels.clipped_lstm import Weights, clipped_lstm
@@ -56,6 +57,15 @@ class Elmo(Architecture):
                     "architecture.highways is 0 or more; found {filters} and {highways}.",
                     filters=[list(pair) for pair in self.filters],
                     highways=self.highways,
+                )
+            )
+        if (widest := max(size for size, _ in self.filters)) > WORD_LENGTH:
+            raise SettingError(
+                tr(
+                    "architecture.filters has a filter over {size} characters, and a word has at most {length}. Give "
+                    "narrower ones.",
+                    size=widest,
+                    length=WORD_LENGTH,
                 )
             )
         for name in ("cell_clip", "output_clip"):

@@ -54,8 +54,12 @@ def attend(
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help=tr("Page: a slider over the checkpoints that the run keeps."))
     ] = False,
-    layer: Annotated[int | None, typer.Option(help=tr("Picture: this layer, from 1 (default: all)."))] = None,
-    head: Annotated[int | None, typer.Option(help=tr("Picture: this head, from 1 (default: all)."))] = None,
+    layer: Annotated[
+        int | None, typer.Option(help=tr("Picture: this layer, from 1 (default: all; with --head, the last)."))
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help=tr("Picture: this head, from 1 (default: all; with --layer, their mean)."))
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -22,6 +22,8 @@ def load_image(path: Path, size: int) -> np.ndarray:
         with warnings.catch_warnings(), Image.open(path) as file:
             warnings.simplefilter("ignore")  # on damaged camera data, which are not needed
             upright = ImageOps.exif_transpose(file)
+            if upright.mode.startswith("I"):  # 16 bits of grey, which `convert` would cut off at 255
+                upright = Image.fromarray((np.asarray(upright) / 257).round().clip(0, 255).astype(np.uint8))
             if upright.has_transparency_data:
                 coloured = upright.convert("RGBA")
                 upright = Image.alpha_composite(Image.new("RGBA", coloured.size, WHITE), coloured)

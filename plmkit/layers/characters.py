@@ -45,7 +45,7 @@ class CharacterEncoder(nn.Module):
         # windows of padding are all alike, so one of them per filter gives the same maximum as all
         longest = int((characters != NO_CHARACTER).sum(1).max())
         embedded = self.characters(characters[:, : longest + max(self.sizes)].long()).transpose(1, 2)
-        # activations rise monotonically: that of the maximum is the maximum of all
+        # the maximum is taken before the activation, as in the released code; with ReLU the order does not matter
         hidden = torch.cat([self.activation(convolve(embedded).amax(2)) for convolve in self.filters], dim=1)
         for highway in self.highways:
             hidden = highway(hidden)

@@ -107,7 +107,7 @@ class Schedule:
     warmup: float  # warm-up, as a share of the run
     shape: str = "linear_over_all"  # of the learning-rate schedule: linear_over_all, cosine, constant ...
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
-    optimizer: Optimizers = AdamW()  # AdamW, BertAdam, Lamb or Momentum
+    optimizer: Optimizers = AdamW()  # AdamW, BertAdam, Lamb, Momentum, Adadelta or Adagrad
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:

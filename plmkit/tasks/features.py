@@ -31,7 +31,9 @@ def with_features(parts: Parts, features: Features | None) -> Parts:
             )
         )
     weights = {
-        name.replace("model.", BASE, 1): weight for name, weight in parts.weights.items() if name.startswith("model.")
+        name.replace("model.", BASE, 1): weight
+        for name, weight in parts.weights.items()
+        if name.startswith("model.") and architecture.is_tuned(name)
     }
     return replace(parts, architecture=FeatureNetwork.over(architecture, features), weights=weights)
 

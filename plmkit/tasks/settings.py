@@ -130,6 +130,13 @@ class TaskSettings:
             )
         features = self.features or (Features(place=tuning.features) if tuning.features else None)
         reading = features is not None and features.place != "none"
+        if self.lm_weight and reading:
+            raise SettingError(
+                tr(
+                    "task.features trains a network above the language model, so task.lm_weight would have no effect. "
+                    "Drop one."
+                )
+            )
         frozen = self.frozen if self.frozen is not None else tuning.frozen and reading and not self.scratch
         if reading and features is not None and features.precomputed and not frozen:
             raise SettingError(

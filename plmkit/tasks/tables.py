@@ -118,6 +118,8 @@ def input_table(given: str, search: Search, say: Say) -> Table:
     """The rows of a file, of stdin, or one text."""
     if is_file(given):
         return open_table(given, search, say)
+    if not given.strip():
+        raise InputError(tr("The text is empty. Give a text, a file, or - for stdin."))
     if given != STDIN:
         return lines_table(Path(tr("The text")), [given])
     try:

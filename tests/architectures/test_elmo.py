@@ -153,6 +153,7 @@ def test_cells_and_outputs_are_clipped():
         ({"width": 7}, "architecture.width=7 must be even"),
         ({"filters": ()}, r"such as \[\[2, 64\]\]"),
         ({"filters": ((0, 3),)}, r"found \[\[0, 3\]\]"),
+        ({"filters": ((2, 4), (51, 3))}, "a filter over 51 characters, and a word has at most 50"),
         ({"cell_clip": 0.0}, "architecture.cell_clip must be above 0"),
         ({"activation": "swish"}, "Unknown architecture.activation 'swish'"),
     ],

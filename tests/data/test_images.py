@@ -23,6 +23,13 @@ def test_the_middle_of_the_longer_side_is_kept(tmp_path):
     assert (found == np.array(GREEN)[:, None, None]).all()
 
 
+@pytest.mark.parametrize("name", ["grey.png", "grey.tif", "grey.pgm"])
+@pytest.mark.parametrize(("value", "seen"), [(0, 0), (257 * 100, 100), (65535, 255)])
+def test_sixteen_bits_are_scaled_to_eight(tmp_path, name, value, seen):
+    Image.fromarray(np.full((4, 4), value, dtype=np.uint16)).save(tmp_path / name)
+    assert (load_image(tmp_path / name, 4) == seen).all()
+
+
 def test_the_shorter_side_is_resized(tmp_path):
     columns(BLUE, each=8, height=20).save(tmp_path / "a.png")
     assert (load_image(tmp_path / "a.png", 2) == np.array(BLUE)[:, None, None]).all()

@@ -198,6 +198,12 @@ def test_bad_input_gets_a_sentence(plm, translating, tmp_path, content, more, sa
     assert said in ran.err
 
 
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_text_is_refused(plm, translating, text):
+    ran = plm("translate", translating, text)
+    assert (ran.code, ran.out, ran.err) == (2, "", "plm: The text is empty. Give a text, a file, or - for stdin.\n")
+
+
 def test_sources_of_like_length_share_a_batch_and_empty_ones_are_left_out():
     assert by_length([3, 0, 9, 3], beams=4) == [[2, 0, 3]]
     assert by_length([1000, 5, 1000, 1000], beams=4) == [[0, 2], [3, 1]]

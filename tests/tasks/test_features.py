@@ -1,14 +1,19 @@
 """Fine-tuning on features of a pretrained network, frozen or not, computed in every epoch or once."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 import plmkit
-from plmkit.catalogue import find
+from plmkit.architectures.features import Features
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
+from plmkit.inference.loading import Parts
+from plmkit.tasks.features import with_features
 from plmkit.tasks.settings import settle_task
 
 TINY = {
@@ -100,3 +105,27 @@ def test_what_is_precomputed_is_frozen():
 def test_the_network_itself_is_fine_tuned_on_request(plm, elmo, rows_file, tmp_path):
     weights, _ = tuned(plm, elmo, rows_file, tmp_path / "out", "task.features=Features", "task.features.place=none")
     assert {name.split(".")[1] for name in weights if name.startswith("model.")} == {"embed", "directions"}
+
+
+SMALL = {"layers": 2, "heads": 2, "width": 16, "inner": 32, "max_length": 24, "embedding": 16, "cell": 8}
+KINDS = {type(find(name).architecture): name for name in reversed(CATALOGUE)}
+
+
+@pytest.mark.parametrize("name", KINDS.values())
+def test_every_architecture_that_gives_its_layers_is_read_with_the_weights_that_are_fine_tuned(name):
+    recipe = find(name)
+    sizes = {key: size for key, size in SMALL.items() if getattr(recipe.architecture, key, None) is not None}
+    architecture, vocabulary = replace(recipe.architecture, **sizes), unnamed(30)
+    model = architecture.build(vocabulary)
+    alone = architecture.without_generator({f"model.{key}": weight for key, weight in model.state_dict().items()})
+    parts = Parts(folder=Path(name), tokenizer=None, architecture=alone.architecture, weights=alone.weights)
+    if "layers" not in architecture.writes:
+        with pytest.raises(SettingError, match=r"task\.features reads the layers of the network"):
+            with_features(parts, Features())
+        return
+    found = with_features(parts, Features())
+    built = found.architecture.for_task(0.1).build(vocabulary)
+    own = {f"model.{key}": weight.shape for key, weight in built.state_dict().items()}
+    assert {key: weight.shape for key, weight in found.weights.items()}.items() <= own.items()
+    new = {key for key in own.keys() - found.weights.keys() if key.startswith("model.base.")}
+    assert new <= {"model.base.pooler.weight", "model.base.pooler.bias"}  # which no layer depends on

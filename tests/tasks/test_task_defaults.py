@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from plmkit.architectures.features import Features
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import find
@@ -65,6 +66,13 @@ def test_a_language_model_is_not_trained_in_a_frozen_network():
     with pytest.raises(SettingError, match="does not train the language model"):
         TaskSettings(frozen=True, lm_weight=0.5)
     assert settled("gpt1", frozen=True).lm_weight == 0
+
+
+def test_a_language_model_is_not_trained_below_a_network_on_features():
+    with pytest.raises(SettingError, match=r"task\.features trains a network above the language model"):
+        settled("gpt1", features=Features(), lm_weight=0.5)
+    assert settled("gpt1", features=Features(), lm_weight=0.0).lm_weight == 0
+    assert settled("gpt1", features=Features(place="none"), lm_weight=0.5).lm_weight == 0.5
 
 
 def test_the_command_refuses_it_and_writes_nothing(pretrained, plm, rows_file, tmp_path):
