@@ -221,5 +221,9 @@ def _check_settings_are_used(sources: Sequence[Source], layout: str, column: str
         raise SettingError(
             tr("--text {column} names a table column, but no file is a table. Leave it out.", column=column)
         )
+    check_header_is_used(sources, header)
+
+
+def check_header_is_used(sources: Sequence[Source], header: bool) -> None:
     if not header and all(source.header for source in sources):
         raise SettingError(tr("--no-header is for .csv and .tsv, but no file is of these types. Leave it out."))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from plmkit.data.corpus import Corpus, check_apart, heading_of
+from plmkit.data.corpus import Corpus, check_apart, check_header_is_used, heading_of
 from plmkit.data.reading.cells import short, where
 from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.formats import pair_rows
@@ -40,6 +40,7 @@ def open_pairs(
     tables = any(source.partner is None for corpus in corpora for source in corpus.sources)
     if column is not None and not tables:
         raise SettingError(tr("--source and --target name columns of a table, but no file is a table. Leave them out."))
+    check_header_is_used([source for corpus in corpora for source in corpus.sources], header)
     return corpora
 
 
@@ -76,6 +77,14 @@ def alone(file: File) -> InputError:
 
 def aligned(first: tuple[str, File], second: tuple[str, File]) -> Corpus:
     """Two plain files whose lines belong together."""
+    if first[1].path.resolve() == second[1].path.resolve():
+        raise InputError(
+            tr(
+                "{file} cannot be both the source and the target.\n"
+                "Give the file of sources and then the file of targets (train.en train.de).",
+                file=first[1].path,
+            )
+        )
     both = source_of(first[1], partner=second[1].path)
     return checked(Corpus(sources=(both,), name=f"{first[0]} + {second[0]}"))
 

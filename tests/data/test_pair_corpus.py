@@ -30,6 +30,9 @@ def read(corpus):
         ("摘要\t正文", 1, 0),
         ("text\tsummary\tlabel", 0, 1),
         ("left\tright", 0, 1),
+        ("is_test\tid\ten\tde", 2, 3),
+        ("tr_id\tit_x\tis_duplicate\tzh_Hans_CN\thi_IN", 3, 4),
+        ("is_ok\tis_IS\tit-IT", 1, 2),
     ],
 )
 def test_the_two_columns_are_found_by_their_usual_names(tmp_path, header, source, target):
@@ -56,6 +59,30 @@ def test_columns_can_be_named_one_or_both(tmp_path):
 def test_columns_that_do_not_exist_or_are_one_are_refused(tmp_path, column, message):
     with pytest.raises(InputError, match=message):
         open_pairs([written(tmp_path, "pairs.tsv", "en\tde", "one\teins")], column=column)
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("en+us\tfr", "en[+]us"), ("en\ta+b", "a[+]b"), ("en\tde\ten+de", "en[+]de")]
+)
+def test_a_column_with_a_plus_in_its_name_is_refused(tmp_path, header, name):
+    file = written(tmp_path, "pairs.tsv", header, "\t".join("x" * (header.count("\t") + 1)))
+    with pytest.raises(InputError, match=f"column '{name}' has a [+] in its name"):
+        open_pairs([file])
+
+
+def test_one_file_for_both_sides_is_refused(tmp_path):
+    file = written(tmp_path, "a.en", "one")
+    with pytest.raises(InputError, match=r"a\.en cannot be both the source and the target"):
+        open_pairs([file, str(tmp_path / "." / "a.en")])
+
+
+def test_no_header_is_refused_where_it_has_no_effect(tmp_path):
+    plain = [written(tmp_path, "a.en", "one"), written(tmp_path, "a.de", "eins")]
+    for files in (plain, [written(tmp_path, "a.jsonl", '{"en": "one", "de": "eins"}')]):
+        with pytest.raises(SettingError, match=r"--no-header is for \.csv and \.tsv"):
+            open_pairs(files, header=False)
+    (corpus,) = open_pairs([written(tmp_path, "a.tsv", "one\teins")], header=False)
+    assert read(corpus) == [("one", "eins")]
 
 
 def test_columns_without_usual_names_are_refused_with_those_found(tmp_path):

@@ -24,6 +24,8 @@ LANGUAGES = frozenset(  # without id and no, which are rarely languages
     hindi hungarian italian japanese korean norwegian polish portuguese romanian russian spanish swedish turkish
     ukrainian vietnamese 中文 汉语 英文 英语 德语 法语 日语 韩语 俄语 西班牙语 文言 文言文 白话 白话文 现代文""".split()
 )
+SCRIPTS = frozenset("hans hant latn cyrl arab deva simplified traditional".split())
+NO_REGIONS = frozenset("id is nr of ok on to up".split())  # words that end the names of other columns
 
 
 def choose_pair(heading: Heading, wanted: str | None) -> tuple[list[str], bool]:
@@ -52,6 +54,16 @@ def choose_pair(heading: Heading, wanted: str | None) -> tuple[list[str], bool]:
                 found=found(heading.columns),
             )
         )
+    for name in (*chosen, "+".join(chosen)):
+        if "+" in name and name in heading.columns:
+            raise InputError(
+                tr(
+                    "{name}: column '{column}' has a + in its name, which joins the names of two columns. {advice}",
+                    name=heading.name,
+                    column=short(name),
+                    advice=tr("Rename it."),
+                )
+            )
     return chosen, bool(guessed) and [folded(name) for name in chosen] != list(NAMED[0])
 
 
@@ -133,8 +145,15 @@ def fits(both: Sequence[str], taken: Sequence[str]) -> bool:
 
 
 def is_language(column: str) -> bool:
-    """Whether a column is named after a language: en, en_US, English, 英文."""
-    return folded(column).replace("-", "_").partition("_")[0] in LANGUAGES
+    """Whether a column is named after a language: en, en_US, zh-Hans, English, 英文; but not is_test, tr_id."""
+    language, *more = folded(column).replace("-", "_").split("_")
+    if language == "is":
+        return more in ([], ["is"])
+    return language in LANGUAGES and all(part in SCRIPTS or is_region(part) for part in more)
+
+
+def is_region(part: str) -> bool:
+    return len(part) == 2 and part.isalpha() and part not in NO_REGIONS
 
 
 def lacks_header(heading: Heading) -> bool:
