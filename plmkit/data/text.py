@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from unicodedata import category
 
 IDEOGRAPHS = (  # Han characters of Unicode 15: extension A, the basic block, compatibility, extensions B to H
     (0x3400, 0x4DBF),
@@ -12,7 +13,15 @@ IDEOGRAPHS = (  # Han characters of Unicode 15: extension A, the basic block, co
 HAN = "".join(f"{chr(first)}-{chr(last)}" for first, last in IDEOGRAPHS)  # inside the brackets of a regular expression
 KANA = "\u3040-\u30ff"
 HANGUL = "\uac00-\ud7af"
-WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+|[^\w\s]")  # or a punctuation mark; an ideograph is a word
+UNSPACED = "\u0e00-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Burmese, Khmer: no space between words
+MARKED = ((0x300, 0x1DFF), (0x20D0, 0x20FF), (0xA660, 0xABFF), (0xFE00, 0xFE2F), (0x11000, 0x11FFF))  # have marks
+MARKS = "".join(  # vowel signs, accents: they belong to the letter before them, but are no letters
+    mark for first, last in MARKED for mark in map(chr, range(first, last + 1)) if category(mark).startswith("M")
+)
+LETTERS = rf"[^\W{HAN}]"
+WORD = re.compile(  # or a punctuation mark; an ideograph is a word
+    rf"[{HAN}]|{LETTERS}+(?:[{MARKS}]+{LETTERS}*)*|[^\w\s]"
+)
 WIDE = f"{HAN}\u3000-\u30ff\uff00-\uff60“”‘’…—"  # no space is written before or after these
 
 

@@ -172,7 +172,7 @@ class Translator:
         """
         found: list[Tensor | None] = []
         for source, target in pairs:
-            batch = self.pairs([source.tokens], [target.tokens[: self.max_length - 1]])
+            batch = self.pairs([source.tokens], [target.tokens])
             with recording() as records:
                 self.network.model(batch)
             cross = [record.weights[0].mean(0) for record in records if record.kind == "cross"]
@@ -181,10 +181,13 @@ class Translator:
 
     @torch.inference_mode()
     def loss(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
-        """The sum of the negative log-probabilities of all target tokens, ends included, and their number."""
+        """The sum of the negative log-probabilities of all target tokens, ends included, and their number.
+
+        Long targets are cut at their end, as in training, and do not predict it.
+        """
         total, tokens = 0.0, 0
         read = self.read(sources)
-        rows = self.target_rows(targets)
+        rows = [self.tokenizer.encode_plain(" ".join(text.split())) for text in targets]
         for numbers in by_length([len(source.tokens) for source in read], BEAMS):
             look()
             batch = self.pairs([read[number].tokens for number in numbers], [rows[number] for number in numbers])
@@ -192,10 +195,6 @@ class Translator:
             total += count * float(self.head(self.network.model(batch), batch))
             tokens += count
         return total, tokens
-
-    def target_rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of targets, cut at their end to what the decoder reads."""
-        return [self.tokenizer.encode_plain(" ".join(text.split()))[: self.max_length - 1] for text in texts]
 
     def side(self, rows: Sequence[Sequence[int]]) -> Side:
         """Rows of tokens, padded on the right."""
@@ -206,9 +205,10 @@ class Translator:
         return Side(tokens=tokens, visible=visible).each(lambda part: part.to(self.device))
 
     def pairs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
-        """Sources, and what the decoder reads to predict their targets and the end of each."""
-        read = self.side([[self.vocabulary.start, *target] for target in targets])
-        predicted = self.side([[*target, self.vocabulary.end] for target in targets]).tokens
+        """Sources, and what the decoder reads to predict their targets and the end of each that is not cut."""
+        rows = [[self.vocabulary.start, *target, self.vocabulary.end][: self.max_length + 1] for target in targets]
+        read = self.side([row[:-1] for row in rows])
+        predicted = self.side([row[1:] for row in rows]).tokens
         return Batch(source=self.side(sources), target=read, targets=predicted.masked_fill(~read.visible, IGNORE))
 
 

