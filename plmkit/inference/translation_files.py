@@ -58,7 +58,9 @@ def translate_file(
 def source_table(given: str, column: str | None, header: bool, screen: Screen) -> Table:
     """The rows of a file, of stdin or of one text; a table of pairs without a header is read without one."""
     path = Path(given)
-    if is_file(given) and path.is_file() and format_of(path)[0] is None:  # test.en, test.de
+    if is_file(given) and path.is_file() and format_of(path)[0] in (None, "txt"):  # test.en, test.de, test.txt
+        if not header:
+            raise SettingError(tr("--no-header is for .csv and .tsv; {path} needs no header. Leave it out.", path=path))
         return lines_table(path, [line for _, line in numbered_lines(given, format_of(path)[1])])
     table = input_table(given, Search(named=Columns(header=header)), screen.say)
     if table.dialect and header and column is None and lacks_header(table.heading):

@@ -152,7 +152,8 @@ def prepare(
                 corpora=len(corpora),
             )
         )
-    notes = tuple(note for corpus in corpora for note in corpus.notes)
+    held_out = opened[-1:] if valid else []
+    notes = tuple(note for corpus in [*corpora, *held_out] for note in corpus.notes)
     for note in notes:
         screen.say(note)
     arrangements = [stream.arrangement for stream in recipe.streams]
@@ -173,7 +174,7 @@ def prepare(
         )
     store = tokens_of(corpora, ready, segmenter, settings, screen)
     if valid:
-        held = tokens_of([opened[-1]], ready, segmenter, settings, screen)
+        held = tokens_of(held_out, ready, segmenter, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),

@@ -133,6 +133,14 @@ def test_a_text_on_the_command_line(plm, translating):
     assert lines[0].split("\t")[1] == TARGET and len(lines) == 2
 
 
+def test_blank_lines_at_the_end_stay_lines_whatever_the_name_of_the_file(plm, translating, tmp_path):
+    for name in ("lines.txt", "lines.en"):
+        (tmp_path / name).write_text(f"{SOURCE}\n\n\n", encoding="utf-8")
+        assert plm("translate", translating, tmp_path / name).out == f"{TARGET}\n\n\n"
+        ran = plm("translate", translating, tmp_path / name, "--no-header")
+        assert ran.code == 2 and "--no-header is for .csv and .tsv" in ran.err
+
+
 def test_lines_become_lines_and_a_blank_one_stays_in_its_place(plm, translating, tmp_path):
     for name in ("lines.txt", "lines.en"):
         file = tmp_path / name
