@@ -28,7 +28,7 @@ from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 4  # increase when the files or how they are made change
-BLOCK_CHARACTERS = 500_000  # per block of a worker; only a few blocks are in memory at once
+BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
 OnProgress = Callable[[int], None]  # gets the number of further bytes of the corpus that are done
@@ -225,10 +225,10 @@ def portions(corpus: Corpus, maker: Maker, processes: int, on_progress: OnProgre
 
 def blocks(corpus: Corpus, on_progress: OnProgress) -> Iterator[list[Document]]:
     block: list[Document] = []
-    size = 0
+    size, pixels = 0, 3 * (corpus.image_size or 0) ** 2  # bytes of an image
     for document in corpus.documents(on_progress):
         block.append(document)
-        size += sum(map(len, document.paragraphs))
+        size += pixels + sum(map(len, document.paragraphs))
         if size >= BLOCK_CHARACTERS:
             yield block
             block, size = [], 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from plmkit.data import shards
 from plmkit.data.caption_corpus import open_captions
 from plmkit.data.shards import open_store
 from plmkit.errors import InputError, SettingError
@@ -37,6 +38,15 @@ def test_captions_of_an_image_are_together_whether_in_a_list_or_in_several_rows(
     rows = written(folder, "b.tsv", "file\tcaption", "1.png\ta cat", "2.png\ta dog", "1.png\ta pet")
     found = [("1.png", ("a cat", "a pet")), ("2.png", ("a dog",))]
     assert read(listed) == read(rows) == found
+
+
+def test_blocks_are_bounded_by_the_bytes_of_their_images(folder, monkeypatch):
+    """An image of 4 × 4 pixels in three colours has 48 bytes, and each of these captions one character."""
+    table = written(folder, "a.tsv", "image\ttext", "1.png\ta", "2.png\tb", "3.png\tc")
+    (corpus,) = open_captions([table], 4)
+    for limit, sizes in ((49, [1, 1, 1]), (50, [2, 1]), (98, [2, 1]), (99, [3])):
+        monkeypatch.setattr(shards, "BLOCK_CHARACTERS", limit)
+        assert [len(block) for block in shards.blocks(corpus, lambda _: None)] == sizes
 
 
 def test_columns_can_be_named_and_files_can_be_in_another_folder(folder):
