@@ -62,8 +62,10 @@ def neighbours(
         raise SettingError(tr("Name a model and a word: plm neighbours runs/mine bank"))
     folders = [Path(model) for model in models]
     static = [is_static(folder) for folder in folders]
-    if all(static) and (corpus or layer is not None):
-        raise SettingError(tr("--corpus and --layer are for contextual models; static vectors do not need them."))
+    if all(static) and (corpus or layer is not None or context is not None):
+        raise SettingError(
+            tr("--context, --corpus and --layer are for contextual models; static vectors do not need them.")
+        )
     sentence_with(word, context)
     sample = [] if all(static) else sample_of(corpus or own_corpus(folders))
     found: dict[str, list[Neighbour]] = {}
@@ -113,7 +115,9 @@ def probe(
     layers: Annotated[
         str, typer.Option(help=tr("Layers: all, or numbers such as 0,2,4; 0 is the embeddings."))
     ] = "all",
-    words: Annotated[int, typer.Option(min=1, help=tr("Train on at most about this many words."))] = 20_000,
+    words: Annotated[
+        int, typer.Option(min=1, help=tr("Use at most about this many words of the training file."))
+    ] = 20_000,
     out: Annotated[
         Path | None,
         typer.Option(help=tr("Output folder for probe.json, probe.png and probe.svg. Default: print only.")),
@@ -132,14 +136,14 @@ def probe(
     from plmkit.insight.word_states import layers_named
 
     known, asked = read_probe_files(task, train, test)
+    if inventory and not any(one.lemmas for one in known):
+        raise SettingError(tr("--inventory is for senses, but the training file has tags. Leave it out."))
+    known = limited(known, words, seed)
     if asked is None:
         known, asked = split(known, seed)
     first = read_inventory(inventory) if inventory else None
     loaded = opened(model, quiet)
-    found = measure(
-        loaded, limited(known, words, seed), limited(asked, max(1, words // 2), seed),
-        layers=layers_named(layers, loaded), inventory=first, screen=screen(quiet),
-    )  # fmt: skip
+    found = measure(loaded, known, asked, layers=layers_named(layers, loaded), inventory=first, screen=screen(quiet))
     if out is not None:
         write_scores([found], out)
         screen(quiet).say(tr("Written to {out}.", out=out))

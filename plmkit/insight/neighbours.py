@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,17 +107,18 @@ def sentence_with(word: str, context: str | None) -> Sentence:
 
 def place_of(word: str, text: str) -> int | None:
     """Where a word begins in a text: as it is written, or in other case; never inside a longer run of letters."""
-    for folded, within in ((word, text), (word.lower(), text.lower())):
-        letters = kinds_of(codes_of(within)) == LETTER
-        place = within.find(folded)
-        while place >= 0:
-            end = place + len(folded)
-            inside = (place and letters[place - 1] and letters[place]) or (
-                end < len(within) and letters[end] and letters[end - 1]
+    letters = kinds_of(codes_of(text)) == LETTER
+    for flags in (re.NOFLAG, re.IGNORECASE):
+        pattern = re.compile(re.escape(word), flags)
+        found = pattern.search(text)
+        while found:
+            begin, end = found.span()
+            inside = (begin and letters[begin - 1] and letters[begin]) or (
+                end < len(text) and letters[end] and letters[end - 1]
             )
             if not inside:
-                return place
-            place = within.find(folded, place + 1)
+                return begin
+            found = pattern.search(text, begin + 1)
     return None
 
 
@@ -136,7 +138,8 @@ def own_corpus(folders: Sequence[Path]) -> list[str]:
     """The corpus that one of the models was trained on, if it is still there; or the documentation on this machine."""
     for folder in folders:
         record = RunFolder(folder).record if folder.is_dir() else None
-        if isinstance(record, PretrainRecord | VectorsRecord):
+        imported = isinstance(record, VectorsRecord) and record.skipgram is None
+        if isinstance(record, PretrainRecord | VectorsRecord) and not imported:
             paths = [path for path in record.corpora if Path(path).exists()]
             if paths:
                 return paths

@@ -21,7 +21,10 @@ TOKENS = ("tokens", "words")  # columns of a JSONL file, in the order of prefere
 TAGS = ("tags", "upos", "pos", "ner_tags", "labels")
 SENSES = "senses"
 IS_WIDE = re.compile(f"[{WIDE}]")
-PARTS_OF_SPEECH = {"N": "noun", "V": "verb", "J": "adjective", "A": "adjective", "S": "adjective", "R": "adverb"}
+PARTS_OF_SPEECH = {  # by the first three letters of a tag, or its first
+    "ADV": "adverb", "AUX": "verb",
+    "N": "noun", "V": "verb", "J": "adjective", "A": "adjective", "S": "adjective", "R": "adverb",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ def read_tagged(path: Path) -> list[Tagged]:
     if not path.is_file():
         raise InputError(not_there(path, tr("file")))
     try:
-        with open(path, encoding="utf-8") as lines:
+        with open(path, encoding="utf-8-sig") as lines:
             readers = {".jsonl": json_lines, ".json": json_lines}
             found = list(readers.get(path.suffix, columns)(path, lines))
     except UnicodeDecodeError as error:
@@ -123,7 +126,8 @@ def with_senses(path: Path, number: int, words: list[str], senses: Any) -> Tagge
 
 def lemma_of(lemma: str, part_of_speech: str) -> str:
     """NN of one tag set and NOUN of another are the same."""
-    return f"{lemma.lower()} {PARTS_OF_SPEECH.get(part_of_speech[:1].upper(), part_of_speech)}"
+    tag = part_of_speech.upper()
+    return f"{lemma.lower()} {PARTS_OF_SPEECH.get(tag[:3]) or PARTS_OF_SPEECH.get(tag[:1], part_of_speech)}"
 
 
 def columns(path: Path, lines: Iterator[str]) -> Iterator[Tagged]:
@@ -192,7 +196,7 @@ def read_inventory(path: Path) -> dict[str, str]:
         raise InputError(not_there(path, tr("file")))
     kinds = {"1": "noun", "2": "verb", "3": "adjective", "4": "adverb", "5": "adjective"}
     first: dict[str, str] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
         key = line.split("\t")[0].strip()
         lemma, found, rest = key.partition("%")
         if found and rest[:1] in kinds:

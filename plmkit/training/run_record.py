@@ -358,6 +358,7 @@ class VectorsRecord(RunRecord):
 
     skipgram: SkipGram | None = None  # None: the vectors were imported
     corpora: tuple[str, ...]  # or the file that was imported
+    corpus_key: str | None = None  # fingerprint of their content; None: imported, or of an older version
     lowercase: bool = False  # words are looked up in lower case
 
     @classmethod
@@ -365,11 +366,17 @@ class VectorsRecord(RunRecord):
         return {
             "skipgram": fields.optional("skipgram", skipgram_of),
             "corpora": fields.read("corpora", list_of(str)),
+            "corpus_key": fields.optional("corpus_key", is_a(str)),
             "lowercase": fields.read("lowercase", bool),
         }
 
     def own_json(self) -> dict[str, Any]:
-        return {"skipgram": to_json(self.skipgram), "corpora": list(self.corpora), "lowercase": self.lowercase}
+        return {
+            "skipgram": to_json(self.skipgram),
+            "corpora": list(self.corpora),
+            "corpus_key": self.corpus_key,
+            "lowercase": self.lowercase,
+        }
 
     def differences(self, new: Self) -> list[Difference]:
         compared = ("skipgram", "corpora", "lowercase", "run", "seed")

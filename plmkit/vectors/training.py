@@ -57,7 +57,7 @@ def settle_skipgram(assignments: Sequence[str], column: str | None, header: bool
 
 
 def train_vectors(request: SkipGramRequest, screen: Screen) -> VectorsRecord:
-    """Train and save; a finished run with the same settings is returned as it is."""
+    """Train and save; a finished run with the same settings and corpus is returned as it is."""
     run = RunFolder(request.out)
     record = VectorsRecord(
         run=request.machine, seed=request.seed, skipgram=request.settings, corpora=request.corpora,
@@ -65,14 +65,23 @@ def train_vectors(request: SkipGramRequest, screen: Screen) -> VectorsRecord:
     )  # fmt: skip
     if run.record is None:
         run.claim()
-    elif isinstance(run.record, VectorsRecord) and not run.differences(record):
-        screen.say(tr("{out} holds the finished run already.", out=request.out))
-        return run.record
-    else:
+    elif not isinstance(run.record, VectorsRecord) or run.differences(record):
         raise FolderError(tr("--out {out} holds another run. Use another folder.", out=request.out))
     machine = request.machine
     paths = request.corpora or (str(docstring_corpus(cache_folder())),)
     corpus = open_corpus(paths, layout=machine.layout, column=machine.column, header=machine.header)
+    if isinstance(run.record, VectorsRecord):
+        if run.record.corpus_key not in (None, corpus.fingerprint()):
+            raise FolderError(
+                tr(
+                    "{out} holds vectors of other text: the corpus has changed since they were trained. Give the same "
+                    "corpus, or use another --out.",
+                    out=request.out,
+                )
+            )
+        screen.say(tr("{out} holds the finished run already.", out=request.out))
+        return run.record
+    record = replace(record, corpus_key=corpus.fingerprint())
     began = time.perf_counter()
     words, vectors, result = fit(corpus, request, screen)
     result["seconds"] = round(time.perf_counter() - began, 1)
@@ -99,7 +108,7 @@ def fit(corpus: Corpus, request: SkipGramRequest, screen: Screen) -> tuple[list[
             model = Word2Vec(
                 corpus_file=str(file), sg=1, hs=0, vector_size=settings.width, window=settings.window,
                 negative=settings.negatives, epochs=settings.epochs, min_count=settings.min_count,
-                sample=settings.subsample, alpha=settings.learning_rate, seed=request.seed, workers=threads,
+                sample=settings.subsample, alpha=settings.learning_rate, seed=request.seed % 2**32, workers=threads,
             )  # fmt: skip
         except RuntimeError as error:  # gensim's word for an empty vocabulary
             raise InputError(

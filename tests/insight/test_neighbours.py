@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from plmkit.insight.neighbours import contextual_neighbours, place_of, sample_of, sentence_with
+from plmkit.insight.neighbours import contextual_neighbours, own_corpus, place_of, sample_of, sentence_with
 from plmkit.insight.word_states import Sentence, owners_of, word_states
 from plmkit.vectors.settings import SkipGram
 from plmkit.vectors.training import SkipGramRequest, train_vectors
-from plmkit.vectors.word_vectors import load_vectors, unit
+from plmkit.vectors.word_vectors import import_vectors, load_vectors, unit
 
 RIVER = [f"the {a} {b} swims near the bank of the river" for a in ("old", "young", "grey") for b in ("fish", "duck")]
 MONEY = [f"my {a} {b} keeps cash in the bank for a loan" for a in ("rich", "poor", "busy") for b in ("boss", "clerk")]
@@ -98,10 +98,23 @@ def test_a_word_that_is_not_in_the_sentence_is_refused(contextual, plm):
     assert "'bank' is not in the sentence 'they bnak there'. Did you mean 'bnak'?" in ran.err
 
 
+def test_imported_vectors_are_no_corpus(contextual, bank_corpus, tmp_path):
+    (tmp_path / "v.txt").write_text("bank 1 0\nshore 1 0.1\n")
+    import_vectors(tmp_path / "v.txt", tmp_path / "imported")
+    assert own_corpus([tmp_path / "imported", contextual.folder]) == [str(bank_corpus)]
+
+
+def test_a_sentence_is_refused_if_all_vectors_are_static(plm, tmp_path):
+    (tmp_path / "v.txt").write_text("bank 1 0\nshore 1 0.1\n")
+    ran = plm("neighbours", tmp_path / "v.txt", "bank", "--context", "the bank")
+    assert ran.code == 2 and "--context" in ran.err and "contextual models" in ran.err
+
+
 def test_a_word_is_not_found_inside_a_longer_one():
     assert place_of("bank", "the banker at the bank") == 18
     assert place_of("Bank", "a bank") == 2
     assert place_of("bank", "bankers") is None
+    assert place_of("bank", "İİ Bank") == 3  # two letters that are longer in lower case
     assert place_of("银行", "中国银行在这里") == 2
     assert sentence_with("银行", None).words == ["银行"]
 

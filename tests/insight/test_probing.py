@@ -21,7 +21,7 @@ from plmkit.insight.probing import (
     probe,
     split,
 )
-from plmkit.insight.tagged import Tagged, read_inventory, read_tagged, sentence_of
+from plmkit.insight.tagged import Tagged, lemma_of, read_inventory, read_tagged, sentence_of
 
 
 def examples(answers, lemmas=(), sentences=None, states=None):
@@ -122,6 +122,19 @@ def test_senses_are_read_with_their_lemmas(tmp_path):
     assert read_inventory(tmp_path / "inventory.tsv") == {"bank noun": "bank%1:17:01::"}
 
 
+def test_parts_of_speech_of_several_tag_sets_are_the_same():
+    tags = {"noun": "NN NOUN n", "verb": "VBZ VERB AUX v", "adjective": "JJ ADJ a s", "adverb": "RB ADV adverb r"}
+    for name, some in tags.items():
+        assert {lemma_of("Well", tag) for tag in some.split()} == {f"well {name}"}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    (tmp_path / "a.txt").write_text("EU NNP\n", encoding="utf-8-sig")
+    assert read_tagged(tmp_path / "a.txt")[0].words == ("EU",)
+    (tmp_path / "keys.txt").write_text("bank%1:17:01::\n", encoding="utf-8-sig")
+    assert read_inventory(tmp_path / "keys.txt") == {"bank noun": "bank%1:17:01::"}
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -187,6 +200,15 @@ def test_a_probe_prints_and_draws(pretrained, plm, tmp_path):
     assert len(saved["scores"]) == 3 and saved["metric"] == "accuracy"
 
 
+def test_the_number_of_words_limits_the_training_file_only(pretrained, plm, tmp_path):
+    (tmp_path / "tags.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n' * 20)
+    arguments = ("probe", pretrained, "--task", tmp_path / "tags.jsonl", "--words", "10", "--layers", "0", "--json")
+    given = plm(*arguments, "--test", tmp_path / "tags.jsonl").json
+    assert (given["train_words"], given["test_words"]) == (10, 40)
+    held_out = plm(*arguments).json
+    assert (held_out["train_words"], held_out["test_words"]) == (8, 2)
+
+
 def test_files_and_layers_that_do_not_fit_are_refused(pretrained, plm, tmp_path):
     (tmp_path / "tags.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n' * 5)
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X"]}\n')
@@ -195,6 +217,7 @@ def test_files_and_layers_that_do_not_fit_are_refused(pretrained, plm, tmp_path)
         (["--task", "pos"], "--train is missing"),
         (["--task", "pso"], "There is no file 'pso'"),
         (["--task", tmp_path / "tags.jsonl", "--train", Path("x")], "Leave one of them out"),
+        (["--task", tmp_path / "tags.jsonl", "--inventory", tmp_path / "x"], "--inventory is for senses"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "7"], "found --layer 7"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "x"], "found 'x'"),
         (["--task", tmp_path / "bad.jsonl"], "2 tokens, but 1 tags"),

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from plmkit.errors import FolderError
 from plmkit.terminal.screen import Screen
 from plmkit.training.run_folder import RunFolder
 from plmkit.vectors.settings import SkipGram
@@ -57,6 +58,25 @@ def test_a_word_has_one_vector_whatever_the_sentence(trained):
 def test_the_same_seed_gives_the_same_vectors(trained, corpus, tmp_path):
     train(corpus, tmp_path / "again")
     assert (load_vectors(tmp_path / "again").vectors == load_vectors(trained).vectors).all()
+
+
+def test_any_whole_number_is_a_seed(corpus, tmp_path):
+    for seed in (-1, 2**40):
+        request = SkipGramRequest(
+            corpora=(str(corpus),), out=tmp_path / str(seed), settings=SkipGram(width=4, epochs=1), seed=seed
+        )
+        assert train_vectors(request, Screen(quiet=True)).result["width"] == 4
+
+
+def test_a_finished_run_is_returned_unless_its_corpus_has_changed(tmp_path):
+    text, out = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("one two one two\n")
+    first = train(text, out, min_count=1)
+    assert train(text, out, min_count=1) == first
+    text.write_text("three four three four\n")
+    with pytest.raises(FolderError, match="the corpus has changed"):
+        train(text, out, min_count=1)
+    assert set(load_vectors(out).words) == {"one", "two"}
 
 
 def test_the_folder_holds_safetensors_words_and_settings(trained):
