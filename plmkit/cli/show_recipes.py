@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import CHOICES
@@ -28,7 +28,8 @@ def all_recipes(as_json: bool) -> None:
     if as_json:
         print(json.dumps({"recipes": [{"name": name, "paper": r.paper, **counted(r)} for name, r in rows]}))
         return
-    table = Table(tr("recipe"), tr("layers × width"), tr("parameters"), tr("settings"), box=None)
+    whole = Column(tr("recipe"), min_width=max(map(len, CATALOGUE)))  # names are there to be copied
+    table = Table(whole, tr("layers × width"), tr("parameters"), tr("settings"), box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = tr("for minutes") if recipe.for_minutes else tr("the paper's")
