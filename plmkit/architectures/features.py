@@ -1,5 +1,6 @@
 """A small recurrent network for a task that reads another network's layers as features of words."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -98,7 +99,7 @@ class FeatureNetwork(Architecture):
     def is_pretrained(self, name: str) -> bool:
         return name.startswith(BASE)
 
-    def vocabulary_size(self, weights: dict[str, Tensor]) -> int:  # type: ignore[override]
+    def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
         return self.base.vocabulary_size({name.replace(BASE, "model.", 1): weight for name, weight in weights.items()})
 
     def for_task(self, dropout: float) -> Self:

@@ -1,5 +1,6 @@
 """A language model in each of two directions, with one softmax."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -85,8 +86,9 @@ class DirectionHead(Head):
         return int(self.predicted(batch).sum())
 
     @property
+    @abstractmethod
     def softmax(self) -> SampledSoftmax:
-        raise NotImplementedError
+        """The output layer, which both directions share."""
 
 
 class ForwardLMHead(DirectionHead):
