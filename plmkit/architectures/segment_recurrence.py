@@ -22,6 +22,7 @@ from plmkit.architectures.contract import (
 from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
+from plmkit.kernels.linear import linear
 from plmkit.language import tr
 from plmkit.layers.recording import record
 from plmkit.layers.relative import (
@@ -136,7 +137,7 @@ class SegmentAttention(RelativeAttention):
 
     def keys_values(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """(B, heads, K, head width) each."""
-        joint = F.linear(context, self.query_key_value.weight[context.shape[-1] :])
+        joint = linear(context, self.query_key_value.weight[context.shape[-1] :])
         key, value = joint.unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return key, value
 

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch
+from plmkit.kernels.linear import linear
 from plmkit.layers.recording import Kind, record
 from plmkit.layers.relative import KeyValueMemory, RelativeAttention, distances_around, relative_shift, sinusoids
 from plmkit.layers.transformer import drop
@@ -127,11 +128,11 @@ class TwoStreamAttention(RelativeAttention):
         """Queries from the row, keys and values from memory and row."""
         width = content.shape[-1]
         if query_only:
-            own, pairs = None, F.linear(content, self.query_key_value.weight[width:])
+            own, pairs = None, linear(content, self.query_key_value.weight[width:])
         else:
             own, pairs = self.query_key_value(content).split((width, 2 * width), dim=-1)
         if memory is not None:
-            before = F.linear(memory.to(content.dtype), self.query_key_value.weight[width:])
+            before = linear(memory.to(content.dtype), self.query_key_value.weight[width:])
             pairs = torch.cat([before, pairs], dim=1)
         key, value = pairs.chunk(2, dim=-1)
         return None if own is None else self.split_heads(own), self.split_heads(key), self.split_heads(value)

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from plmkit.kernels.linear import is_prepared, pad_rows
+
 NUMBERS_AT_ONCE = 5 << 22  # logits in memory: 84 MB; the 600 masked tokens of 4,096 fit at once
 NUMBERS_IN_CACHE = 1 << 19  # of the CPU: 2 MB
 
@@ -82,6 +84,8 @@ def chunked_cross_entropy(
     """
     if shares is None:
         shares = hidden.new_full((len(hidden),), 1 / max(1, len(hidden)), dtype=table.dtype)
+    if is_prepared(hidden):
+        hidden, targets, shares = pad_rows(hidden), pad_rows(targets), pad_rows(shares)  # rows without a share
     return ChunkedCrossEntropy.apply(hidden, table, bias, targets, shares.to(table.dtype), torch.is_grad_enabled())
 
 
@@ -108,17 +112,19 @@ class ChunkedCrossEntropy(torch.autograd.Function):
                 continue
             scores.scatter_add_(1, target, -sums)
             share = share / sums  # scales the small factors of the products, not the large one
-            to_hidden[start : start + rows] = scores @ table * share
-            part = part * share
-            if to_table is None:
-                to_table = (scores.T @ part).to(table.dtype)
-            elif torch.is_autocast_enabled(part.device.type):
-                to_table += scores.T @ part  # in lower precision, which in-place products do not use
-            else:
-                to_table.addmm_(scores.T, part)
             if to_bias is not None:
                 with torch.autocast(part.device.type, enabled=False):  # a sum, which must not be rounded
                     to_bias += scores.T @ share.squeeze(1)
+            part = part * share
+            if torch.is_autocast_enabled(part.device.type):
+                scores = scores.to(torch.get_autocast_dtype(part.device.type))  # once for both products
+            to_hidden[start : start + rows] = scores @ table * share
+            if to_table is None:
+                to_table = (scores.T @ part).to(table.dtype)
+            elif scores.dtype is not table.dtype:
+                to_table += scores.T @ part  # in lower precision, which in-place products do not use
+            else:
+                to_table.addmm_(scores.T, part)
         ctx.save_for_backward(to_hidden)
         ctx.to_weights = to_table, to_bias  # as large as the weights, for any number of rows
         return total

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
+from plmkit.kernels.linear import Linear, linear
 from plmkit.layers.cache import LayerCache
 from plmkit.layers.packing import NeededTokens, Packing
 from plmkit.layers.recording import record
@@ -23,8 +24,8 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.query_key_value = Linear(width, 3 * width, bias=bias)
+        self.output = Linear(width, width, bias=bias)
 
     def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
         if needed is None:
@@ -32,8 +33,8 @@ class SelfAttention(nn.Module):
         width, bias = hidden.shape[-1], self.query_key_value.bias
         ask, answer = self.query_key_value.weight.tensor_split([width])
         ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([width])
-        (query,) = self.split_heads(needed.unpack(F.linear(needed.choose(hidden), ask, ask_bias)), 1)
-        key, value = self.split_heads(packing.unpack(F.linear(hidden, answer, answer_bias)), 2)
+        (query,) = self.split_heads(needed.unpack(linear(needed.choose(hidden), ask, ask_bias)), 1)
+        key, value = self.split_heads(packing.unpack(linear(hidden, answer, answer_bias)), 2)
         record(lambda: softmax_weights(query, key, packing.visible))
         return self.output(self.joined(self.mix(query, key, value, packing), needed))
 
@@ -54,10 +55,12 @@ class SelfAttention(nn.Module):
         return softmax_weights(query, key, self.attention_mask(packing))
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
-        """Whether our kernel is faster than torch's fused one: for short rows, and for long ones with dropout."""
+        """Whether our kernel is faster than torch's fused one: for short rows, with dropout, and in bfloat16."""
         if not joint.requires_grad or joint.device.type != "cpu":
             return False
-        return joint.dtype == torch.float32 if is_short(joint, packing, self.heads) else self.share > 0
+        if is_short(joint, packing, self.heads):
+            return joint.dtype in (torch.float32, torch.bfloat16)
+        return self.share > 0 or joint.dtype == torch.bfloat16
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
         """True where a position may attend to another, broadcastable to (B, heads, L, L); None: everywhere."""
@@ -153,7 +156,7 @@ class CausalAttention(SelfAttention):
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         # without dropout torch's kernel is faster: it skips later positions if only the causal mask applies
-        return self.share > 0 and super().by_products(joint, packing)
+        return (self.share > 0 or joint.dtype == torch.bfloat16) and super().by_products(joint, packing)
 
     def attention_mask(self, packing: Packing) -> Tensor | None:
         return band(packing.length, packing.length, packing.first.device)
@@ -193,9 +196,9 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(width, width, bias=bias)
-        self.key_value = nn.Linear(width, 2 * width, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.query = Linear(width, width, bias=bias)
+        self.key_value = Linear(width, 2 * width, bias=bias)
+        self.output = Linear(width, width, bias=bias)
 
     def read(self, source: Tensor, packing: Packing) -> SourceKeys:
         """Keys and values of (T, width) packed states of sources, computed once however many targets there are."""
@@ -256,8 +259,12 @@ def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCach
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
-    """softmax(query key / sqrt(width)) value, by torch's fused kernel where it has one."""
-    if dropout == 0 or query.device.type != "cpu":
+    """softmax(query key / sqrt(width)) value, by torch's fused kernel where it has a fast one.
+
+    On a CPU it has none for dropout, and in bfloat16 the backward pass of the fused one takes five times as long.
+    """
+    slow = dropout > 0 or (query.dtype == torch.bfloat16 and query.requires_grad)
+    if query.device.type != "cpu" or not slow:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)
     if visible is not None:

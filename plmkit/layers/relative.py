@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.kernels.attention import Band
+from plmkit.kernels.linear import Linear, linear
 from plmkit.layers.cache import Cache
 from plmkit.layers.recording import Kind, record
 
@@ -74,13 +75,13 @@ class RelativeAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
-        self.distance = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
+        self.query_key_value = Linear(width, 3 * width, bias=False)
+        self.distance = Linear(width, width, bias=False)
+        self.output = Linear(width, width, bias=False)
 
     def queries(self, hidden: Tensor) -> Tensor:
         """(B, L, width) of all heads."""
-        return F.linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
+        return linear(hidden, self.query_key_value.weight[: hidden.shape[-1]])
 
     def distances(self, waves: Tensor) -> Tensor:
         """(heads, head width, C) keys of the distances."""

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.kernels.dropout_mask import mask_like
+from plmkit.kernels.linear import Linear
 from plmkit.layers.packing import NeededTokens
 from plmkit.layers.sinusoids import SINUSOIDS
 
@@ -111,8 +112,8 @@ class TokenEmbedding(nn.Module):
 class FeedForward(nn.Module):
     def __init__(self, width: int, inner: int, activation: str, dropout: float = 0.0) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, inner)
-        self.contract = nn.Linear(inner, width)
+        self.expand = Linear(width, inner)
+        self.contract = Linear(inner, width)
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE
 from plmkit.initialisation.weights import init_truncated_normal
 from plmkit.kernels.autograd import chunked_cross_entropy, take_once
+from plmkit.kernels.linear import Linear, linear
 from plmkit.layers.transformer import ACTIVATIONS
 
 MANY_WORDS = 4  # times the samples; with fewer words, all of them are faster
@@ -26,7 +26,7 @@ class TiedHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) → (..., vocabulary) logits."""
-        return F.linear(hidden, self.table)
+        return linear(hidden, self.table)
 
     @property
     def table(self) -> Tensor:
@@ -53,7 +53,7 @@ class TableHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) → (..., vocabulary) logits."""
-        return F.linear(self.transformed(hidden), self._table[0].weight, self.bias)
+        return linear(self.transformed(hidden), self._table[0].weight, self.bias)
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Cross entropy at N positions."""
@@ -62,7 +62,7 @@ class TableHead(nn.Module):
 
     def softmax_logits(self, hidden: Tensor) -> Tensor:
         """(N, width) → (N, tokens) logits of the tokens in the softmax."""
-        return F.linear(self.transformed(hidden), *self.softmax_weights())
+        return linear(self.transformed(hidden), *self.softmax_weights())
 
     def softmax_weights(self) -> tuple[Tensor, Tensor]:
         """(tokens, width) embeddings and (tokens,) biases; if restricted, in training, only of tokens in the corpus.
@@ -106,7 +106,7 @@ class VocabularyHead(TableHead):
     def __init__(self, table: nn.Embedding, *, width: int, activation: str, epsilon: float) -> None:
         super().__init__(table)
         inner = table.embedding_dim
-        self.transform = nn.Linear(width, inner)
+        self.transform = Linear(width, inner)
         self.activation = ACTIVATIONS[activation]
         self.norm = nn.LayerNorm(inner, eps=epsilon)
         init_truncated_normal(self)
@@ -144,7 +144,7 @@ class AdaptiveEmbedding(nn.Module):
         made = self.projections[0].new_zeros(*tokens.shape, self.width)
         for number, (first, end) in enumerate(pairwise(self.borders)):
             mine = (tokens >= first) & (tokens < end)
-            part = F.linear(self.tables[number](tokens[mine] - first), self.projections[number])
+            part = linear(self.tables[number](tokens[mine] - first), self.projections[number])
             made[mine] = part.to(made.dtype)  # in mixed precision the product has fewer bits than the weights
         return made * self.scale
 
@@ -187,11 +187,11 @@ class AdaptiveSoftmax(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Log-probabilities of the frequent tokens, then of each cluster of rare ones."""
-        return F.linear(*self.head_parts(hidden)).log_softmax(-1)
+        return linear(*self.head_parts(hidden)).log_softmax(-1)
 
     def tail(self, hidden: Tensor, cluster: int) -> Tensor:
         """Log-probabilities of a cluster's tokens, given the cluster."""
-        return F.linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
+        return linear(*self.tail_parts(hidden, cluster)).log_softmax(-1)
 
     def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weight, bias = self._embedding[0].table(0), self.bias[: self.borders[1]]
@@ -237,7 +237,7 @@ class SampledSoftmax(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., width) → (..., words) logits."""
-        return F.linear(hidden, self.weight, self.bias)
+        return linear(hidden, self.weight, self.bias)
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Mean cross entropy at N positions; in training, among samples if there are many more words."""
@@ -252,7 +252,7 @@ class SampledSoftmax(nn.Module):
         sampled = sampled.to(targets.device)
         expected, expected_samples = (expected_counts(some, len(self.bias), draws) for some in (targets, sampled))
         own = (hidden * self.weight[targets]).sum(1) + self.bias[targets] - expected.log()
-        others = F.linear(hidden, self.weight[sampled], self.bias[sampled] - expected_samples.log())
+        others = linear(hidden, self.weight[sampled], self.bias[sampled] - expected_samples.log())
         others = others.masked_fill(targets[:, None] == sampled, -torch.inf)
         return (torch.cat([own[:, None], others], dim=1).logsumexp(1) - own).mean()
 

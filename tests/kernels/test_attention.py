@@ -134,6 +134,15 @@ def test_few_rows_are_padded_to_their_own_longest():
     assert [packing.length for _, packing in few_rows(packings()["behind"], 1)] == [4, 10, 7]
 
 
+def test_in_bfloat16_rows_are_trained_by_products():
+    """The backward pass of torch's kernel takes three to six times as long in it."""
+    packing = packings()["whole"]
+    joint = some(packing).bfloat16()
+    for layer in (SelfAttention(WIDTH, HEADS, 0.0), CausalAttention(WIDTH, HEADS, 0.0)):
+        assert layer.by_products(joint, packing)
+        assert not layer.by_products(joint.detach(), packing)
+
+
 def test_causal_attention_without_dropout_is_left_to_the_kernel():
     joint, packing = some(packings()["whole"]).float(), packings()["whole"]
     assert not CausalAttention(WIDTH, HEADS, 0.0).by_products(joint, packing)

@@ -40,7 +40,6 @@ def test_a_product_that_is_sixteen_times_the_work_takes_longer():
 
 
 def test_a_narrow_network_is_measured_by_its_own_width(monkeypatch):
-    """Small products gain nothing: preparing for another number of rows takes longer than they do."""
     monkeypatch.setattr(device, "bfloat16_gain", lambda width: 5.0 if width >= 256 else 0.2)
     assert choose_dtype(CPU, "auto", 32) is torch.float32
     assert choose_dtype(CPU, "auto", 256) is torch.bfloat16
