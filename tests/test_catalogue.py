@@ -11,6 +11,7 @@ from plmkit.errors import RecipeError
 from plmkit.objectives.contract import FIELDS
 from plmkit.recipe import DataStream, recipe_from_json
 from plmkit.schedules.schedule import Stage
+from plmkit.tasks.settings import TaskSettings
 
 COUNTS = {
     "bert-tiny": (4_385_920, 4_433_468),
@@ -350,7 +351,8 @@ def test_every_description_that_is_shown_is_a_whole_sentence(name, plm):
     assert recipe.summary in shown
     for text in (recipe.summary, *([recipe.notes] if recipe.notes else [])):
         assert text.endswith("."), text
-    for choice in described(recipe):
+    used = TaskSettings().settled(recipe.architecture, recipe.tuning).optimizer  # narrow networks have another one
+    for choice in described(replace(recipe, tuning=replace(recipe.tuning, optimizer=used))):
         first, *rest = (type(choice).__doc__ or "").strip().splitlines()
         assert first.endswith("."), first
         assert not rest or not rest[0].strip(), f"{first} continues in the next line"

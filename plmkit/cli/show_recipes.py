@@ -135,7 +135,7 @@ def one_recipe(name: str, as_json: bool) -> None:
         )
     )
     console.print(f"\n[bold]task[/]: {first_line(recipe.tuning)}")
-    for line in settings_of(TaskSettings(**vars(recipe.tuning)), "task"):
+    for line in settings_of(TaskSettings().settled(recipe.architecture, recipe.tuning), "task"):
         console.print(f"  {line}", markup=False)
 
 

@@ -31,7 +31,7 @@ class TaskSettings:
     learning_rate: float | None = None  # at its peak; none: the paper's at a width of 768, higher for narrower networks
     warmup: float | None = None  # warm-up, as a share of the steps; none: the paper's
     shape: str | None = None  # of the learning-rate schedule: linear_over_all, cosine, constant ...; none: the paper's
-    optimizer: AdamW | BertAdam | None = None  # AdamW or BertAdam; none: the paper's
+    optimizer: AdamW | BertAdam | None = None  # AdamW or BertAdam; none: the paper's, and AdamW below a width of 768
     decay: float | None = None  # weight decay; none: the optimizer's
     clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's

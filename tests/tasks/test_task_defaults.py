@@ -9,7 +9,7 @@ import torch
 from plmkit.architectures.features import Features
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.architectures.two_stream import TwoStream
-from plmkit.catalogue import find
+from plmkit.catalogue import CATALOGUE, find
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
@@ -357,12 +357,21 @@ def test_a_misspelt_name_or_one_of_another_tool_is_answered_with_ours(name, mean
         settle_task([f"task.{name}=1"], None)
 
 
-def test_recipes_show_how_their_models_are_fine_tuned_as_set_takes_it(plm):
-    lines = plm("recipes", "electra-base").out.splitlines()
-    shown = [line.split()[0] for line in lines if line.startswith("  task.")]
-    assert {"task.learning_rate=0.0001", "task.shape=linear_product", "task.layer_decay=0.8"} <= set(shown)
-    found = settle_task(shown, None)[0]
-    assert found.settled(find("electra-base").architecture) == replace(settled("electra-base"), learning_rate=1e-4)
+def shown_of(name: str, plm) -> list[str]:
+    """The settings of a task in `plm recipes NAME`."""
+    return [line.split()[0] for line in plm("recipes", name).out.splitlines() if line.startswith("  task.")]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_recipes_show_how_their_models_are_fine_tuned_as_set_takes_it(name, plm):
+    found = settle_task(shown_of(name, plm), None)[0]
+    assert vars(found) == vars(settled(name))
+
+
+def test_a_narrow_network_is_shown_with_its_own_learning_rate_and_optimizer(plm):
+    """BERT's 3e-5 and its Adam are for a width of 768."""
+    assert {"task.learning_rate=0.00027", "task.optimizer=AdamW"} <= set(shown_of("bert-mini", plm))
+    assert {"task.learning_rate=3e-05", "task.optimizer=BertAdam"} <= set(shown_of("bert-base", plm))
 
 
 @pytest.mark.parametrize(
