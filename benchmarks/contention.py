@@ -112,7 +112,7 @@ def order(options: Options, text: Path, out: Path, budget: Any, recipe: str = "b
 
 
 def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], float]:
-    """`plm finetune` of rows of the text, told apart by their number: what is learned does not matter here."""
+    """`plm finetune` of rows of the text, distinguished by their number: what is learned does not matter here."""
     from plmkit.config.machine import Machine
     from plmkit.tasks.finetune import FinetuneRequest, finetune
     from plmkit.tasks.registry import find_kind

@@ -14,7 +14,7 @@ from benchmarks.shared import Line, Options, say, sides, take_turns
 TITLE = "Fine-tuning, tokens per second: plmkit beside transformers.Trainer with group_by_length; memory beside 2.5 GB"
 TARGET, MOST = 2.0, 2500.0  # of speed; MB
 CLASSES = ("0", "1")
-ROWS_OF_STEPS = 2  # so many more rows than a round reads, for lengths to be sorted
+ROWS_OF_STEPS = 2  # this many times the rows of a round, so that there are lengths to sort
 
 
 @dataclass(frozen=True, kw_only=True)

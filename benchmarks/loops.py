@@ -1,4 +1,4 @@
-"""Both loops of pretraining, ours and Hugging Face's Trainer, timed alike: so many steps after the first few."""
+"""The pretraining loops, ours and Hugging Face's Trainer, timed in the same way: some steps after the first few."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def both(
 
 
 def column(rounds: list[Told], name: str) -> list[float]:
-    return [told[name] for told in rounds]
+    return [result[name] for result in rounds]
 
 
 def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[Any], seed: int = 0) -> Any:
@@ -117,7 +117,7 @@ def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = 
 
 
 def sampling(grouped: bool) -> dict[str, Any]:
-    """How their versions before and after 5 are told to group rows by length."""
+    """How their versions before and after 5 are configured to group rows by length."""
     from transformers import TrainingArguments
 
     if not grouped:

@@ -27,7 +27,7 @@ from plmkit.training.request import PretrainRequest
 WITH, WITHOUT = "with memory", "without memory"
 COLOURS = {WITH: "#1b6ca8", WITHOUT: "#c0392b"}
 WIDTH, HEIGHT, EDGE = 640, 360, 48
-POINTS = 32  # of a curve: positions are averaged in so many groups
+POINTS = 32  # of a curve: positions are averaged in this many groups
 
 
 def main() -> None:
@@ -72,14 +72,14 @@ def compare(asked: argparse.Namespace) -> dict[str, Any]:
         model = load(out, device="cpu")
         by_place = loss_by_position(model, asked.valid, length)
         eighth = max(1, length // 8)
-        told = evaluate_text(model, asked.valid)
+        result = evaluate_text(model, asked.valid)
         runs[name] = {
             "loss": float(by_place.mean()),
             "perplexity": float(np.exp(by_place.mean())),
             "first": float(by_place[:eighth].mean()),
             "last": float(by_place[-eighth:].mean()),
             "by_position": [round(float(loss), 5) for loss in by_place],
-            "evaluate": vars(told),
+            "evaluate": vars(result),
         }
     return {"recipe": asked.recipe, "steps": asked.steps, "length": length, "seed": asked.seed, "runs": runs}
 

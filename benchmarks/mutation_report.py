@@ -22,9 +22,10 @@ def report(found: Sequence[dict], count: int, seed: int, reasons: dict[str, str]
     lines = [
         "# Mutants",
         "",
-        f"`python -m benchmarks.mutation --sample {count} --seed {seed}`: a sample of Cosmic Ray's mutants, one at a "
-        "place, each tried by the tests of its room and then by the recorded losses. Left out are places that decide "
-        "nothing (annotations, decorators, messages, asserts, `strict=`) and operators that the operands do not have. "
+        f"`python -m benchmarks.mutation --sample {count} --seed {seed}`: a sample of Cosmic Ray's mutants, one per "
+        "place in the code, each tried by the tests of its package and then by the recorded losses. Left out are "
+        "places that do not affect results (annotations, decorators, messages, asserts, `strict=`) and operators that "
+        "the operands do not have. "
         f"Goal: {GOAL:.0%} killed.",
         "",
         "| room | mutants | killed | survived | share |",

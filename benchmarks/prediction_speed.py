@@ -37,8 +37,8 @@ def run(options: Options) -> list[Line]:
             Line(
                 case=f"{name}, {len(texts)} texts, their batch size {size}",
                 unit="texts/s",
-                ours=[len(texts) / told["seconds"] for told in a],
-                theirs=[len(texts) / told["seconds"] for told in b],
+                ours=[len(texts) / result["seconds"] for result in a],
+                theirs=[len(texts) / result["seconds"] for result in b],
                 target=TARGET,
             )
         )

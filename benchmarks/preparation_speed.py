@@ -35,8 +35,8 @@ def run(options: Options) -> list[Line]:
             Line(
                 case=f"{name}, {size:.1f} MB, {PROCESSES} processes",
                 unit="MB/s",
-                ours=[size / told["seconds"] for told in a],
-                theirs=[size / told["seconds"] for told in b],
+                ours=[size / result["seconds"] for result in a],
+                theirs=[size / result["seconds"] for result in b],
                 target=TARGET,
             )
         )
@@ -54,7 +54,7 @@ def make_ours(folder: Path, text: Path, tokenizer: Path) -> Callable[[], dict[st
         with TemporaryDirectory(dir=folder) as cache:
             started = time.perf_counter()
             store = open_store([open_corpus([text])], ready, Path(cache), processes=PROCESSES)
-            return told(time.perf_counter() - started, np.asarray(store.tokens))
+            return result(time.perf_counter() - started, np.asarray(store.tokens))
 
     return one_round
 
@@ -75,7 +75,7 @@ def make_theirs(folder: Path, text: Path, tokenizer: Path) -> Callable[[], dict[
             )
             seconds = time.perf_counter() - started
             tokens = made.with_format("arrow")[:]["input_ids"].combine_chunks().flatten().to_numpy()
-            return told(seconds, tokens)
+            return result(seconds, tokens)
 
     return one_round
 
@@ -88,6 +88,6 @@ def encode(rows: dict[str, list[str]], tokenizer: Any) -> dict[str, Any]:
     return {"input_ids": found["input_ids"]}
 
 
-def told(seconds: float, tokens: np.ndarray) -> dict[str, Any]:
+def result(seconds: float, tokens: np.ndarray) -> dict[str, Any]:
     digest = hashlib.blake2b(tokens.astype(np.uint32).tobytes(), digest_size=16).hexdigest()
     return {"seconds": seconds, "tokens": len(tokens), "digest": digest}

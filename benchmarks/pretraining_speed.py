@@ -169,7 +169,7 @@ def computed_work(case: Case, shape: Shape) -> int:
 def forward_work(case: Case, shape: Shape, last: int, most: int) -> int:
     """Operations of all matrix products; backward takes two of each, so a step is thrice this.
 
-    The last layer computes `last` positions, at most so many of a row.
+    The last layer computes `last` positions, at most this many per row.
     """
     width = case.width
     inner = case.layers - 1  # layers that compute all positions

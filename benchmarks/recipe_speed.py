@@ -41,13 +41,13 @@ def batches(options: Options, work: tuple[Any, ...]) -> list[Line]:
     for name in RECIPES[-1:] if options.quick else RECIPES:
         say(f"recipes: batches of {name}")
         with sides((make_recipe, name, *work)) as (side,):
-            told = [side() for _ in range(options.rounds)]
+            result = [side() for _ in range(options.rounds)]
         lines.append(
             Line(
                 case=f"{name}: batches made, beside steps taken",
                 unit="1/s",
-                ours=[1 / (round["batch_seconds"] + round["plan_seconds"]) for round in told],
-                theirs=[1 / round["step_seconds"] for round in told],
+                ours=[1 / (round["batch_seconds"] + round["plan_seconds"]) for round in result],
+                theirs=[1 / round["step_seconds"] for round in result],
                 target=1 / MOST_SHARE,
             )
         )
@@ -60,8 +60,8 @@ def units(options: Options, text: Path) -> list[Line]:
     for level in LEVELS[-1:] if options.quick else LEVELS:
         say(f"recipes: Chinese units, {level}")
         with sides((make_units, text, level)) as (side,):
-            told = [side() for _ in range(options.rounds)]
-        speeds = [round["megabytes"] / round["seconds"] for round in told]
+            result = [side() for _ in range(options.rounds)]
+        speeds = [round["megabytes"] / round["seconds"] for round in result]
         case = f"Chinese units up to {level}, one core, beside {LEAST_SPEED:g} MB/s"
         lines.append(Line(case=case, unit="MB/s", ours=speeds, theirs=[LEAST_SPEED] * len(speeds), target=1.0))
     return lines
@@ -147,8 +147,8 @@ def make_recipe(name: str, text: Path, tokenizer: Path, cache: Path, quick: bool
 
     def one_round(with_batches: bool = True) -> dict[str, float]:
         tokens, seconds = our_steps(network, MixtureSource.of_one(samples, length), optimizer, schedule, taken)
-        told = {"tokens_per_second": tokens / seconds, "step_seconds": seconds / taken}
-        return told | (making(samples) if with_batches else {})
+        result = {"tokens_per_second": tokens / seconds, "step_seconds": seconds / taken}
+        return result | (making(samples) if with_batches else {})
 
     def making(samples: Samples) -> dict[str, float]:
         """The plan of an epoch, shared by its batches, and each batch."""

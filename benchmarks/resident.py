@@ -54,9 +54,9 @@ def peak_of(arguments: Sequence[str], cache: Path) -> float:
         [sys.executable, "-c", COMMAND, *arguments],
         env={**os.environ, "PLM_CACHE": str(cache)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    said: list[str] = []
+    printed: list[str] = []
     assert process.stderr is not None
-    listener = threading.Thread(target=said.extend, args=(process.stderr,))  # a full pipe would stop the command
+    listener = threading.Thread(target=printed.extend, args=(process.stderr,))  # a full pipe would stop the command
     listener.start()
     peak = 0
     while process.poll() is None:
@@ -64,7 +64,7 @@ def peak_of(arguments: Sequence[str], cache: Path) -> float:
         time.sleep(LOOK_SECONDS)
     listener.join()
     if process.returncode:
-        raise RuntimeError(f"plm ended with code {process.returncode}:\n{''.join(said[-5:])}")
+        raise RuntimeError(f"plm ended with code {process.returncode}:\n{''.join(printed[-5:])}")
     return peak / 1e6
 
 

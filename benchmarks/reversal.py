@@ -104,8 +104,8 @@ def measure(steps: int, seeds: int, lengths: tuple[int, ...]) -> dict[str, dict[
                 curve = {length: accuracy(network, task, length) for length in lengths}
                 results[name][kind].append(curve)
                 shown = " ".join(f"{length}: {100 * share:.0f}" for length, share in curve.items())
-                said = f"{network.parameter_count:,} parameters, {time.perf_counter() - begun:.0f} s"
-                print(f"{name}, {kind}, seed {seed}: {shown} % ({said})", flush=True)
+                printed = f"{network.parameter_count:,} parameters, {time.perf_counter() - begun:.0f} s"
+                print(f"{name}, {kind}, seed {seed}: {shown} % ({printed})", flush=True)
     return results
 
 

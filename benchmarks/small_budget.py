@@ -53,8 +53,8 @@ def main() -> None:
         sys.exit(f"small_budget: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(f"small_budget: the command above ended with code {error.returncode}.")
-    told = {"budget": " ".join(budget(asked)), "rows": asked.rows, "pretrained": pretrained, "tasks": scores}
-    write_json(asked.figures / "small_budget.json", told)
+    measured = {"budget": " ".join(budget(asked)), "rows": asked.rows, "pretrained": pretrained, "tasks": scores}
+    write_json(asked.figures / "small_budget.json", measured)
     print("".join(f"\n{pretrained_line(asked, name, result)}" for name, result in pretrained.items()) + "\n")
     if scores:
         print(scores_table(scores))
@@ -74,7 +74,7 @@ def pretrain(asked: argparse.Namespace, recipe: str) -> dict[str, Any]:
 
 
 def budget(asked: argparse.Namespace) -> list[str]:
-    """Minutes, or the tokens of so many quiet minutes where the machine has other work to do."""
+    """Minutes, or the tokens of that many minutes on an idle machine, where this one is busy."""
     return ["--tokens", str(asked.tokens)] if asked.tokens else ["--minutes", f"{asked.minutes:g}"]
 
 
@@ -242,7 +242,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, help="a vocabulary; without one, it is trained on the corpus")
     parser.add_argument("--valid", type=Path, help="held-out text; without it, a part of the corpus")
     parser.add_argument("--recipe", action="append", help="repeatable; bert-mini unless given")
-    parser.add_argument("--rows", type=int, help="of each task, at most so many to learn from")
+    parser.add_argument("--rows", type=int, help="maximum number of training rows per task")
     parser.add_argument("--frozen", action="store_true", help="also with only the last layer trained")
     parser.add_argument("--minutes", type=float, default=10.0, help="of pretraining")
     parser.add_argument("--tokens", type=int, help="of pretraining, in place of minutes")

@@ -43,8 +43,8 @@ def main() -> None:
         sys.exit(f"trained_alike: {error}")
     theirs = their_loss(settings.recipe, material, asked)
     share = math.exp(ours - theirs) - 1
-    told = {"steps": asked.steps, "ours": math.exp(ours), "theirs": math.exp(theirs), "difference": share}
-    write_json(asked.out / "trained_alike.json", told)
+    measured = {"steps": asked.steps, "ours": math.exp(ours), "theirs": math.exp(theirs), "difference": share}
+    write_json(asked.out / "trained_alike.json", measured)
     print(f"held-out perplexity after {asked.steps:,} steps: ours {math.exp(ours):.2f}, theirs {math.exp(theirs):.2f}")
     print(f"ours lies {share:+.2%} from theirs; at most {ALLOWED:.0%} above it: {'yes' if share <= ALLOWED else 'no'}")
 

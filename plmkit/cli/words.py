@@ -135,15 +135,15 @@ def probe(
     from plmkit.insight.tagged import read_inventory, read_probe_files
     from plmkit.insight.word_states import layers_named
 
-    known, asked = read_probe_files(task, train, test)
+    known, tested = read_probe_files(task, train, test)
     if inventory and not any(one.lemmas for one in known):
         raise SettingError(tr("--inventory is for senses, but the training file has tags. Leave it out."))
     known = limited(known, words, seed)
-    if asked is None:
-        known, asked = split(known, seed)
+    if tested is None:
+        known, tested = split(known, seed)
     first = read_inventory(inventory) if inventory else None
     loaded = opened(model, quiet)
-    found = measure(loaded, known, asked, layers=layers_named(layers, loaded), inventory=first, screen=screen(quiet))
+    found = measure(loaded, known, tested, layers=layers_named(layers, loaded), inventory=first, screen=screen(quiet))
     if out is not None:
         write_scores([found], out)
         screen(quiet).say(tr("Written to {out}.", out=out))

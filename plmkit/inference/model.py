@@ -94,12 +94,12 @@ class Model(Reader):
         """
         if level not in ("sentence", "token"):
             raise SettingError(tr("level must be 'sentence' or 'token'; found '{level}'.", level=level))
-        asked = given(texts)
-        vectors, cut = embed_texts(self, asked.rows, level, batch_size, Screen() if progress else None, layers)
+        inputs = given(texts)
+        vectors, cut = embed_texts(self, inputs.rows, level, batch_size, Screen() if progress else None, layers)
         cut.warn()
-        if level == "sentence" and not asked.alone:
+        if level == "sentence" and not inputs.alone:
             return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
-        return asked.answer(vectors)
+        return inputs.answer(vectors)
 
     @property
     def width(self) -> int:
@@ -123,17 +123,17 @@ class Model(Reader):
             None.
         """
         chosen = task_named(self, task, tr("predict"))
-        asked = given_rows(texts, chosen, self.folder)
-        found, unread = predict_rows(self, asked.rows, chosen, batch_size, Screen() if progress else None)
+        inputs = given_rows(texts, chosen, self.folder)
+        found, unread = predict_rows(self, inputs.rows, chosen, batch_size, Screen() if progress else None)
         unread.warn()
-        return asked.answer(found)
+        return inputs.answer(found)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The classes of `predict`, if there is one task and it has classes."""
         return next(iter(self.tasks.values())).classes if len(self.tasks) == 1 else ()
 
-    def generate(self, prompts: Any, **asked: Any) -> Any:
+    def generate(self, prompts: Any, **options: Any) -> Any:
         """Continue texts.
 
         Args:
@@ -152,9 +152,9 @@ class Model(Reader):
             A `GeneratedText` (`prompt`, `text`, `tokens`, `ended`, `score`); with n above 1, a list of n. For a list
             of prompts, a list with n texts for each, in order.
         """
-        options, texts = options_from(asked), given_texts(prompts)
-        found: list[GeneratedText] = self.engine.generate(texts.rows, options)
-        return found if options.n > 1 else texts.answer(found)
+        chosen, texts = options_from(options), given_texts(prompts)
+        found: list[GeneratedText] = self.engine.generate(texts.rows, chosen)
+        return found if chosen.n > 1 else texts.answer(found)
 
     def caption(self, images: Any, *, beams: int = CAPTION_BEAMS) -> Any:
         """Describe images.
@@ -171,20 +171,20 @@ class Model(Reader):
         found = caption_images(self, paths, count(beams, "beams"))
         return found[0] if alone else found
 
-    def stream(self, prompt: str, **asked: Any) -> Iterator[str]:
+    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
         """Continue one text, in pieces as they are generated.
 
         Args:
             prompt: The prompt.
-            **asked: Options of `generate`, except n.
+            **options: Those of `generate`, except n.
 
         Returns:
             An iterator over the pieces.
         """
-        options = options_from(asked)
-        if options.n != 1:
-            raise SettingError(tr("model.stream generates one text; found n={n}. Use model.generate.", n=options.n))
-        pieces = self.engine.stream([one_text(prompt, "model.stream")], options)
+        chosen = options_from(options)
+        if chosen.n != 1:
+            raise SettingError(tr("model.stream generates one text; found n={n}. Use model.generate.", n=chosen.n))
+        pieces = self.engine.stream([one_text(prompt, "model.stream")], chosen)
         return (piece for piece in pieces if isinstance(piece, str))
 
     def translate(

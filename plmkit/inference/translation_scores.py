@@ -32,7 +32,7 @@ LENGTHS = (10, 20, 30, 40)  # the longest source of each group, in words; an ide
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A score of all pairs, and its 95% interval over pairs that are drawn again."""
+    """A score of all pairs, and its 95% bootstrap interval over resampled pairs."""
 
     score: float
     low: float

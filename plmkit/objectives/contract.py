@@ -54,7 +54,7 @@ class Objective(ABC):
 
     def __init_subclass__(cls) -> None:
         if unknown := cls.reads - FIELDS:
-            raise TypeError(f"{cls.__name__}.reads has {sorted(unknown)}, which are no fields of Batch or States")
+            raise TypeError(f"{cls.__name__}.reads has {sorted(unknown)}, which are not fields of Batch or States")
 
     def __post_init__(self) -> None:
         if self.learned_weight and not self.weight > 0:

@@ -72,7 +72,7 @@ def predict_file(
     search = search_for(chosen, columns)
     table = input_table(source, search, screen.say)
     rows, _ = chosen.read(table, search, screen.say, labelled=False)
-    answered = with_text(rows, table, tr("which get no prediction"), screen)
+    answered = with_text(rows, table, tr("left without a prediction"), screen)
     predictions, unread = predict_rows(model, rows, chosen, screen=screen if len(rows) > MANY else None)
     report_unread(unread, screen)
     rendered = [chosen.render(prediction) for prediction in predictions]

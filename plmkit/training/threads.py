@@ -28,12 +28,12 @@ class Threads:
 
     latest: ClassVar["Threads | None"] = None  # threads belong to the process, so there is one per process
 
-    def __init__(self, asked: int | None, say: Callable[[str], None], processes: int = 1) -> None:
+    def __init__(self, requested: int | None, say: Callable[[str], None], processes: int = 1) -> None:
         self.say = say
         self.cores = max(1, device.available_cores() // processes)  # each of several processes has its share
         self.last = AT_IMPORT if AT_IMPORT and time.monotonic() - AT_IMPORT.clock < LONGEST else usage()
-        self.fixed = asked is not None or processes > 1 or self.cores == 1 or self.last is None
-        self.leaning = self.count = device.set_threads(asked or self.cores)
+        self.fixed = requested is not None or processes > 1 or self.cores == 1 or self.last is None
+        self.leaning = self.count = device.set_threads(requested or self.cores)
         self.since = time.monotonic()  # since when measurements agree
         Threads.latest = self
         if not self.fixed:

@@ -341,7 +341,8 @@ def test_only_a_layout_that_helps_is_advised(text, by_line, plm, tmp_path):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         f"plm: {path}, line 1: the corpus has 1 document to train on, but pairs need at least two.\n"
-        f"Put blank lines between at least three documents,{layout} or train without pairs: sentence_task=none.\n"
+        f"Give at least three documents (in plain text, with blank lines between them),{layout} or train without "
+        "pairs: sentence_task=none.\n"
     )
     assert plm("doctor", path, "--set", "sentence_task=none").code == 0
     assert (plm("doctor", path, "--set", "run.layout=document-per-line").code == 0) == by_line

@@ -553,7 +553,7 @@ def test_a_corpus_without_sentence_pairs(refused, here):
         assert f"{here / 'corpus.txt'}, line 3: none of the " in said
         assert f" documents has two sentences, so {so}. The first begins here.\n" in said
         assert said.endswith(
-            "Put each sentence on its own line, with blank lines only between documents "
+            "In plain text, put each sentence on its own line, with blank lines only between documents "
             f"(run.layout=blank-lines), {take} as one document "
             "(run.layout=document-per-file), or train without pairs: sentence_task=none.\n"
         )

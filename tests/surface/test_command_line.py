@@ -361,7 +361,7 @@ def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, fin
     file.write_text("the cat sees a house.\n\n \nthe dog likes the sea.\n\n", encoding="utf-8")
     ran = plm("predict", finetuned, file, "--out", tmp_path / "out.tsv")
     assert ran.code == 0
-    assert f"! {file}: 2 rows without text, which get no prediction (lines 2 and 3).\n" in ran.err
+    assert f"! {file}: 2 rows without text, left without a prediction (lines 2 and 3).\n" in ran.err
     rows = list(csv.reader(io.StringIO((tmp_path / "out.tsv").read_text()), csv.excel_tab))[1:]
     assert [row[0] for row in rows] == ["the cat sees a house.", "", " ", "the dog likes the sea."]
     assert [row[1:] for row in rows[1:3]] == [["", "", ""]] * 2

@@ -49,7 +49,7 @@ def test_reviews_with_sentiments_from_file_to_predictions(plm, pretrained, rows,
     ran = plm("predict", tmp_path / "out", new, "--out", tmp_path / "answers.jsonl")
     assert ran.err.splitlines()[:2] == [
         f"{new}: reading column 'review' as text.",
-        f"! {new}: 2 rows without text, which get no prediction (lines 3 and 4).",
+        f"! {new}: 2 rows without text, left without a prediction (lines 3 and 4).",
     ]
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert [answer["text"] for answer in answers] == ["x", "y", "", "z"]
@@ -85,7 +85,7 @@ def test_a_table_without_a_header_from_file_to_predictions(plm, pretrained, rows
     assert ran.err.splitlines()[:3] == [
         f"{new} is read without a header, like the rows that the model was trained on.",
         f"{new}: reading column '2' as text. To read another: --text COLUMN.",
-        f"! {new}: 1 row without text, which get no prediction (line 2).",
+        f"! {new}: 1 row without text, left without a prediction (line 2).",
     ]
     assert [line.split("\t")[:2] for line in ran.out.splitlines()] == [
         ["1", "2"], ["good", rows[0][0]], ["", ""], ["bad", rows[1][0]]
@@ -130,7 +130,7 @@ def test_a_blank_line_of_plain_text_has_no_prediction(plm, finetuned, tmp_path):
     lines = [line.split("\t") for line in ran.out.splitlines()]
     assert [line[0] for line in lines] == ["text", "the cat sees a house.", " ", "a bird hears the moon."]
     assert lines[2] == [" ", "", "", ""]
-    assert ran.err == f"! {new}: 1 row without text, which get no prediction (line 2).\n"
+    assert ran.err == f"! {new}: 1 row without text, left without a prediction (line 2).\n"
     ran = plm("predict", finetuned, put(tmp_path / "blank.txt", " ", "", "\u200b"))
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith("blank.txt has no text: every row is blank.\n")

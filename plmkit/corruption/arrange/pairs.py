@@ -48,8 +48,8 @@ class SentencePairs(TextPairs):
                 tr(
                     "{where}: the corpus has {documents_count} document to train on{apart}, but pairs need at "
                     "least two.\n"
-                    "Put blank lines between at least three documents,{by_line} or train without pairs: "
-                    "sentence_task=none.",
+                    "Give at least three documents (in plain text, with blank lines between them),{by_line} or train "
+                    "without pairs: sentence_task=none.",
                     where=where,
                     documents_count=len(documents),
                     apart=apart,
@@ -101,7 +101,7 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
             tr(
                 "{where}: none of the {documents_count:,} documents has two sentences, so {so}. The first begins "
                 "here.\n"
-                "Put each sentence on its own line, with blank lines only between documents "
+                "In plain text, put each sentence on its own line, with blank lines only between documents "
                 "(run.layout=blank-lines), {take} as one document (run.layout=document-per-file), or train without "
                 "pairs: sentence_task=none.",
                 where=where,
