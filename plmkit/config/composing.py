@@ -9,8 +9,9 @@ from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
 from plmkit.config.settings import snake
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
+from plmkit.fit import check_steps
 from plmkit.language import comma, tr
-from plmkit.recipe import DataStream, Recipe, check_steps
+from plmkit.recipe import DataStream, Recipe
 
 SENTENCE_TASK = "sentence_task"
 SENTENCE_TASKS = tuple(dict.fromkeys(kind.sentence_task for kind in ARRANGEMENTS if kind.sentence_task))

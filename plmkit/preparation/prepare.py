@@ -21,11 +21,12 @@ from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
+from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.language import comma, tr
 from plmkit.preparation.counts import frequencies_of, prepared
-from plmkit.recipe import DataStream, Recipe, kind_of
+from plmkit.recipe import DataStream, Recipe
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
 from plmkit.storage.files import cache_folder, new_folder
 from plmkit.storage.manifest import is_whole, seal
