@@ -16,9 +16,10 @@ from plmkit.inference.loading import Parts, read_parts
 from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.tokenizers.files import TOKENIZER_FILE
+from plmkit.training.differences import Difference, differences
 from plmkit.training.loop import Budget
 from plmkit.training.run_folder import RunFolder
-from plmkit.training.run_record import Difference, PretrainRecord, differences
+from plmkit.training.run_record import PretrainRecord
 
 SHAPE = ("layers", "heads", "width", "inner")  # what an encoder and the decoder that is added to it share
 

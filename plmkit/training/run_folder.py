@@ -23,7 +23,8 @@ from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES
 from plmkit.training.checkpoint import CHECKPOINTS, Content, newest_whole
-from plmkit.training.run_record import FORMAT, RECORDS, Difference, RunRecord
+from plmkit.training.differences import Difference
+from plmkit.training.run_record import FORMAT, RECORDS, RunRecord
 
 RUN_FILE = "run.json"
 

@@ -1,26 +1,29 @@
-"""run.json as types: the settings of a run, its state and its result, and how two runs differ."""
+"""run.json as types: the settings of a run, its state and its result."""
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from plmkit import __version__
 from plmkit.architectures.contract import Architecture
-from plmkit.architectures.features import FeatureNetwork, Features
-from plmkit.choices import ARCHITECTURES, OPTIMIZERS
 from plmkit.config.machine import Machine
-from plmkit.config.older_versions import set_name, upgraded_run
-from plmkit.config.settings import from_json, to_json
-from plmkit.errors import FolderError, RecipeError, SettingError
-from plmkit.inference.arguments import kind_of
-from plmkit.language import tr
+from plmkit.config.settings import to_json
 from plmkit.recipe import Recipe, recipe_from_json
 from plmkit.schedules.schedule import Tuning
+from plmkit.training.differences import ChangedFile, Difference, differences, picked, plain_paths
 from plmkit.training.loop import Budget
+from plmkit.training.record_fields import (
+    Fields,
+    budget_of,
+    choice_of,
+    is_a,
+    list_of,
+    machine_of,
+    skipgram_of,
+    tasks_of,
+)
 from plmkit.vectors.settings import SkipGram
 
 FORMAT = 2  # in format 1, a fine-tuning had one task without a name: plmkit.config.older_versions reads it
@@ -28,123 +31,6 @@ FINISHED, UNFINISHED = "finished", "unfinished"
 PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: may differ between versions
 # settings of `run` that change the training data
 DECIDING = ("layout", "column", "header", "weights", "valid_share")
-Some = TypeVar("Some")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A setting that differs between two runs; as text, `schedule.learning_rate was 0.001, is 0.0005`."""
-
-    path: str  # in their JSON
-    old: Any
-    new: Any
-
-    @property
-    def name(self) -> str:
-        """Its name in `--set`."""
-        return set_name(self.path)
-
-    @property
-    def values(self) -> tuple[Any, Any]:
-        """Both values as messages show them."""
-        return shown(self.old), shown(self.new)
-
-    def __str__(self) -> str:
-        old, new = self.values
-        return tr("{name} was {old}, is {new}", name=self.name, old=old, new=new)
-
-
-class ChangedFile(Difference):
-    """A file of the same name with other contents; its checksums are for programs, not for messages."""
-
-    def __str__(self) -> str:
-        return tr("{path} has changed since", path=self.path)
-
-
-def shown(value: Any) -> Any:
-    return "none" if value is None else value
-
-
-def differences(old: Any, new: Any, path: str = "") -> list[Difference]:
-    """Where two JSON values differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = [
-            differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
-            for key in dict.fromkeys((*old, *new))
-        ]
-        return list(chain.from_iterable(found))
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [one for a, b in zip(old, new, strict=True) for one in differences(a, b, path)]
-    return [] if old == new else [Difference(path=path, old=old, new=new)]
-
-
-@dataclass(frozen=True)
-class Fields:
-    """The fields of a run.json; one that is missing or damaged is an error that names it."""
-
-    data: Mapping[str, Any]
-    where: Path
-
-    def read(self, name: str, make: Callable[[Any], Some]) -> Some:
-        if name not in self.data:
-            raise self.damaged(f"'{name}'")
-        try:
-            return make(self.data[name])
-        except (SettingError, RecipeError) as error:  # of another version, perhaps
-            raise FolderError(f"{self.where}, {name}: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.damaged(f"'{name}': {error}") from error
-
-    def upgraded(self) -> dict[str, Any]:
-        """The fields in the current format."""
-        try:
-            return upgraded_run(self.data)
-        except (KeyError, TypeError) as error:
-            raise self.damaged(str(error)) from error
-
-    def optional(self, name: str, make: Callable[[Any], Some]) -> Some | None:
-        """None if it is missing or null."""
-        return None if self.data.get(name) is None else self.read(name, make)
-
-    def damaged(self, error: str) -> FolderError:
-        return FolderError(tr("{folder} is damaged ({error}). Copy the folder again.", folder=self.where, error=error))
-
-
-def is_a(kind: type[Some]) -> Callable[[Any], Some]:
-    """The value, which must be of this type."""
-
-    def checked(value: Any) -> Some:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise TypeError(kind_of(value))
-        return value
-
-    return checked
-
-
-def list_of(kind: type[Some]) -> Callable[[Any], tuple[Some, ...]]:
-    return lambda values: tuple(map(is_a(kind), is_a(list)(values)))
-
-
-def machine_of(data: Any) -> Machine:
-    machine: Machine = from_json(is_a(dict)(data), {"Machine": Machine}, "run")
-    return machine
-
-
-def budget_of(data: Any) -> Budget:
-    return Budget(**data)
-
-
-def choice_of(axis: str) -> Callable[[Any], Any]:
-    """`architecture`: that of a model; `tuning`: how its paper fine-tunes it."""
-    kinds: tuple[type, ...] = (*ARCHITECTURES, FeatureNetwork, Features, *OPTIMIZERS, Tuning)
-    by_name = {kind.__name__: kind for kind in kinds}
-    return lambda data: from_json(is_a(dict)(data), by_name, axis)
-
-
-def tasks_of(data: Any) -> tuple[dict[str, Any], ...]:
-    if not (tasks := list_of(dict)(data)):
-        raise ValueError(kind_of(data))
-    return tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,21 +152,8 @@ class PretrainRecord(RunRecord):
         return found + differences(picked(old_data["run"], DECIDING), picked(new_data["run"], DECIDING), "run")
 
 
-def picked(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: data[name] for name in names}
-
-
 def budget_json(budget: Budget) -> dict[str, Any]:
     return {name: value for name, value in vars(budget).items() if value is not None}
-
-
-def plain_paths(value: Any) -> Any:
-    """Normalised paths: ./a.txt is a.txt."""
-    if isinstance(value, dict):
-        return {name: plain_paths(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [plain_paths(item) for item in value]
-    return os.path.normpath(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,11 +216,6 @@ class FinetuneRecord(RunRecord):
             for name, path in new.files.items()
             if path is not None and path == self.files.get(name) and self.contents.get(name) != new.contents[name]
         ]
-
-
-def skipgram_of(data: Any) -> SkipGram:
-    settings: SkipGram = from_json(is_a(dict)(data), {"SkipGram": SkipGram}, "skipgram")
-    return settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 from plmkit.recipe import recipe_from_json
 from plmkit.tasks.settings import settle_task
-from plmkit.training.run_record import choice_of
+from plmkit.training.record_fields import choice_of
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -14,7 +14,7 @@ from plmkit.recipe import one_stream, recipe_from_json
 from plmkit.schedules.schedule import Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.unigram import Unigram
-from plmkit.training.run_record import Difference, differences
+from plmkit.training.differences import Difference, differences
 
 BERT = find("bert-base")
 
