@@ -25,7 +25,7 @@ ALLOWED = {
     "inference/given.py: hasattr(values, 'columns')": "whatever a caller gives",
     "inference/given.py: hasattr(values, 'to_dict')": "the same",
     "inference/given.py: hasattr(values, 'tolist')": "the same",
-    "interop/huggingface.py: getattr(config, 'type_vocab_size')": "a configuration of transformers",
+    "interop/reference.py: getattr(config, 'type_vocab_size')": "a configuration of transformers",
     "tokenizers/tokenizer.py: getattr(self._rust.normalizer, 'handle_chinese_chars')": "a part of tokenizers",
     "tokenizers/tokenizer.py: getattr(self._rust.normalizer, 'strip_accents')": "the same",
     "tokenizers/tokenizer.py: getattr(self._rust.pre_tokenizer, 'add_prefix_space')": "the same",

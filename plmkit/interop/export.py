@@ -17,16 +17,9 @@ from plmkit.inference.loading import Parts, model_of, read_parts
 from plmkit.inference.model import Model
 from plmkit.interop.allennlp import read_allennlp, write_allennlp
 from plmkit.interop.families.family import Net
-from plmkit.interop.huggingface import (
-    check_new,
-    family_of,
-    heads_of,
-    hub_network,
-    hub_tokens,
-    left_out,
-    transformers_installed,
-    write_huggingface,
-)
+from plmkit.interop.huggingface import check_new, write_huggingface
+from plmkit.interop.naming import family_of, heads_of, left_out
+from plmkit.interop.reference import hub_network, hub_tokens, transformers_installed
 from plmkit.language import comma, tr
 from plmkit.storage.files import held, new_folder, reported_os_errors, unfinished
 from plmkit.storage.manifest import seal

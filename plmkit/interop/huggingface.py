@@ -1,21 +1,28 @@
-"""Weights to and from Hugging Face folders: each family states its names, this file reads and writes."""
+"""Read and write a Hugging Face folder: its settings and its weights, checked against each other."""
 
-import importlib.util
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MISSING, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.interop.config import check_settings
-from plmkit.interop.families import FAMILIES, bert
-from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.interop.families import FAMILIES
+from plmkit.interop.families.family import Family, Net
+from plmkit.interop.naming import (
+    all_pairs,
+    current,
+    family_by_names,
+    family_named,
+    family_of,
+    from_huggingface,
+    heads_of,
+    root_of,
+    to_huggingface,
+)
 from plmkit.interop.pooling import MEAN, Pooling, settings_of, write_pooling
 from plmkit.interop.weights import CONFIG, WEIGHTS
 from plmkit.language import comma, tr
@@ -25,96 +32,6 @@ from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 MOST_SPECIAL = 4  # special tokens in a row
-VERY_LONG = 1 << 30  # transformers' value for a tokenizer without a maximum length is larger
-
-
-def family_named(model_type: Any) -> Family | None:
-    return next((family for family in FAMILIES if model_type == family.MODEL_TYPE), None)
-
-
-def family_by_names(weights: Iterable[str]) -> Family:
-    """By the names of the weights, or else BERT: the oldest configs, such as SpanBERT's, have no model type."""
-    roots = {root_of(name) for name in weights}
-    return next((family for family in FAMILIES if family.PREFIX in roots), bert)
-
-
-def family_of(architecture: Any, model_type: str | None = None) -> Family:
-    """The family to export as: the one that the network was imported from, if any, or the first that can hold it."""
-    chosen = family_named(model_type) or next((family for family in FAMILIES if family.writes(architecture)), None)
-    if chosen is None:
-        why = next(filter(None, (family.refusal(architecture) for family in FAMILIES)), None)
-        raise CheckpointError(
-            tr(
-                "No Hugging Face model has the same structure as this {type}, so it cannot be exported: {why}.\n"
-                "To share it, share its run folder: `plmkit.load` and all `plm` commands read it.",
-                type=type(architecture).__name__,
-                why=why or tr("transformers has no counterpart of this architecture"),
-            )
-        )
-    return chosen
-
-
-# Names
-
-
-def all_pairs(family: Family, architecture: Any, heads: Iterable[str]) -> Iterator[Pair]:
-    """Our name and theirs for every weight of a network with these heads."""
-    heads = frozenset(heads)
-    yield from family.pairs(architecture, heads)
-    for head in sorted(heads & family.HEADS.keys()):
-        for ours, theirs in family.HEADS[head].items():
-            yield f"heads.{head}.{ours}", (theirs,)
-
-
-def heads_of(weights: Iterable[str]) -> frozenset[str]:
-    """The heads to which weights of ours belong."""
-    return frozenset(name.split(".")[1] for name in weights if name.startswith("heads."))
-
-
-def to_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Our weights under their names, bit for bit, without heads that the family lacks."""
-    table = list(all_pairs(family, architecture, heads_of(weights)))
-    placed = {ours for ours, _ in table} | set(left_out(weights, family))
-    if lost := [name for name in weights if name not in placed]:
-        raise CheckpointError(
-            tr("The weight '{lost}' has no place in a Hugging Face {title}.", lost=lost[0], title=family.TITLE)
-        )
-    out: dict[str, Tensor] = {}
-    for ours, theirs in table:
-        if ours in weights:
-            for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-                out[name] = family.as_theirs(name, part, architecture).clone()  # a shared weight has several names
-    return out
-
-
-def left_out(weights: dict[str, Tensor], family: Family) -> list[str]:
-    """Weights of heads that the family lacks."""
-    return [name for name in weights if name.startswith("heads.") and name.split(".")[1] not in family.HEADS]
-
-
-def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Their weights under our names, without the tied output embedding and weights that we do not use."""
-    weights = current(weights, family)
-    heads = [head for head, names in family.HEADS.items() if weights.keys() & set(names.values())]
-    return {
-        ours: torch.cat([family.as_ours(name, weights[name], architecture) for name in theirs])
-        for ours, theirs in all_pairs(family, architecture, heads)
-        if all(name in weights for name in theirs)
-    }
-
-
-def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Current names of their weights: an encoder saved alone has no prefix, and older files name norms differently."""
-    modern = {modern_norm(name): tensor for name, tensor in weights.items()}
-    if any(name.startswith(f"{family.PREFIX}.") for name in modern):
-        return modern
-    beside = tuple({theirs.split(".")[0] for names in family.HEADS.values() for theirs in names.values()})
-    return {name if name.startswith(beside) else f"{family.PREFIX}.{name}": tensor for name, tensor in modern.items()}
-
-
-def modern_norm(name: str) -> str:
-    """Older files have TensorFlow's names for norms."""
-    return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
 
 
 # Reading
@@ -211,10 +128,6 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
 
 def class_in(config: dict[str, Any]) -> str:
     return next(iter(config.get("architectures") or ()), "")
-
-
-def root_of(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def length_in(folder: Path, max_length: int) -> int | None:
@@ -314,69 +227,3 @@ def class_of(weights: dict[str, Tensor], family: Family) -> str:
             heads=comma().join(sorted(heads)),
         )
     )
-
-
-# Checking
-
-
-def transformers_installed() -> bool:
-    return importlib.util.find_spec("transformers") is not None
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """Without the progress bar that transformers shows while it loads weights."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def hub_tokens(folder: Path, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """The tokens of texts by transformers, truncated at the folder's maximum length, or else at `max_length`."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    limit = None if tokenizer.model_max_length < VERY_LONG else max_length
-    return tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
-
-
-def hub_logits(folder: Path, batch: Batch) -> dict[str, Tensor]:
-    """Outputs of transformers by the names of our heads; without heads, the hidden states."""
-    return hub_network(folder)(batch)
-
-
-def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
-    """The folder opened by transformers, as a function of a batch."""
-    import transformers
-
-    config = transformers.AutoConfig.from_pretrained(folder)
-    _, family = read_config(folder)
-    name = config.architectures[0]
-    with without_bars():
-        model = getattr(transformers, name).from_pretrained(folder).eval()
-    known = getattr(config, "type_vocab_size", None)  # XLNet has no limit; this is an object of transformers
-    outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}
-
-    @torch.no_grad()
-    def compute(batch: Batch) -> dict[str, Tensor]:
-        segments = batch.source.segment_ids
-        segments = segments if known is None else segments.clamp(max=known - 1)
-        also = {"token_type_ids": segments} if family.SEGMENTS else {}
-        padding = (
-            batch.source.tokens
-            if config.pad_token_id is None
-            else torch.full_like(batch.source.tokens, config.pad_token_id)
-        )
-        tokens = torch.where(
-            batch.source.visible, batch.source.tokens, padding
-        )  # some find the end of a row by padding
-        out = model(input_ids=tokens, attention_mask=batch.source.visible.long(), **also)
-        return {head: getattr(out, output) for head, output in outputs.items()}
-
-    return compute

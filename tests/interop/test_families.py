@@ -18,9 +18,11 @@ from plmkit.catalogue import find
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, InputError
 from plmkit.inference.loading import model_of, read_parts
-from plmkit.interop.families import albert, bert, ernie, roberta
+from plmkit.interop.families import FAMILIES, albert, bert, ernie, roberta
 from plmkit.interop.families.family import Family
-from plmkit.interop.huggingface import FAMILIES, family_of, hub_logits, write_huggingface
+from plmkit.interop.huggingface import write_huggingface
+from plmkit.interop.naming import family_of
+from plmkit.interop.reference import hub_network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.storage.manifest import unseal
 from plmkit.storage.tensors import checksum
@@ -149,7 +151,7 @@ def test_roberta_reads_pairs_in_its_only_segment(pretrained, tmp_path):
     rows = model.rows([(TEXTS[0], TEXTS[1])])
     states, batch = model.states(rows)
     assert batch.source.segments.max() == 1
-    gap = states.hidden - hub_logits(tmp_path, batch)["hidden"]
+    gap = states.hidden - hub_network(tmp_path)(batch)["hidden"]
     assert gap.abs().max() < 1e-5
 
 
@@ -245,7 +247,7 @@ def test_what_we_write_transformers_computes_and_we_read_back(architecture, pret
     model = exported(architecture, pretrained, tmp_path / "out")
     states, batch = model.states(model.rows([*TEXTS, tuple(TEXTS)]))
     seen = batch.source.visible
-    theirs = hub_logits(tmp_path / "out", batch)["hidden"]
+    theirs = hub_network(tmp_path / "out")(batch)["hidden"]
     torch.testing.assert_close(states.hidden[seen], theirs[seen], atol=1e-5, rtol=1e-5)
     again, _ = plmkit.load(tmp_path / "out", device="cpu").states(model.rows([*TEXTS, tuple(TEXTS)]))
     torch.testing.assert_close(states.hidden, again.hidden, atol=1e-6, rtol=1e-6)

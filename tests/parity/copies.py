@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
-from plmkit.interop.huggingface import all_pairs, from_huggingface, to_huggingface
+from plmkit.interop.naming import all_pairs, from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.training.checkpoint import put_weights
 

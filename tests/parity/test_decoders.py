@@ -9,7 +9,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, OpenAIGPTConfig, OpenAIGPT
 
 from plmkit.data.batch import IGNORE, Batch
 from plmkit.interop.families import gpt2, openai_gpt
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.naming import from_huggingface
 from plmkit.objectives.causal_lm import CausalLM
 
 SHAPE = {"vocab_size": VOCABULARY, "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 20, "initializer_range": 0.3}

@@ -12,7 +12,7 @@ from plmkit.architectures.generator_discriminator import GeneratorDiscriminator
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import electra
-from plmkit.interop.huggingface import from_huggingface, to_huggingface
+from plmkit.interop.naming import from_huggingface, to_huggingface
 from plmkit.network import Network
 from plmkit.objectives.replaced_token import GeneratorLM, ReplacedToken
 from plmkit.training.checkpoint import put_weights, weights_of

@@ -9,7 +9,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import albert, bert, electra, ernie, gpt2, openai_gpt, roberta
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.naming import from_huggingface
 
 PAD = 1
 ENCODERS = {

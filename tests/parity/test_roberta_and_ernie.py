@@ -19,7 +19,7 @@ from copies import (
 
 from plmkit.data.batch import Batch
 from plmkit.interop.families import ernie, roberta
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.naming import from_huggingface
 from plmkit.network import Network
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import NextSentence

@@ -16,7 +16,7 @@ from plmkit.data.shards import TokenStore
 from plmkit.data.survey import Survey
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.interop.families import gpt2
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.naming import from_huggingface
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.training.checkpoint import put_weights

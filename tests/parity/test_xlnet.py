@@ -10,7 +10,7 @@ from transformers import XLNetConfig, XLNetForSequenceClassification, XLNetLMHea
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.interop.families import xlnet
-from plmkit.interop.huggingface import from_huggingface
+from plmkit.interop.naming import from_huggingface
 from plmkit.network import Network
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.training.checkpoint import put_weights
