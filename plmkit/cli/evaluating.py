@@ -1,0 +1,252 @@
+"""`plm evaluate`: which scores a model has, and which options they need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plmkit.cli.app import app
+from plmkit.cli.options import (
+    FirstColumn,
+    ImageColumn,
+    ImageFolder,
+    Json,
+    LabelColumn,
+    ModelDir,
+    NoHeader,
+    Quiet,
+    SecondColumn,
+    SourceColumn,
+    TargetColumn,
+    TaskName,
+    TextColumn,
+    columns_of,
+    examples,
+    opened,
+    print_json,
+    screen,
+)
+from plmkit.errors import SettingError
+from plmkit.language import tr
+
+if TYPE_CHECKING:
+    from plmkit.data.reading.columns import Columns
+    from plmkit.inference.model import Model
+    from plmkit.terminal.screen import Screen
+
+
+@app.command(
+    help=tr(
+        "Score a fine-tuned model on labelled rows, a causal language model on plain text, or an encoder–decoder on "
+        "pairs: BLEU and chrF, or ROUGE for summaries; a captioner on images with captions: BLEU."
+    ),
+    epilog=examples(
+        "plm evaluate runs/mine-reviews test.tsv --json",
+        "plm evaluate runs/gpt text.txt",
+        "plm evaluate runs/en-de test.en+test.de --out test.hyp.txt",
+    ),
+)
+def evaluate(
+    model: ModelDir,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help=tr(
+                "Labelled rows, plain text for a causal language model, or pairs for an encoder–decoder: a table, or "
+                "SOURCES+TARGETS, two text files whose lines belong together."
+            ),
+        ),
+    ],
+    text: TextColumn = None,
+    text_a: FirstColumn = None,
+    text_b: SecondColumn = None,
+    label: LabelColumn = None,
+    source: SourceColumn = None,
+    target: TargetColumn = None,
+    image: ImageColumn = None,
+    images: ImageFolder = None,
+    no_header: NoHeader = False,
+    task: TaskName = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: tokens by which the window advances (default: half a window).")),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: recurrent memory length in tokens (Transformer-XL and XLNet).")),
+    ] = None,
+    clamp: Annotated[
+        int | None,
+        typer.Option(help=tr("Plain text: maximum relative distance (Transformer-XL; default: the model's own).")),
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option(help=tr("Pairs: number of beams (default: 4); captions: 3 by default."))
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help=tr("Pairs: length penalty of beam search (default: 0.6)."))
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help=tr("Pairs: bleu (with chrF) or rouge. Default: rouge for a column of summaries or titles, else bleu.")
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=tr("Pairs: write the translations to this file (.txt, .tsv, .csv, .jsonl or .parquet).")),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from plmkit.cli import show
+    from plmkit.inference.evaluation import can_evaluate_text, can_translate
+    from plmkit.tasks.use import evaluate_file
+
+    loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
+    given = GivenOptions(
+        text={"--text": text},
+        rows={"--text-a": text_a, "--text-b": text_b, "--label": label, "--task": task},
+        plain={"--stride": stride, "--memory": memory, "--clamp": clamp},
+        beams={"--beams": beams},
+        pairs={
+            "--source": source, "--target": target, "--length-penalty": length_penalty, "--metric": metric,
+            "--out": out,
+        },
+        captions={"--image": image, "--images": images},
+    )  # fmt: skip
+    scores: dict[str, Any]
+    if loaded.architecture.image_pixels is not None:
+        given.check_for_captioner(model)
+        from plmkit.inference.caption_scores import evaluate_captions
+        from plmkit.inference.captioning import CAPTION_BEAMS
+
+        scores = evaluate_captions(
+            loaded, str(file), CAPTION_BEAMS if beams is None else beams, screen(quiet), column=text,
+            header=not no_header, image_column=image, images=None if images is None else str(images),
+        )  # fmt: skip
+    elif can_translate(loaded):
+        given.check_for_translator(model)
+        from plmkit.generation.options import GenerationOptions
+        from plmkit.inference.translating import BEAMS
+        from plmkit.inference.translation_scores import evaluate_pairs
+
+        search = GenerationOptions(beams=BEAMS if beams is None else beams, length_penalty=length_penalty)
+        scores = evaluate_pairs(
+            loaded, str(file), search, screen(quiet), columns=(source, target), header=not no_header, metric=metric,
+            out=out,
+        )  # fmt: skip
+    elif can_evaluate_text(loaded):
+        given.check_for_language_model(model)
+        scores = text_scores(loaded, file, stride, memory, clamp, columns, screen(quiet))
+    else:
+        given.check_for_task(model)
+        scores = evaluate_file(loaded, file, screen(quiet), columns, task)
+    if as_json:
+        print_json(scores)
+    else:
+        show.scores(scores)
+
+
+def text_scores(
+    loaded: "Model",
+    file: Path,
+    stride: int | None,
+    memory: int | None,
+    clamp: int | None,
+    columns: "Columns",
+    reporting: "Screen",
+) -> dict[str, Any]:
+    """Scores of plain text, with a warning if models of another tokenizer cannot be compared by them."""
+    from plmkit.inference.evaluation import evaluate_text
+
+    scores = vars(
+        evaluate_text(loaded, file, stride=stride, memory=memory, clamp=clamp, columns=columns, say=reporting.say)
+    )
+    if not scores["comparable"]:
+        reporting.say(
+            tr(
+                "! This tokenizer is lossy on this text (case, accents or unknown words).\n"
+                "  Compare bits per character or byte only between models with the same tokenizer."
+            )
+        )
+    return scores
+
+
+Options = Mapping[str, Any]  # by name; None: not given
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenOptions:
+    """The options of `plm evaluate` by what they are for; one that the model would ignore is refused."""
+
+    text: Options
+    rows: Options
+    plain: Options
+    beams: Options
+    pairs: Options
+    captions: Options
+
+    def check_for_captioner(self, model: Path) -> None:
+        if option := first_given(self.rows, self.plain, self.pairs):
+            raise SettingError(
+                tr(
+                    "{model} describes images: it is scored on a table of images and captions, and {option} would be "
+                    "ignored. Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_for_translator(self, model: Path) -> None:
+        self.check_without_images(model)
+        if option := first_given(self.text, self.rows, self.plain):
+            raise SettingError(
+                tr(
+                    "{model} is an encoder–decoder: it is scored on pairs of texts, and {option} would be ignored. "
+                    "Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_for_language_model(self, model: Path) -> None:
+        self.check_single_texts(model)
+        if option := first_given(self.rows):
+            raise SettingError(
+                tr(
+                    "{model} is not fine-tuned: it is scored on plain text, and {option} would be ignored. "
+                    "Leave it out, or fine-tune the model first.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_for_task(self, model: Path) -> None:
+        self.check_single_texts(model)
+        if first_given(self.plain):
+            raise SettingError(
+                tr(
+                    "--stride, --memory and --clamp are for plain text; {model} is not a causal language model.",
+                    model=model,
+                )
+            )
+
+    def check_single_texts(self, model: Path) -> None:
+        self.check_without_images(model)
+        if option := first_given(self.beams, self.pairs):
+            raise SettingError(
+                tr("{option} is for pairs of texts; {model} is not an encoder–decoder.", option=option, model=model)
+            )
+
+    def check_without_images(self, model: Path) -> None:
+        if option := first_given(self.captions):
+            raise SettingError(
+                tr("{option} is for captions of images; {model} reads text. Leave it out.", option=option, model=model)
+            )
+
+
+def first_given(*groups: Options) -> str | None:
+    return next((name for options in groups for name, value in options.items() if value is not None), None)
