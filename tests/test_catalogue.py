@@ -294,7 +294,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.bidirectional": "encoder directions",
     r"architecture\.band": "bands",
     r"architecture\.max_length|stages\..*": "length",
-    r"architecture\.(neighbours|initial_range)|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
+    r"architecture\.(local_heads|initial_range)|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"objectives\.(Forward|Backward)LM\.weight": "loss weights",

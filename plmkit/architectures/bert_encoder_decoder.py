@@ -1,11 +1,11 @@
 """An encoder–decoder whose encoder is BERT's, so that a pretrained one can initialise it."""
 
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from plmkit.architectures.contract import WithDecoder
 from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.architectures.encoder_decoder import EncoderDecoder, SourceDecoder, decoder_block
 from plmkit.data.batch import Batch, Side, States
@@ -17,11 +17,8 @@ from plmkit.layers.packing import Packing
 
 
 @dataclass(frozen=True, kw_only=True)
-class BertEncoderDecoder(Encoder):
+class BertEncoderDecoder(WithDecoder, Encoder):
     """BERT's encoder, and a new decoder of the same shape that shares its embeddings (Rothe et al., 2020)."""
-
-    translates: ClassVar[bool] = True
-    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,7 +37,7 @@ class BertEncoderDecoder(Encoder):
         """An encoder–decoder that a pretrained encoder of these settings can initialise; dropout is that of `like`."""
         own = {field.name: getattr(encoder, field.name) for field in fields(Encoder)}
         dropout = {"dropout": like.dropout, "attention_dropout": like.attention_dropout}
-        return cls(**own | dropout | {"pooler": False, "neighbours": False})
+        return cls(**own | dropout | {"pooler": False, "local_heads": False})
 
     @staticmethod
     def brought() -> list[str]:
@@ -51,18 +48,6 @@ class BertEncoderDecoder(Encoder):
     @property
     def is_berts(self) -> bool:
         return False
-
-    @property
-    def own_layers(self) -> int:
-        """Those of the encoder, then those of the decoder."""
-        return 2 * self.layers
-
-    def layer_of(self, name: str) -> int | None:
-        part, *rest = name.removeprefix("model.").split(".")
-        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
-
-    def is_tuned(self, name: str) -> bool:
-        return not name.startswith("model.decoder.")
 
     def for_task(self, dropout: float) -> Encoder:  # type: ignore[override]
         """The network that is fine-tuned: the encoder."""

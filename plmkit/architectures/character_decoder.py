@@ -6,8 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import CacheSettings, GeneratingModel
-from plmkit.architectures.decoder import DecoderSettings, causal_attention, empty_cache, post_norm
+from plmkit.architectures.contract import CacheSettings, GeneratingModel, empty_cache
+from plmkit.architectures.decoder import DecoderSettings, causal_attention, post_norm
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import init_normal
@@ -61,7 +61,7 @@ class CharacterDecoderModel(GeneratingModel[KeyValueCache]):
         return self.embed.tokens
 
     def begin(self, given: CacheSettings) -> KeyValueCache:
-        return empty_cache(given, self.settings, like=self.embed.tokens.weight)
+        return empty_cache(given, self.settings, self.settings.heads, like=self.embed.tokens.weight)
 
     def extend(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """(B, n) next tokens → (B, n, width) states."""

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.language import comma, tr
-from plmkit.layers.cache import Cache
-from plmkit.layers.transformer import ACTIVATIONS
+from plmkit.language import tr
+from plmkit.layers.cache import Cache, KeyValueCache
 from plmkit.layers.vocabulary_head import AdaptiveEmbedding, VocabularyHead
 
 Generates = Literal["no", "causal", "permuted"]
@@ -38,7 +37,9 @@ class Architecture(ABC):
     needs: ClassVar[tuple[str, ...] | None] = None  # special tokens it needs; None: those of its tokenizer
     head_bias: ClassVar[bool] = True  # whether classification heads have a bias
     may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when initialising from weights
-    initial: ClassVar[frozenset[str]] = frozenset()  # settings of the initial weights alone
+    # settings of the random initial weights alone: here and not in a recipe's initialisation, because fine-tuning from
+    # scratch starts with them too
+    initial: ClassVar[frozenset[str]] = frozenset()
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
 
@@ -148,6 +149,26 @@ class Architecture(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithDecoder(Architecture):
+    """An encoder with a decoder of as many layers, `model.decoder.0` and on; the encoder alone is fine-tuned."""
+
+    translates: ClassVar[bool] = True
+    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
+
+    @property
+    def own_layers(self) -> int:
+        """Those of the encoder, then those of the decoder."""
+        return 2 * self.layers
+
+    def layer_of(self, name: str) -> int | None:
+        part, *rest = name.removeprefix("model.").split(".")
+        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
+
+    def is_tuned(self, name: str) -> bool:
+        return not name.startswith("model.decoder.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Alone:
     """One of the networks that were trained together, with its weights and its heads."""
 
@@ -222,74 +243,9 @@ class GeneratingModel(Model, Generic[SomeCache]):
         """(B, n) next tokens → (B, n, width) states, each of which predicts the following token."""
 
 
-def check_sizes(settings: Architecture, *names: str) -> None:
-    """Refuse numbers below 1."""
-    for name in names:
-        if getattr(settings, name) < 1:
-            raise SettingError(
-                tr(
-                    "architecture.{name} must be at least 1; found {value}.",
-                    name=name,
-                    value=getattr(settings, name),
-                )
-            )
-
-
-def check_heads(width: int, heads: int, even: bool = False) -> None:
-    """Refuse a width that is not a multiple of the heads, or an odd one for sinusoidal positions."""
-    if even and (width % heads or width % 2):
-        raise SettingError(
-            tr(
-                "architecture.width={width} must be even and a multiple of architecture.heads={heads}.",
-                width=width,
-                heads=heads,
-            )
-        )
-    if width % heads:
-        raise SettingError(
-            tr(
-                "architecture.width={width} is not a multiple of architecture.heads={heads}. Choose a width that is.",
-                width=width,
-                heads=heads,
-            )
-        )
-
-
-def check_distances(settings: Any) -> None:
-    """Refuse negative limits of distances."""
-    for name in ("relative_keys", "distance_bias"):
-        if getattr(settings, name) < 0:
-            raise SettingError(
-                tr(
-                    "architecture.{name} must be a number of positions, or 0 for none; found {value}.",
-                    name=name,
-                    value=getattr(settings, name),
-                )
-            )
-
-
-def check_activations(settings: Architecture, *names: str) -> None:
-    for name in names:
-        if getattr(settings, name) not in ACTIVATIONS:
-            known = comma().join(ACTIVATIONS)
-            raise SettingError(
-                tr(
-                    "Unknown architecture.{name} '{value}'; choose from {known}.",
-                    name=name,
-                    value=getattr(settings, name),
-                    known=known,
-                )
-            )
-
-
-def check_dropout(settings: Architecture, *names: str) -> None:
-    """Refuse values outside 0 to below 1; None means no dropout."""
-    for name in names:
-        if not 0 <= (getattr(settings, name) or 0.0) < 1:
-            raise SettingError(
-                tr(
-                    "architecture.{name} must be at least 0 and below 1; found {value}.",
-                    name=name,
-                    value=getattr(settings, name),
-                )
-            )
+def empty_cache(given: CacheSettings, settings: Architecture, heads: int, like: Tensor) -> KeyValueCache:
+    """For all layers of a decoder; `like` has the device and the precision."""
+    return KeyValueCache(
+        layers=settings.layers, rows=given.rows, heads=heads, max_length=min(given.max_length, settings.max_length),
+        inside=settings.width // heads, like=like,
+    )  # fmt: skip

@@ -8,16 +8,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    Generates,
-    GeneratingModel,
-    check_activations,
-    check_dropout,
-    check_heads,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_activations, check_dropout, check_heads, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, Generates, GeneratingModel, empty_cache
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -170,7 +162,7 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         return self.embed.tokens
 
     def begin(self, given: CacheSettings) -> KeyValueCache:
-        cache = empty_cache(given, self.settings, like=self.embed.tokens.weight)
+        cache = empty_cache(given, self.settings, self.settings.heads, like=self.embed.tokens.weight)
         if not self.training:
             cache.steps = [Step(block) for block in self.blocks if isinstance(block, PreNormBlock)]
         return cache
@@ -193,17 +185,6 @@ class DecoderModel(GeneratingModel[KeyValueCache]):
         for step, place, seen in zip(cache.steps, *cache.further(), strict=True):
             hidden = step(hidden, place, seen)
         return self.norm(hidden)
-
-
-def empty_cache(given: CacheSettings, settings: DecoderSettings, like: Tensor) -> KeyValueCache:
-    return KeyValueCache(
-        layers=settings.layers,
-        rows=given.rows,
-        heads=settings.heads,
-        max_length=min(given.max_length, settings.max_length),
-        inside=settings.width // settings.heads,
-        like=like,
-    )
 
 
 def scaled(model: DecoderModel) -> DecoderModel:

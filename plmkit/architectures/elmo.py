@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import Architecture, Model, check_activations, check_dropout, check_sizes
+from plmkit.architectures.checks import check_activations, check_dropout, check_sizes
+from plmkit.architectures.contract import Architecture, Model
 from plmkit.data.batch import Batch, Memory, Side, States
 from plmkit.data.spelling import WORD_LENGTH
 from plmkit.data.vocabulary import Vocabulary

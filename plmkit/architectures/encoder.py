@@ -6,15 +6,8 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    Model,
-    check_activations,
-    check_distances,
-    check_dropout,
-    check_heads,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_activations, check_distances, check_dropout, check_heads, check_sizes
+from plmkit.architectures.contract import Architecture, Model
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -42,12 +35,12 @@ class Encoder(Architecture):
     pooler_activation: str = "tanh"  # of the pooler; Hugging Face's ELECTRA has gelu
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
     initialiser: str = "truncated"  # of the initial weights: normal, or truncated at two standard deviations
-    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours", "initialiser"})
+    initial: ClassVar[frozenset[str]] = frozenset({"local_heads", "initialiser"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "max_length", "segments")
@@ -61,8 +54,8 @@ class Encoder(Architecture):
                 )
             )
         check_heads(self.width, self.heads)
-        if self.neighbours and self.width // self.heads % 2:
-            raise SettingError(tr("architecture.neighbours needs heads of even width."))
+        if self.local_heads and self.width // self.heads % 2:
+            raise SettingError(tr("architecture.local_heads needs heads of even width."))
         check_distances(self)
         check_activations(self, "activation", "pooler_activation")
         if self.initialiser not in INITIALISERS:
@@ -171,7 +164,7 @@ class EncoderModel(Model):
         self.pooler_dropout = Dropout(settings.pooler_dropout or 0.0)
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         INITIALISERS[settings.initialiser](self)
-        if settings.neighbours:
+        if settings.local_heads:
             init_local_heads(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
     def forward(self, batch: Batch) -> States:

@@ -8,17 +8,8 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    GeneratingModel,
-    Model,
-    check_activations,
-    check_distances,
-    check_dropout,
-    check_heads,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_activations, check_distances, check_dropout, check_heads, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model, WithDecoder, empty_cache
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -75,23 +66,8 @@ class TransformerEncoder(Architecture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderDecoder(TransformerEncoder):
+class EncoderDecoder(WithDecoder, TransformerEncoder):
     """Post-norm Transformer with one embedding for source, target and output (Vaswani et al., 2017)."""
-
-    translates: ClassVar[bool] = True
-    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
-
-    @property
-    def own_layers(self) -> int:
-        """Those of the encoder, then those of the decoder."""
-        return 2 * self.layers
-
-    def layer_of(self, name: str) -> int | None:
-        part, *rest = name.removeprefix("model.").split(".")
-        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
-
-    def is_tuned(self, name: str) -> bool:
-        return not name.startswith("model.decoder.")
 
     def build(self, vocabulary: Vocabulary) -> "EncoderDecoderModel":
         return EncoderDecoderModel(self, vocabulary.rows)
@@ -162,12 +138,7 @@ class SourceDecoder(GeneratingModel["SourceCache"]):
         assert given.source is not None
         packing = Packing(given.source.visible)
         encoded = self.encoded(given.source, packing)
-        settings = self.settings
-        own = KeyValueCache(
-            layers=settings.layers, rows=given.rows, heads=settings.heads,
-            max_length=min(given.max_length, settings.max_length),
-            inside=settings.width // settings.heads, like=encoded,
-        )  # fmt: skip
+        own = empty_cache(given, self.settings, self.settings.heads, like=encoded)
         return SourceCache(own, list(self.read(encoded, packing)), given.rows)
 
     def extend(self, tokens: Tensor, cache: "SourceCache") -> Tensor:

@@ -35,10 +35,10 @@ class GeneratorDiscriminator(Architecture):
     attention_dropout: float = 0.1  # dropout rate of attention weights
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     tied: bool = True  # both networks share token, position and segment embeddings
-    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     disallow_correct: bool = False  # never sample the original token; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
+    initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 
     def __post_init__(self) -> None:
         if not 0 < self.generator <= 1:
@@ -55,7 +55,7 @@ class GeneratorDiscriminator(Architecture):
             )
         width = self.discriminator_encoder.width  # checks the settings that both share
         made = max(1, round(self.generator * width))
-        if made % max(1, made // HEAD) or (self.neighbours and made % 2):
+        if made % max(1, made // HEAD) or (self.local_heads and made % 2):
             raise SettingError(
                 tr(
                     "architecture.generator={generator:g} gives a generator of width {made}, which cannot be divided "
@@ -95,7 +95,7 @@ class GeneratorDiscriminator(Architecture):
             pooler=False,
             pooler_activation="gelu",
             pooler_dropout=self.dropout,
-            neighbours=self.neighbours,
+            local_heads=self.local_heads,
         )
 
     @property
@@ -108,7 +108,7 @@ class GeneratorDiscriminator(Architecture):
             width=width,
             inner=4 * width,
             embedding=self.embedding or self.width,
-            neighbours=False,  # done below, with the discriminator's waves
+            local_heads=False,  # done below, with the discriminator's waves
         )
 
     def for_task(self, dropout: float) -> Encoder:
@@ -145,7 +145,7 @@ class GeneratorDiscriminatorModel(Model):
             self.generator.embed.tokens, width=first.width, activation=first.activation, epsilon=first.epsilon
         )
         self.discriminator = EncoderModel(second, vocabulary_size, self.embed)
-        if settings.neighbours:
+        if settings.local_heads:
             init_local_heads(
                 self.generator.embed.positions,
                 self.generator.project,

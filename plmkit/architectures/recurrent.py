@@ -6,14 +6,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    Generates,
-    GeneratingModel,
-    check_dropout,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_dropout, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, Generates, GeneratingModel
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError

@@ -11,14 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    GeneratingModel,
-    Model,
-    check_dropout,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_dropout, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model, WithDecoder
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -94,16 +88,8 @@ class RecurrentEncoder(Architecture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentSeq2Seq(RecurrentEncoder):
+class RecurrentSeq2Seq(WithDecoder, RecurrentEncoder):
     """Recurrent encoder–decoder without attention: a source is one state of fixed size (Sutskever et al., 2014)."""
-
-    translates: ClassVar[bool] = True
-    tied_heads: ClassVar[tuple[str, ...]] = ("translation_lm",)
-
-    @property
-    def own_layers(self) -> int:
-        """Those of the encoder, then those of the decoder."""
-        return 2 * self.layers
 
     @property
     def decoder_width(self) -> int:
@@ -113,10 +99,6 @@ class RecurrentSeq2Seq(RecurrentEncoder):
     def fed_width(self) -> int:
         """The width of what the decoder's cells read besides a token."""
         return 0
-
-    def layer_of(self, name: str) -> int | None:
-        part, *rest = name.removeprefix("model.").split(".")
-        return self.layers + 1 + int(rest[0]) if part == "decoder" else super().layer_of(name)
 
     def is_tuned(self, name: str) -> bool:
         return name.startswith(("model.embed.", "model.encoder."))

@@ -9,16 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    Generates,
-    GeneratingModel,
-    check_activations,
-    check_dropout,
-    check_heads,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_activations, check_dropout, check_heads, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, Generates, GeneratingModel
 from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -107,9 +99,9 @@ class SegmentRecurrence(SegmentSettings):
     """Decoder with relative positions and recurrent memory of earlier segments (Dai et al., 2019)."""
 
     clamp: int | None = None  # maximum relative distance; larger ones count as this; none: no limit
-    neighbours: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
+    local_heads: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
     limits_distances: ClassVar[bool] = True
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
+    initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,7 +112,7 @@ class SegmentRecurrence(SegmentSettings):
 
     def build(self, vocabulary: Vocabulary) -> "SegmentRecurrenceModel":
         model = SegmentRecurrenceModel(self, vocabulary.rows)
-        if self.neighbours:
+        if self.local_heads:
             model.init_local_heads()
         return model
 

@@ -40,10 +40,10 @@ class SharedEncoder(Architecture):
     attention_dropout: float = 0.0  # dropout rate of attention weights
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
-    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
+    initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 
     def __post_init__(self) -> None:
         if self.sharing not in SHARINGS:
@@ -55,10 +55,10 @@ class SharedEncoder(Architecture):
                 )
             )
         narrow, head = self.embedding or self.width, self.unshared.width // self.heads  # checks the sizes first
-        if self.neighbours and (narrow % 2 or narrow < head):
+        if self.local_heads and (narrow % 2 or narrow < head):
             raise SettingError(
                 tr(
-                    "architecture.neighbours needs an even architecture.embedding, at least as wide as a head; "
+                    "architecture.local_heads needs an even architecture.embedding, at least as wide as a head; "
                     "found {narrow} and heads of {head}.",
                     narrow=narrow,
                     head=head,
@@ -107,7 +107,7 @@ class SharedEncoderModel(Model):
         self.blocks = nn.ModuleList(blocks_of(unshared, settings.sharing))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         init_truncated_normal(self)
-        if settings.neighbours:
+        if settings.local_heads:
             own = [block for block in self.blocks if not isinstance(block.attention, Borrowed)]
             init_local_heads(self.embed.positions, self.project, own, settings.heads)
 

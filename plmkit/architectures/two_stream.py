@@ -6,16 +6,8 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import (
-    Architecture,
-    CacheSettings,
-    Generates,
-    GeneratingModel,
-    check_activations,
-    check_dropout,
-    check_heads,
-    check_sizes,
-)
+from plmkit.architectures.checks import check_activations, check_dropout, check_heads, check_sizes
+from plmkit.architectures.contract import Architecture, CacheSettings, Generates, GeneratingModel
 from plmkit.architectures.two_stream_attention import AttentionContext, TwoStreamAttention
 from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
@@ -39,12 +31,12 @@ class TwoStream(Architecture):
     attention_dropout: float = 0.1  # dropout rate of attention weights
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = False  # a dense layer on the last position, for classification of whole rows
-    neighbours: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
-    initial: ClassVar[frozenset[str]] = frozenset({"neighbours"})
+    initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "max_length")
@@ -107,7 +99,7 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
         self.blocks = nn.ModuleList(TwoStreamBlock(settings) for _ in range(settings.layers))
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         init_normal(self)
-        if settings.neighbours:
+        if settings.local_heads:
             init_relative_local_heads(list(self.blocks), settings.heads)
             nn.init.zeros_(self.query)  # so that it does not drown out what the first block attends to
 

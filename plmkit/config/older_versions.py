@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 RENAMED = {  # settings: old → new
     "architecture.longest": "architecture.max_length",
+    "architecture.neighbours": "architecture.local_heads",
     "architecture.spread": "architecture.initial_range",
     "architecture.start": "architecture.initialiser",
     "corruption.longest": "corruption.max_length",

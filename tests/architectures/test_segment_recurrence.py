@@ -366,14 +366,14 @@ def test_with_a_cache_every_token_goes_through_the_layers_once():
 
 
 def test_for_runs_of_minutes_head_h_begins_by_reading_h_steps_back():
-    settings = SegmentRecurrence(layers=2, heads=4, width=64, inner=64, memory=32, neighbours=True, dropout=0.0)
+    settings = SegmentRecurrence(layers=2, heads=4, width=64, inner=64, memory=32, local_heads=True, dropout=0.0)
     torch.manual_seed(0)
     model = settings.build(unnamed(11)).eval()
     for block in model.blocks:
         scores = model.position_bias[:, None] @ block.attention.distances(model.waves(33))  # (heads, 1, 34)
         by_distance = scores[:, 0, :-1].flip(1)  # from 0 up
         assert by_distance.argmax(1).tolist() == [0, 1, 2, 3]
-    plain = replace(settings, neighbours=False).build(unnamed(11))
+    plain = replace(settings, local_heads=False).build(unnamed(11))
     assert {name: p.shape for name, p in plain.named_parameters()} == {n: p.shape for n, p in model.named_parameters()}
 
 

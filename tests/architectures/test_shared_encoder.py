@@ -140,7 +140,7 @@ def test_padding_changes_nothing_at_real_positions():
 def test_heads_initially_attend_to_neighbours_after_the_projection(width, heads, embedding, sharing):
     torch.manual_seed(0)
     settings = SharedEncoder(
-        layers=2, heads=heads, width=width, inner=64, embedding=embedding, neighbours=True, sharing=sharing
+        layers=2, heads=heads, width=width, inner=64, embedding=embedding, local_heads=True, sharing=sharing
     )
     network = SharedEncoderModel(settings, 500)
     tokens = torch.randint(500, (60,))
@@ -161,8 +161,8 @@ def test_heads_initially_attend_to_neighbours_after_the_projection(width, heads,
         ({"sharing": "norms"}, "architecture.sharing must be one of all, attention, feed_forward, none; found 'norms'"),
         ({"embedding": 0}, "architecture.embedding at least 1"),
         ({"heads": 3}, "is not a multiple of architecture.heads=3"),
-        ({"neighbours": True, "embedding": 4}, "found 4 and heads of 8"),
-        ({"neighbours": True, "embedding": 9}, "needs an even architecture.embedding"),
+        ({"local_heads": True, "embedding": 4}, "found 4 and heads of 8"),
+        ({"local_heads": True, "embedding": 9}, "needs an even architecture.embedding"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, message):

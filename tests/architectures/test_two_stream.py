@@ -324,7 +324,7 @@ def test_picked_rows_go_on_from_their_own_text():
 
 
 def test_heads_for_minutes_initially_attend_to_the_token_before_and_the_one_after():
-    settings = replace(SMALL, heads=2, width=128, neighbours=True)
+    settings = replace(SMALL, heads=2, width=128, local_heads=True)
     torch.manual_seed(0)
     model = settings.build(unnamed(VOCABULARY)).eval()
     attention = model.blocks[0].attention

@@ -60,7 +60,7 @@ def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_p
                 "initialisation.cooccurrence_embeddings": "true",
                 "initialisation.frequency_bias": "false",
                 "architecture.initialiser": "normal",
-                "architecture.neighbours": "false",
+                "architecture.local_heads": "false",
                 "objectives.corpus_vocabulary": "true",
                 "objectives.masked_lm.corpus_vocabulary": "true",
             }.items()
@@ -113,7 +113,7 @@ def test_the_doctor_refuses_settings_of_training(setting, plm, corpus):
         "architecture.activation=relu",
         "architecture.epsilon=1e-6",
         "architecture.initialiser=normal",
-        "architecture.neighbours=false",
+        "architecture.local_heads=false",
         "objectives.masked_lm.weight=2",
         "objectives.next_sentence.learned_weight=true",
     ],
@@ -152,7 +152,7 @@ def test_with_weights_to_start_from_only_settings_of_initial_weights_are_refused
             pretrained(given, recipe=name, start=Path("runs/mine"))
         except SettingError:
             refused.add(field.name)
-    assert refused == {field.name for field in fields(architecture)} & {"initialiser", "neighbours", "initial_range"}
+    assert refused == {field.name for field in fields(architecture)} & {"initialiser", "local_heads", "initial_range"}
 
 
 def test_layer_decay_is_refused_where_no_layer_is_trained():

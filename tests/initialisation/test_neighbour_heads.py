@@ -18,7 +18,7 @@ def first_attention(model: EncoderModel, tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(("width", "heads"), [(256, 4), (128, 2)])
 def test_each_head_of_the_first_block_begins_at_its_own_neighbour(width, heads):
     torch.manual_seed(0)
-    settings = Encoder(layers=2, heads=heads, width=width, inner=64, dropout=0.0, neighbours=True)
+    settings = Encoder(layers=2, heads=heads, width=width, inner=64, dropout=0.0, local_heads=True)
     model = EncoderModel(settings, 500)
     attention = first_attention(model, torch.randint(500, (60,)))
     for head, step in zip(range(heads), (-1, 1, -2, 2), strict=False):
@@ -35,7 +35,7 @@ def test_without_it_heads_read_everything_alike():
 
 def test_everything_may_change_from_the_first_update_on():
     torch.manual_seed(0)
-    model = EncoderModel(Encoder(layers=1, heads=2, width=32, inner=64, max_length=16, neighbours=True), 20)
+    model = EncoderModel(Encoder(layers=1, heads=2, width=32, inner=64, max_length=16, local_heads=True), 20)
     tokens = torch.randint(20, (2, 16))
     batch = Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool), segments=torch.zeros_like(tokens))

@@ -107,7 +107,7 @@ def bert_mini() -> Recipe:
             activation="gelu",  # five times faster than the other form on a CPU
             dropout=0.0,
             attention_dropout=0.0,
-            neighbours=True,
+            local_heads=True,
         ),
         objectives=(MaskedLM(corpus_vocabulary=True), NextSentence()),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),

@@ -165,7 +165,7 @@ def transformer_xl_mini() -> Recipe:
             inner=1024,
             memory=128,
             max_length=128,
-            neighbours=True,
+            local_heads=True,
             dropout=0.0,
             attention_dropout=0.0,
         ),

@@ -71,7 +71,7 @@ def xlnet_mini() -> Recipe:
         tokenizer=ClosingUnigram(size=8_000),
         streams=one_stream(ReusedText(), PermutedSpans(rate=0.3)),
         architecture=TwoStream(
-            layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0, neighbours=True
+            layers=4, heads=4, width=256, inner=1024, memory=96, dropout=0.0, attention_dropout=0.0, local_heads=True
         ),
         objectives=(PermutedLM(corpus_vocabulary=True),),
         initialisation=Initialisation(frequency_bias=True),

@@ -92,7 +92,7 @@ def electra_mini() -> Recipe:
             generator=1 / 2,  # a quarter would be a single head, which would attend to one neighbour only
             dropout=0.0,
             attention_dropout=0.0,
-            neighbours=True,
+            local_heads=True,
         ),
         objectives=(GeneratorLM(corpus_vocabulary=True), ReplacedToken(weight=50)),
         initialisation=Initialisation(frequency_bias=True),
@@ -123,7 +123,7 @@ def electra_tiny() -> Recipe:
             generator=1 / 2,
             dropout=0.0,
             attention_dropout=0.0,
-            neighbours=True,
+            local_heads=True,
         ),
     )
 

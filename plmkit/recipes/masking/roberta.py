@@ -82,7 +82,7 @@ def roberta_mini() -> Recipe:
         streams=one_stream(FullSentences(), DynamicMasking(rate=0.4)),
         architecture=base.architecture.with_settings(
             layers=4, heads=4, width=256, inner=1024,
-            dropout=0.0, attention_dropout=0.0, neighbours=True,
+            dropout=0.0, attention_dropout=0.0, local_heads=True,
         ),
         objectives=(MaskedLM(corpus_vocabulary=True),),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),

@@ -72,7 +72,7 @@ def spanbert_mini() -> Recipe:
         streams=one_stream(SingleSegment(), SpanMasking(rate=0.4)),
         architecture=Encoder(
             layers=4, heads=4, width=256, inner=1024, activation="gelu",
-            dropout=0.0, attention_dropout=0.0, pooler=False, neighbours=True,
+            dropout=0.0, attention_dropout=0.0, pooler=False, local_heads=True,
         ),
         objectives=(MaskedLM(corpus_vocabulary=True), SpanBoundary(corpus_vocabulary=True)),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),

@@ -84,7 +84,7 @@ def albert_mini() -> Recipe:
         for_minutes=True,
         tokenizer=WordPiece(size=8_000),
         streams=one_stream(OrderedPairs(short=0.1), NgramMasking(rate=0.4)),
-        architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", neighbours=True),
+        architecture=SharedEncoder(layers=4, heads=4, width=256, inner=1024, activation="gelu", local_heads=True),
         objectives=(MaskedLM(corpus_vocabulary=True), SentenceOrder()),
         initialisation=Initialisation(frequency_bias=True, cooccurrence_embeddings=True),
         stages=(Stage(length=128),),
@@ -97,6 +97,6 @@ def albert_tiny() -> Recipe:
         albert_mini(),
         name="albert-tiny",
         architecture=SharedEncoder(
-            layers=2, heads=2, width=128, inner=512, embedding=64, activation="gelu", neighbours=True
+            layers=2, heads=2, width=128, inner=512, embedding=64, activation="gelu", local_heads=True
         ),
     )
