@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.shared import ENGLISH, Line, Options, say, take_turns, text_files
+from benchmarks.shared import ENGLISH, Line, Options, one_thread, say, take_turns, text_files
 
 TITLE = (
     "Generating, tokens per second, one text, greedy: plmkit beside transformers' generate, one thread's time, in turns"
@@ -57,15 +57,9 @@ class Counted:
 
 
 def run(options: Options) -> list[Line]:
-    """On one thread, by the processor's time, which other programs disturb less than the clock's."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    """By the processor's time, which other programs disturb less than the clock's."""
+    with one_thread():
         return [line for case in (QUICK if options.quick else CASES) for line in lines_of(case, options)]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def lines_of(case: Case, options: Options) -> Iterator[Line]:

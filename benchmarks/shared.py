@@ -193,6 +193,18 @@ def serve(pipe: Connection, make: Callable[..., Callable[..., Any]], arguments: 
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
 def sides(*makers: tuple[Any, ...]) -> Iterator[list[Side]]:
     """Contestants that are ready to run; each is given as a function and its arguments."""
     ready: list[Side] = []

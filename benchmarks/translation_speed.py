@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.loops import RATE, WARM_STEPS, their_seconds
-from benchmarks.shared import Line, Options, say, take_turns
+from benchmarks.shared import Line, Options, one_thread, say, take_turns
 
 TITLE = (
     "Translating and training on pairs: plmkit beside transformers' Marian of the same weights, one thread, in turns"
@@ -39,15 +39,9 @@ QUICK = (Case("1 + 1 × 32, vocabulary of 300", 1, 32, 300, 10, 16, 8, 1),)
 
 
 def run(options: Options) -> list[Line]:
-    """On one thread, by the processor's time, which other programs disturb less than the clock's."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    """By the processor's time, which other programs disturb less than the clock's."""
+    with one_thread():
         return [line for case in (QUICK if options.quick else CASES) for line in lines_of(case, options)]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def lines_of(case: Case, options: Options) -> Iterator[Line]:

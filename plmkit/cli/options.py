@@ -69,39 +69,36 @@ Rows = Annotated[
 TableOut = Annotated[
     Path | None, typer.Option(help=tr("Write to this file (.tsv, .csv, .jsonl or .parquet) instead of stdout."))
 ]
+
+
+def column_option(name: str, help: str) -> Any:
+    return typer.Option(name, metavar="COLUMN", help=help)
+
+
 TextColumn = Annotated[
     str | None,
-    typer.Option(
+    column_option(
         "--text",
-        metavar="COLUMN",
-        help=tr(
-            "Column with the text. Default: one of the usual names: text, sentence, review, content, 文本, 评论, ..."
-        ),
+        tr("Column with the text. Default: one of the usual names: text, sentence, review, content, 文本, 评论, ..."),
     ),
 ]
 SourceColumn = Annotated[
     str | None,
-    typer.Option(
+    column_option(
         "--source",
-        metavar="COLUMN",
-        help=tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文, ..."),
+        tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文, ..."),
     ),
 ]
 TargetColumn = Annotated[
     str | None,
-    typer.Option(
+    column_option(
         "--target",
-        metavar="COLUMN",
-        help=tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
+        tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
     ),
 ]
 ImageColumn = Annotated[
     str | None,
-    typer.Option(
-        "--image",
-        metavar="COLUMN",
-        help=tr("Captions: column with the image files. Default: image, file, path, 图片, ..."),
-    ),
+    column_option("--image", tr("Captions: column with the image files. Default: image, file, path, 图片, ...")),
 ]
 ImageFolder = Annotated[
     Path | None,
@@ -111,28 +108,21 @@ ImageFolder = Annotated[
 ]
 FirstColumn = Annotated[
     str | None,
-    typer.Option(
-        "--text-a",
-        metavar="COLUMN",
-        help=tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1, ..."),
+    column_option(
+        "--text-a", tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1, ...")
     ),
 ]
 SecondColumn = Annotated[
     str | None,
-    typer.Option(
-        "--text-b",
-        metavar="COLUMN",
-        help=tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2, ..."),
+    column_option(
+        "--text-b", tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2, ...")
     ),
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option(
+    column_option(
         "--label",
-        metavar="COLUMN",
-        help=tr(
-            "Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签, 类别, ..."
-        ),
+        tr("Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签, 类别, ..."),
     ),
 ]
 TaskName = Annotated[

@@ -135,10 +135,9 @@ def one_table(
 
 def choose(heading: Heading, role: str, wanted: str | None) -> str:
     """The column that is given, or the one with a usual name."""
-    columns = {folded(name): name for name in reversed(heading.columns)}
     if wanted is not None:
-        if folded(wanted) in columns:
-            return wanted if wanted in heading.columns else columns[folded(wanted)]
+        if (column := heading.called(wanted)) is not None:
+            return column
         raise InputError(
             tr(
                 "{name} has no column '{column}'.{hint} {found}\n",
@@ -149,6 +148,7 @@ def choose(heading: Heading, role: str, wanted: str | None) -> str:
             )
             + tr("Choose one of them: {option} COLUMN.", option=OPTIONS[role])
         )
+    columns = {folded(name): name for name in reversed(heading.columns)}
     for name in NAMES[role]:
         if name in columns:
             return columns[name]

@@ -1,12 +1,13 @@
 """Read and write a Hugging Face folder: its settings and its weights, checked against each other."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.data.vocabulary import MISSING, Vocabulary, unnamed
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.interop.config import check_settings
@@ -28,6 +29,7 @@ from plmkit.interop.weights import CONFIG, WEIGHTS
 from plmkit.language import comma, tr
 from plmkit.storage.files import check_name, new_folder, read_json, write_json
 from plmkit.storage.tensors import save_tensors
+from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.files import CONFIG_FILE
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -182,6 +184,21 @@ def write_huggingface(
             if not pooling.unknown:
                 most = min(max_length or net.architecture.max_length, net.architecture.max_length)
                 write_pooling(place, pooling, net.architecture.width, min(most, pooling.max_length or most))
+
+
+def report_written(weights: Mapping[str, Tensor], architecture: Architecture, out: Path, screen: Screen) -> int:
+    """Report a converted model, and return its number of parameters."""
+    count = sum(weight.numel() for weight in weights.values())
+    screen.say(
+        tr(
+            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
+            count=count,
+            layers=architecture.layers,
+            width=architecture.width,
+            out=out,
+        )
+    )
+    return count
 
 
 def token_ids(vocabulary: Vocabulary, classifies: bool) -> dict[str, int | None]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from plmkit.errors import CheckpointError, InputError, SettingError, nearest, not_there
 from plmkit.inference.loading import check_whole, foreign_parts
 from plmkit.interop.hub import MODEL_FILES, find_model
-from plmkit.interop.huggingface import check_new
+from plmkit.interop.huggingface import check_new, report_written
 from plmkit.interop.openai import import_gpt1
 from plmkit.interop.weights import (
     OPENAI_SHAPES,
@@ -104,18 +104,7 @@ def import_pickled(source: Path, out: Path, screen: Screen) -> int:
             shutil.copyfile(path, copy)
         # safetensors refuses shared memory, and a tied output embedding shares that of the token embedding
         save_tensors(partial / WEIGHTS, {name: tensor.clone().contiguous() for name, tensor in weights.items()})
-    count = sum(weight.numel() for weight in weights.values())
-    architecture = parts.architecture
-    screen.say(
-        tr(
-            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
-            count=count,
-            layers=architecture.layers,
-            width=architecture.width,
-            out=out,
-        )
-    )
-    return count
+    return report_written(weights, parts.architecture, out, screen)
 
 
 def load_pickled(path: Path) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from plmkit.architectures.decoder import PostNormDecoder
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import InputError
-from plmkit.interop.huggingface import write_huggingface
+from plmkit.interop.huggingface import report_written, write_huggingface
 from plmkit.interop.weights import OPENAI_SHAPES as SHAPES
 from plmkit.language import comma, tr
 from plmkit.terminal.screen import Screen
@@ -56,17 +56,7 @@ def import_gpt1(source: Path, out: Path, screen: Screen) -> int:
             )
         )
     write_huggingface(out, weights, architecture, tokenizer, vocabulary_size=known)
-    count = sum(weight.numel() for weight in weights.values())
-    screen.say(
-        tr(
-            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
-            count=count,
-            layers=architecture.layers,
-            width=architecture.width,
-            out=out,
-        )
-    )
-    return count
+    return report_written(weights, architecture, out, screen)
 
 
 def read_tokenizer(source: Path) -> Tokenizer:

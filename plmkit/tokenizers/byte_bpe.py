@@ -9,7 +9,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import ROBERTA_NAMES
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
-from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings, check_frequency
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import BYTES
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -35,13 +35,7 @@ class ByteBPE(TokenizerSettings):
                     fewest=fewest,
                 )
             )
-        if self.min_frequency < 1:
-            raise SettingError(
-                tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
-                    min_frequency=self.min_frequency,
-                )
-            )
+        check_frequency(self.min_frequency)
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""
@@ -67,13 +61,7 @@ class StreamByteBPE(TokenizerSettings):
                     fewest=fewest,
                 )
             )
-        if self.min_frequency < 1:
-            raise SettingError(
-                tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
-                    min_frequency=self.min_frequency,
-                )
-            )
+        check_frequency(self.min_frequency)
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""

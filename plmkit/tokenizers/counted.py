@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as RustTokenizer
 from plmkit.data.vocabulary import END_OF_TEXT
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
-from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings, check_frequency
 from plmkit.tokenizers.pieces import groups, without_surrogates
 from plmkit.tokenizers.rules import UNKNOWN_WORD, bert_normalizer
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -97,10 +97,7 @@ def check(size: int, min_frequency: int) -> None:
                 special_count=len(SPECIAL),
             )
         )
-    if min_frequency < 1:
-        raise SettingError(
-            tr("tokenizer.min_frequency is {min_frequency}; it must be at least 1.", min_frequency=min_frequency)
-        )
+    check_frequency(min_frequency)
 
 
 def with_progress(texts: Iterable[str], on_progress: OnProgress | None) -> Iterator[str]:

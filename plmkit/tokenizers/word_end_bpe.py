@@ -11,7 +11,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from plmkit.data.vocabulary import END_OF_TEXT, WORD_END
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
-from plmkit.tokenizers.contract import OnProgress, TokenizerSettings
+from plmkit.tokenizers.contract import OnProgress, TokenizerSettings, check_frequency
 from plmkit.tokenizers.rules import word_end_rules
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.tokenizers.wordpiece import count_pieces, repeated, words_of
@@ -37,13 +37,7 @@ class WordEndBPE(TokenizerSettings):
                     special_count=len(SPECIAL),
                 )
             )
-        if self.min_frequency < 1:
-            raise SettingError(
-                tr(
-                    "tokenizer.min_frequency is {min_frequency}; it must be at least 1.",
-                    min_frequency=self.min_frequency,
-                )
-            )
+        check_frequency(self.min_frequency)
 
     def train(self, texts: Iterable[str], on_progress: OnProgress | None = None) -> Tokenizer:
         """Build a vocabulary, always the same for the same texts; `on_progress` gets the number of texts read."""

@@ -76,11 +76,15 @@ class Heading:
         shapes = shaped(self.rows, roles, but)
         return {role: [shapes[role]] if role in shapes else [] for role in roles}
 
-    def exactly(self, name: str, role: str, roles: Sequence[str]) -> str:
+    def called(self, name: str) -> str | None:
         """The column of that name, or the only one whose name differs in case or width alone."""
         alike = [column for column in self.columns if folded(column) == folded(name)]
-        if name in self.columns or len(alike) == 1:
-            return name if name in self.columns else alike[0]
+        return name if name in self.columns else alike[0] if len(alike) == 1 else None
+
+    def exactly(self, name: str, role: str, roles: Sequence[str]) -> str:
+        """The column that `called` finds; none is an error, which advises how to choose for these roles."""
+        if (column := self.called(name)) is not None:
+            return column
         raise InputError(
             tr(
                 "{name} has no column '{column}'.{hint} {found}\n",

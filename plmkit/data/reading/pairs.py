@@ -101,10 +101,8 @@ def parts_of(wanted: str, heading: Heading) -> list[str]:
 
 
 def exactly(heading: Heading, name: str) -> str:
-    """The column of that name, or the only one whose name differs in case or width alone."""
-    alike = [column for column in heading.columns if folded(column) == folded(name)]
-    if name in heading.columns or len(alike) == 1:
-        return name if name in heading.columns else alike[0]
+    if (column := heading.called(name)) is not None:
+        return column
     raise InputError(
         tr(
             "{name} has no column '{column}'.{hint} {found}\nChoose two: --source COLUMN --target COLUMN.",
