@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Our speeds beside Hugging Face's.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Our speeds against Hugging Face's.")
     parser.add_argument("--only", action="append", choices=BENCHMARKS, help="run this one; may be repeated")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, in seconds, to see that everything runs")
     parser.add_argument("--rounds", type=int, help="turns of each side [5; quick: 1]")

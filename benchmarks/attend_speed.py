@@ -21,7 +21,7 @@ from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.training.threads import Threads
 
-TITLE = "The page of plm attend beside its limits: 2 s, 3 MB, 50 ms"
+TITLE = "The page of plm attend against its limits: 2 s, 3 MB, 50 ms"
 SECONDS, MEGABYTES, MILLISECONDS = 2.0, 3.0, 50.0
 TOKENS, HOVERS = 128, 40
 HOVER = """<script>

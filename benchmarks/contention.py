@@ -1,4 +1,4 @@
-"""A machine that is not idle: what is left of our speed beside a busy process, and when two of ours run at once."""
+"""A machine that is not idle: what is left of our speed next to a busy process, and when two of ours run at once."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.shared import ENGLISH, Line, Options, Side, say, sides, text_files
 
-TITLE = "Speed on a machine that is not idle, beside the speed on an idle one"
-BESIDE, TOGETHER = 0.45, 0.9  # of the idle speed
+TITLE = "Speed on a machine that is not idle, against the speed on an idle one"
+CROWDED, TOGETHER = 0.45, 0.9  # of the idle speed
 SECONDS = 15.0  # of a turn: longer than it takes to notice load
 ROWS, WORDS = 1_500, 40  # of a fine-tuning
 
@@ -24,18 +24,18 @@ def run(options: Options) -> list[Line]:
         "generation": make_writing,
     }.items():
         text = next(iter(text_files(options, 0.2 if options.quick else 4, [ENGLISH]).values()))
-        alone, beside, together = [], [], []
+        alone, crowded, together = [], [], []
         with sides(*((make, options, text, number) for number in (1, 2))) as (one, two):
             one()  # warms up
             for number in range(options.rounds):
                 say(f"contention: {name}, round {number + 1}")
                 alone.append(one())
                 with busy():
-                    beside.append(one())
+                    crowded.append(one())
                 together.append(sum(at_once(one, two)))
         unit = "tokens/s" if name != "fine-tuning" else "rows/s"
         lines += [
-            Line(case=f"{name} beside a busy process", unit=unit, ours=beside, theirs=alone, target=BESIDE),
+            Line(case=f"{name} next to a busy process", unit=unit, ours=crowded, theirs=alone, target=CROWDED),
             Line(case=f"{name}, two at once, together", unit=unit, ours=together, theirs=alone, target=TOGETHER),
         ]
     return lines

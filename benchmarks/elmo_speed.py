@@ -1,4 +1,4 @@
-"""ELMo's pretraining beside bare torch LSTMs of the same cells, which read word vectors and do not clip."""
+"""ELMo's pretraining compared with bare torch LSTMs of the same cells, which read word vectors and do not clip."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.shared import ENGLISH, LEARNT_FROM, Line, Options, say, sides, take_turns, text_files
 
-TITLE = "ELMo pretraining beside torch.nn.LSTM with projection, same cells, softmax and optimizer, updates included"
+TITLE = "ELMo pretraining against torch.nn.LSTM with projection, same cells, softmax and optimizer, updates included"
 TARGET = 0.8
 STEPS = {"elmo-original": 2}  # of a round; of smaller networks 8
 RECIPES: dict[str, dict[str, int]] = {"elmo-mini": {}, "elmo-original, 64 rows": {"batch": 64}}

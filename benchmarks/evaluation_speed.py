@@ -1,4 +1,4 @@
-"""Evaluating a long text: Transformer-XL with its memory beside the character Transformer with sliding windows.
+"""Evaluating a long text: Transformer-XL with its memory compared with the character Transformer with sliding windows.
 
 Both have the shape of the paper's smaller network, see the same number of characters before each one, and read
 random text: what is measured is time, on one thread that of the processor. The sliding window is read again for every
@@ -21,9 +21,7 @@ from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM
 from plmkit.tokenizers.byte_bpe import StreamByteBPE
 from plmkit.tokenizers.tokenizer import Tokenizer
 
-TITLE = (
-    "Evaluation: characters per second with memory, beside a window that slides by one; the target is the paper's ratio"
-)
+TITLE = "Evaluation: characters per second with memory, against a sliding window; the target is the paper's ratio"
 PAPER = {800: 363.0, 1800: 773.0, 2800: 1409.0, 3800: 1874.0}  # Dai et al., 2019, table 9: on one GPU
 SHAPE = {"layers": 12, "heads": 8, "width": 512, "inner": 2048}
 QUICK = {"layers": 1, "heads": 2, "width": 16, "inner": 32}

@@ -1,4 +1,4 @@
-"""Fine-tuning on rows of mixed length: our loop beside Hugging Face's Trainer, which groups them by length too."""
+"""Fine-tuning on rows of mixed length: our loop and Hugging Face's Trainer, which groups them by length too."""
 
 import resource
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from benchmarks import loops
 from benchmarks.loops import RATE, WARM_STEPS, Told, column, our_steps, parameters_of, their_seconds
 from benchmarks.shared import Line, Options, say, sides, take_turns
 
-TITLE = "Fine-tuning, tokens per second: plmkit beside transformers.Trainer with group_by_length; memory beside 2.5 GB"
+TITLE = "Fine-tuning, tokens per second: plmkit against transformers.Trainer, group_by_length; memory against 2.5 GB"
 TARGET, MOST = 2.0, 2500.0  # of speed; MB
 CLASSES = ("0", "1")
 ROWS_OF_STEPS = 2  # this many times the rows of a round, so that there are lengths to sort
@@ -39,7 +39,7 @@ def run(options: Options) -> list[Line]:
         say(f"  their peak of memory: {max(column(b, 'peak')):,.0f} MB")
         lines += [
             Line(case=name, unit="tokens/s", ours=speed, theirs=their_speed, target=TARGET),
-            Line(case=f"{name}, memory: allowed, beside used", unit="MB", ours=[MOST] * len(peaks), theirs=peaks,
+            Line(case=f"{name}, memory: allowed, against used", unit="MB", ours=[MOST] * len(peaks), theirs=peaks,
                  target=1.0),
         ]  # fmt: skip
     return lines

@@ -1,4 +1,4 @@
-"""Continuing a text at batch 1 by greedy decoding: our generation beside Hugging Face's `generate`."""
+"""Continuing a text at batch 1 by greedy decoding: our generation compared with Hugging Face's `generate`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +8,7 @@ from typing import Any
 
 from benchmarks.shared import ENGLISH, Line, Options, one_thread, say, take_turns, text_files
 
-TITLE = (
-    "Generating, tokens per second, one text, greedy: plmkit beside transformers' generate, one thread's time, in turns"
-)
+TITLE = "Generating, tokens per second, one text: plmkit against transformers' generate, time of one thread, in turns"
 VOCABULARY, PROMPT = 50_257, 32
 ROWS, LENGTH = 4, 32  # of a training step: few tokens, so that there are hundreds of steps in a minute or two
 
@@ -82,7 +80,7 @@ def lines_of(case: Case, options: Options) -> Iterator[Line]:
         read = sum(weight.numel() for name, weight in theirs.named_parameters() if "wpe" not in name) * 4
         rates = [bandwidth(torch) / read for _ in speeds]
         yield Line(
-            case=f"{case.name}, beside reading all weights once a token",
+            case=f"{case.name}, against reading all weights once per token",
             unit="tokens/s", ours=speeds, theirs=rates, target=0.75,
         )  # fmt: skip
 

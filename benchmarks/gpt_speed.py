@@ -1,4 +1,4 @@
-"""Pretraining GPT-2: our loop beside Hugging Face's Trainer, in tokens per second and in memory."""
+"""Pretraining GPT-2: our loop compared with Hugging Face's Trainer, in tokens per second and in memory."""
 
 import resource
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from benchmarks import loops
 from benchmarks.loops import RATE, WARM_STEPS, Told, both, column, our_steps, parameters_of, read_samples, their_seconds
 from benchmarks.shared import ENGLISH, Line, Options, say, text_files
 
-TITLE = "Pretraining GPT-2: plmkit beside transformers.Trainer, speed and peak memory"
-SPEED_TARGET, MEMORY_TARGET = 1.3, 1 / 0.6  # theirs beside ours: ours is to be at most 60% of it
+TITLE = "Pretraining GPT-2: plmkit against transformers.Trainer, speed and peak memory"
+SPEED_TARGET, MEMORY_TARGET = 1.3, 1 / 0.6  # theirs against ours: ours is to be at most 60% of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ def run(options: Options) -> list[Line]:
         lines += [
             Line(case=name, unit="tokens/s", ours=speed, theirs=their_speed, target=SPEED_TARGET),
             Line(
-                case=f"{name}: peak memory, theirs beside ours", unit="MB",
+                case=f"{name}: peak memory, theirs against ours", unit="MB",
                 ours=their_peak, theirs=peak, target=MEMORY_TARGET,
             ),
         ]  # fmt: skip

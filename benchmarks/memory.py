@@ -1,4 +1,4 @@
-"""What memory is worth: Transformer-XL with and without it, trained alike, and its loss by position in the segment.
+"""What memory is worth: Transformer-XL with and without it, trained equally, and its loss by position in the segment.
 
 python -m benchmarks.memory --corpus train.txt --valid valid.txt --steps 2000 --out FOLDER
 """

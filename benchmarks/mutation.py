@@ -3,7 +3,7 @@
 A sample of Cosmic Ray's mutants (`pip install -c constraints.txt -e '.[mutation]'`) of the rooms whose arithmetic
 decides what is learned. Each is tried in a copy of the tree by the tests of its room, then by the recorded losses; the
 first test that fails has killed it. What was found is kept mutant by mutant in mutation.jsonl, so that a run that was
-stopped continues, and told in mutation.md.
+stopped continues, and reported in mutation.md.
 """
 
 import argparse
@@ -55,7 +55,7 @@ ALIKE = (  # an operator is replaced by one that takes the same things: others d
     {"Is", "IsNot"},
     {"Delete", "Not", "USub", "Invert"},
 )
-Span = tuple[tuple[int, int], tuple[int, int]]  # (line, column) of the first character, and of the one behind the last
+Span = tuple[tuple[int, int], tuple[int, int]]  # (line, column) of the first character, and of the one after the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ def mutants_of(room: str, file: Path) -> dict[Span, list[Mutant]]:
 
 
 def apt(operator: str) -> bool:
-    """`core/ReplaceBinaryOperator_Add_Sub`: are the two alike? Decorators decide nothing."""
+    """`core/ReplaceBinaryOperator_Add_Sub`: are the two the same kind? Decorators decide nothing."""
     _, *replaced = operator.split("_")
     return "RemoveDecorator" not in operator and (not replaced or any(kinds >= set(replaced) for kinds in ALIKE))
 
@@ -187,8 +187,8 @@ def run_tests(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, st
             ran.join()
     if ran.exitcode == 0:
         return "survived", ""
-    told = said.read_text(encoding="utf-8")
-    return "killed", next((line for line in told.splitlines() if line.startswith(("FAILED", "ERROR"))), told[-200:])
+    shown = said.read_text(encoding="utf-8")
+    return "killed", next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), shown[-200:])
 
 
 def in_tree(tree: Path, tests: Sequence[str], said: Path) -> None:
@@ -237,15 +237,15 @@ def tried(tree: Path, mutant: Mutant, seconds: float) -> dict[str, Any]:
             outcome, why = run_tests(tree, tests, seconds)
     file.write_text(code, encoding="utf-8")
     before, after = change(code, other)
-    told = {"before": before, "after": after, "outcome": outcome, "why": why}
-    return {**asdict(mutant), **told, "seconds": round(time.monotonic() - started, 1)}
+    shown = {"before": before, "after": after, "outcome": outcome, "why": why}
+    return {**asdict(mutant), **shown, "seconds": round(time.monotonic() - started, 1)}
 
 
 def found_before() -> dict[str, dict[str, Any]]:
     """By mutant; of two lines for one, the later."""
     lines = FOUND.read_text(encoding="utf-8").splitlines() if FOUND.is_file() else []
     names = [field.name for field in fields(Mutant)]
-    return {Mutant(**{name: told[name] for name in names}).key: told for told in map(json.loads, lines)}
+    return {Mutant(**{name: shown[name] for name in names}).key: shown for shown in map(json.loads, lines)}
 
 
 def main() -> None:
@@ -256,18 +256,18 @@ def main() -> None:
         import_module(name)
     mutants, known = sample(asked.sample, asked.seed, asked.room or list(ROOMS)), found_before()
     if asked.retry:
-        known = {key: told for key, told in known.items() if told["outcome"] != "survived"}
+        known = {key: shown for key, shown in known.items() if shown["outcome"] != "survived"}
     left = [mutant for mutant in mutants if mutant.key not in known]
     print(f"{len(mutants)} mutants, {len(mutants) - len(left)} of them tried before.", flush=True)
     with copied_tree() as tree:
         if left and not asked.trust:
             check_tests(tree, left, asked.timeout)
         for mutant in left:
-            told = known[mutant.key] = tried(tree, mutant, asked.timeout)
+            shown = known[mutant.key] = tried(tree, mutant, asked.timeout)
             with FOUND.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+                file.write(json.dumps(shown, ensure_ascii=False) + "\n")
             print(
-                f"{told['outcome']:8} {told['seconds']:6.1f} s  {mutant.file}:{mutant.line}  {told['after'][:90]}",
+                f"{shown['outcome']:8} {shown['seconds']:6.1f} s  {mutant.file}:{mutant.line}  {shown['after'][:90]}",
                 flush=True,
             )
     write_report([known[mutant.key] for mutant in mutants], asked.sample, asked.seed)

@@ -1,4 +1,4 @@
-"""Classifying texts of mixed length: our `predict` beside Hugging Face's text-classification pipeline."""
+"""Classifying texts of mixed length: our `predict` compared with Hugging Face's text-classification pipeline."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.shared import ENGLISH, Line, Options, Side, learn_tokenizer, say, sides, take_turns, text_files
 
-TITLE = "Predicting, texts per second: plmkit beside transformers.pipeline at its best batch size"
+TITLE = "Predicting, texts per second: plmkit against transformers.pipeline at its best batch size"
 TARGET = 2.0
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 CLASSES = ("bad", "fair", "good", "fine")

@@ -1,4 +1,4 @@
-"""Preparing a corpus: our token store beside `datasets.map` with the same tokenizer and as many processes."""
+"""Preparing a corpus: our token store compared with `datasets.map` with the same tokenizer and as many processes."""
 
 import hashlib
 import time
@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.shared import Line, Options, learn_tokenizer, say, sides, take_turns, text_files
 
-TITLE = "Preparing text, from a file to tokens on disk: plmkit beside datasets.map"
+TITLE = "Preparing text, from a file to tokens on disk: plmkit against datasets.map"
 TARGET = 2.0
 PROCESSES = 2
 

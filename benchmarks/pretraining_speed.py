@@ -1,4 +1,4 @@
-"""Pretraining: our loop beside Hugging Face's Trainer, and beside what torch's matrix product can do."""
+"""Pretraining: our loop compared with Hugging Face's Trainer, and compared with what torch's matrix product can do."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from benchmarks import loops
 from benchmarks.loops import RATE, WARM_STEPS, Told, both, column, our_steps, parameters_of, read_samples, their_seconds
 from benchmarks.shared import CHINESE, ENGLISH, Line, Options, learn_tokenizer, say, text_files
 
-TITLE = "Pretraining, tokens per second: plmkit beside transformers.Trainer"
+TITLE = "Pretraining, tokens per second: plmkit against transformers.Trainer"
 TRAINER_TARGET, PRODUCT_TARGET = 3.0, 0.7
 PRODUCT_SIDE = 1024
 
@@ -30,8 +30,8 @@ def run(options: Options) -> list[Line]:
         say(f"pretraining: {name}")
         a, b = both(make_ours, make_theirs, case, options)
         say(f"  padding in rows: ours {a[0]['padding']:.1%}, theirs {b[0]['padding']:.1%}")
-        network = f"{name}, the network's products beside one of {PRODUCT_SIDE}³"
-        computed = f"{name}, those computed beside one of {PRODUCT_SIDE}³"
+        network = f"{name}, the network's products against one of {PRODUCT_SIDE}³"
+        computed = f"{name}, those computed against one of {PRODUCT_SIDE}³"
         speed, their_speed = column(a, "tokens_per_second"), column(b, "tokens_per_second")
         work, done, product = column(a, "work_rate"), column(a, "computed_rate"), column(a, "product_rate")
         lines += [

@@ -1,4 +1,4 @@
-"""What the recipes cost: making their batches, finding Chinese units, and their steps beside BERT's."""
+"""What the recipes cost: making their batches, finding Chinese units, and their steps compared with BERT's."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.loops import our_steps, read_samples
 from benchmarks.shared import CHINESE, Line, Options, learn_tokenizer, say, sides, take_turns, text_files, zipf
 
-TITLE = "Recipes: batches beside steps, Chinese units beside 1 MB/s a core, steps beside BERT's"
+TITLE = "Recipes: batches against steps, Chinese units against 1 MB/s per core, steps against BERT's"
 MOST_SHARE = 0.05  # of a step, that making its batch may take
 LEAST_SPEED = 1.0  # MB/s on one core
 ELECTRA_COST = 1.6  # times BERT's step
@@ -44,7 +44,7 @@ def batches(options: Options, work: tuple[Any, ...]) -> list[Line]:
             result = [side() for _ in range(options.rounds)]
         lines.append(
             Line(
-                case=f"{name}: batches made, beside steps taken",
+                case=f"{name}: batches made, against steps taken",
                 unit="1/s",
                 ours=[1 / (round["batch_seconds"] + round["plan_seconds"]) for round in result],
                 theirs=[1 / round["step_seconds"] for round in result],
@@ -62,7 +62,7 @@ def units(options: Options, text: Path) -> list[Line]:
         with sides((make_units, text, level)) as (side,):
             result = [side() for _ in range(options.rounds)]
         speeds = [round["megabytes"] / round["seconds"] for round in result]
-        case = f"Chinese units up to {level}, one core, beside {LEAST_SPEED:g} MB/s"
+        case = f"Chinese units up to {level}, one core, against {LEAST_SPEED:g} MB/s"
         lines.append(Line(case=case, unit="MB/s", ours=speeds, theirs=[LEAST_SPEED] * len(speeds), target=1.0))
     return lines
 
@@ -72,12 +72,12 @@ def steps(options: Options, work: tuple[Any, ...]) -> list[Line]:
     lines = []
     compared = {"electra-mini": 1 / ELECTRA_COST, "albert-mini": 1.0}
     for name, target in list(compared.items())[: 1 if options.quick else 2]:
-        say(f"recipes: steps of {name} beside bert-mini")
+        say(f"recipes: steps of {name} against bert-mini")
         with sides((make_recipe, name, *work), (make_recipe, "bert-mini", *work)) as (ours, theirs):
             a, b = take_turns(partial(ours, False), partial(theirs, False), options.rounds)
         lines.append(
             Line(
-                case=f"{name} beside bert-mini, same shape",
+                case=f"{name} against bert-mini, same shape",
                 unit="tokens/s",
                 ours=[round["tokens_per_second"] for round in a],
                 theirs=[round["tokens_per_second"] for round in b],

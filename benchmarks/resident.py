@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.shared import ENGLISH, Line, Options, make_text, say
 
-TITLE = "Resident memory of `plm pretrain bert-tiny`, all its processes together, beside what it may have"
+TITLE = "Resident memory of `plm pretrain bert-tiny`, all its processes together, against what it may use"
 CORPUS, MOST = 1000.0, 1000.0  # MB
 PIECE = 10.0  # MB of text that are new; the rest of the corpus is the same in another order
 STEPS = 20
@@ -33,7 +33,7 @@ def run(options: Options) -> list[Line]:
         ]  # fmt: skip
         peaks.append(peak_of(command, folder / "cache"))
         shutil.rmtree(folder)
-    case = f"plm pretrain bert-tiny, corpus of {size:,.0f} MB, {STEPS} steps: allowed, beside used"
+    case = f"plm pretrain bert-tiny, corpus of {size:,.0f} MB, {STEPS} steps: allowed, against used"
     return [Line(case=case, unit="MB", ours=[MOST] * len(peaks), theirs=peaks, target=1.0)]
 
 

@@ -1,4 +1,4 @@
-"""What ALBERT's sharing costs: the same network with all, some or no weights in common, loss beside parameters.
+"""What ALBERT's sharing costs: the same network with all, some or no weights in common, loss compared with parameters.
 
 python -m benchmarks.sharing --corpus FILE --valid FILE --steps 2000 --out FOLDER
 

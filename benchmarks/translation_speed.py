@@ -1,4 +1,4 @@
-"""Translating a file with four beams, and training on pairs: our Transformer beside Hugging Face's Marian."""
+"""Translating a file with four beams, and training on pairs: our Transformer compared with Hugging Face's Marian."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from benchmarks.loops import RATE, WARM_STEPS, their_seconds
 from benchmarks.shared import Line, Options, one_thread, say, take_turns
 
 TITLE = (
-    "Translating and training on pairs: plmkit beside transformers' Marian of the same weights, one thread, in turns"
+    "Translating and training on pairs: plmkit against transformers' Marian of the same weights, one thread, in turns"
 )
 BEAMS, BATCH = 4, 32  # sentences of a batch of theirs; ours chooses its own
 WORDS = 200  # that occur in the text, of all in the vocabulary

@@ -1,4 +1,4 @@
-"""XLNet's pretraining beside transformers' model: with its permutation collator, and with our orders."""
+"""XLNet's pretraining compared with transformers' model: with its permutation collator, and with our orders."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.loops import read_samples
 from benchmarks.shared import ENGLISH, LEARNT_FROM, Line, Options, say, sides, take_turns, text_files
 
-TITLE = "XLNet pretraining beside transformers' XLNetLMHeadModel, same shape, batches and updates included"
+TITLE = "XLNet pretraining against transformers' XLNetLMHeadModel, same shape, batches and updates included"
 TARGET = 1.5
 SHAPES = {"4 x 256": (4, 4, 256, 1024), "12 x 768": (12, 12, 768, 3072)}  # layers, heads, width, inner
 QUICK = {"2 x 32": (2, 2, 32, 64)}
@@ -152,7 +152,7 @@ def make_theirs(
 
 
 def as_theirs(given) -> dict:
-    """Our batch by their names: who may not read whom, and one query for each position that is asked."""
+    """Our batch by their names: the attention mask, and one query per predicted position."""
     import torch
 
     asked = given.targets >= 0

@@ -45,7 +45,7 @@ def language() -> str:
 
 
 def unknown_language() -> str | None:
-    """What PLM_LANG asks for, if that is no language of the messages."""
+    """What PLM_LANG asks for, if there are no messages in that language."""
     chosen = os.environ.get("PLM_LANG")
     return chosen if chosen and named(chosen) is None else None
 

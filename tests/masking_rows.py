@@ -31,7 +31,7 @@ def characters(text: str, units: list[int] | None = None) -> tuple[Rows, Vocabul
 
 
 def many(rows: int, length: int, *, pieces: float = 0.0, seed: int = 0) -> Rows:
-    """`[CLS] text [SEP] text [SEP]` of PIECES; so many of the tokens continue a word."""
+    """`[CLS] text [SEP] text [SEP]` of PIECES; this many of the tokens continue a word."""
     rng = np.random.default_rng(seed)
     tokens = rng.integers(5, 700, (rows, length))
     tokens = np.where(rng.random((rows, length)) < pieces, rng.integers(700, 1000, (rows, length)), tokens)

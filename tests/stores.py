@@ -44,6 +44,6 @@ def times_seen(store: TokenStore, plan: StretchPlan) -> np.ndarray:
 
 
 def row_lengths(plan: StretchPlan) -> np.ndarray:
-    """Tokens of each row with [CLS] and a separator behind each stretch."""
+    """Tokens of each row with [CLS] and a separator after each part."""
     stretches, owners, _ = plan.of(np.arange(len(plan)))
     return 1 + np.bincount(owners, stretches[:, 1] - stretches[:, 0] + 1, len(plan)).astype(int)

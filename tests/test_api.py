@@ -58,15 +58,15 @@ def test_a_recipe_may_be_given_itself_and_a_run_extended(corpus, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "reported"),
     [
         ({"steps": 2, "minutes": 1}, "A run has one budget; found --minutes and --steps"),
         ({"steps": 0}, "--steps must be a finite number above 0; found 0"),
         ({"extend": True}, "--extend needs a budget of its own"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused(budget, told, corpus, tmp_path):
-    with pytest.raises(SettingError, match=told):
+def test_a_budget_that_cannot_be_is_refused(budget, reported, corpus, tmp_path):
+    with pytest.raises(SettingError, match=reported):
         plmkit.pretrain("bert-tiny", corpus, tmp_path / "run", **budget)
 
 

@@ -64,17 +64,17 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_each_benchmark_prints_ratios_and_writes_them_as_json(name: str, lines: int, tmp_path: Path):
-    done = bench("benchmarks", "--quick", "--only", name, "--json", str(tmp_path / "told.json"))
-    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
-    assert list(told["results"]) == [name]
-    assert len(told["results"][name]) == lines
-    for line in told["results"][name]:
+    done = bench("benchmarks", "--quick", "--only", name, "--json", str(tmp_path / "reported.json"))
+    reported = json.loads((tmp_path / "reported.json").read_text(encoding="utf-8"))
+    assert list(reported["results"]) == [name]
+    assert len(reported["results"][name]) == lines
+    for line in reported["results"][name]:
         assert line["ratio"] == pytest.approx(line["ours"][0] / line["theirs"][0])
         assert line["ratio"] > 0
         assert f"| {line['case']} " in done.stdout
         assert line["met"] == (line["ratio"] >= line["target"])
     if name == "evaluation_speed":  # the longer the attention, the more a memory saves (Dai et al., 2019, table 9)
-        ratios = [line["ratio"] for line in told["results"][name]]
+        ratios = [line["ratio"] for line in reported["results"][name]]
         assert 1 < ratios[0] < ratios[1] < ratios[2] < ratios[3]
 
 
@@ -154,9 +154,9 @@ def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(c
     first = bench(*command)
     assert first.stderr.count("$ plm pretrain") == 1
     assert first.stderr.count("$ plm finetune") == 4
-    told = json.loads((tmp_path / "out" / "figures" / "small_budget.json").read_text(encoding="utf-8"))
+    reported = json.loads((tmp_path / "out" / "figures" / "small_budget.json").read_text(encoding="utf-8"))
     for name in ("single", "pairs"):
-        scores = told["tasks"][name]
+        scores = reported["tasks"][name]
         assert list(scores) == ["TF-IDF + linear", "random start", "bert-tiny"]
         assert scores["TF-IDF + linear"]["test"] == [1.0]
         assert [len(scores[start]["test"]) for start in list(scores)[1:]] == [2, 2]
@@ -190,7 +190,7 @@ def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_
 
 
 @pytest.mark.slow
-def test_each_way_of_sharing_prints_its_loss_beside_its_parameters(corpus: Path, tmp_path: Path):
+def test_each_way_of_sharing_prints_its_loss_and_its_parameters(corpus: Path, tmp_path: Path):
     held = tmp_path / "held.txt"
     held.write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
     shape = ("architecture.layers=3", "architecture.heads=2", "architecture.width=16", "architecture.inner=32")
@@ -238,7 +238,7 @@ def test_the_work_of_a_forward_pass_is_what_torch_counts():
         assert count(case, shape_of(batch)) == counter.get_total_flops()
 
 
-def test_made_text_has_the_size_asked_for_and_depends_on_the_seed_alone():
+def test_made_text_has_the_given_size_and_depends_on_the_seed_alone():
     from benchmarks.shared import CHINESE, ENGLISH, make_text
 
     for name in (ENGLISH, CHINESE):
@@ -263,7 +263,7 @@ def test_memory_counts_a_command_and_its_children():
     assert resident(process.pid) == 0
 
 
-def test_a_made_corpus_has_the_size_asked_for(tmp_path: Path):
+def test_a_made_corpus_has_the_given_size(tmp_path: Path):
     from benchmarks.resident import write_corpus
 
     text = write_corpus(tmp_path / "a.txt", 0.2, seed=0).read_text(encoding="utf-8")
@@ -298,10 +298,10 @@ def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_p
     held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
     files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
     done = bench("benchmarks.memory", "--recipe", "transformer-xl-tiny", "--steps", "3", *files, *chosen)
-    told = json.loads((tmp_path / "memory.json").read_text())
-    assert list(told["runs"]) == ["with memory", "without memory"]
-    for run in told["runs"].values():
-        assert len(run["by_position"]) == told["length"] == 16
+    reported = json.loads((tmp_path / "memory.json").read_text())
+    assert list(reported["runs"]) == ["with memory", "without memory"]
+    for run in reported["runs"].values():
+        assert len(run["by_position"]) == reported["length"] == 16
         assert run["loss"] == pytest.approx(sum(run["by_position"]) / 16, abs=1e-4)
     assert "| with memory |" in done.stdout
     drawn = (tmp_path / "memory.svg").read_text()
@@ -310,14 +310,14 @@ def test_memory_is_compared_at_equal_steps_and_plotted(mixed_corpus: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_our_gpt2_and_theirs_are_trained_alike(mixed_corpus: Path, tmp_path: Path):
+def test_our_gpt2_and_theirs_are_trained_in_the_same_way(mixed_corpus: Path, tmp_path: Path):
     held = shutil.copy(mixed_corpus, tmp_path / "held.txt")
     small = ("architecture.layers=1", "architecture.width=32", "architecture.inner=64", "tokenizer.size=300",
              "stages=[[1.0, 32]]", "run.threads=1")  # fmt: skip
     chosen = [part for setting in small for part in ("--set", setting)]
     files = ("--corpus", str(mixed_corpus), "--valid", str(held), "--out", str(tmp_path))
     done = bench("benchmarks.trained_alike", "--recipe", "gpt2-tiny", "--steps", "20", *files, *chosen)
-    told = json.loads((tmp_path / "trained_alike.json").read_text())
-    assert told["difference"] == pytest.approx(told["ours"] / told["theirs"] - 1)
-    assert abs(told["difference"]) < 0.1  # twenty steps from other starts
+    reported = json.loads((tmp_path / "trained_alike.json").read_text())
+    assert reported["difference"] == pytest.approx(reported["ours"] / reported["theirs"] - 1)
+    assert abs(reported["difference"]) < 0.1  # twenty steps from other starts
     assert "at most 2% above it" in done.stdout

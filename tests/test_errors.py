@@ -23,12 +23,12 @@ TASK = ("batch", "clip", "decay", "dropout", "epochs", "length", "lm_weight", "p
         ("spanbert-bse", ("bert-base", "spanbert-base"), "spanbert-base"),
     ],
 )
-def test_a_slip_is_told_from_its_name(name, known, meant):
+def test_a_typing_error_gets_the_right_name_suggested(name, known, meant):
     assert nearest(name, known) == f" Did you mean '{meant}'?"
 
 
 @pytest.mark.parametrize("name", ["class_weights", "class_weight", "optimizer", "metric", "x", "", "seed", "loss"])
-def test_what_is_only_a_little_alike_is_not_suggested(name):
+def test_names_that_are_hardly_similar_are_not_suggested(name):
     assert nearest(name, TASK) == ""
 
 

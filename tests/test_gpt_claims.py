@@ -112,7 +112,7 @@ def text_in_windows() -> Batch:
 
 
 @pytest.mark.parametrize("kind", [PostNormDecoder, Decoder])
-def test_a_token_is_told_by_those_of_its_window_and_by_none_that_is_older(kind):
+def test_a_token_depends_on_those_of_its_window_and_on_none_that_is_older(kind):
     """L1 of Radford et al., 2018, 3.1: the log-likelihood of each token given at most k before it."""
     torch.manual_seed(0)
     shape = {"layers": 2, "heads": 2, "width": 16, "inner": 64, "dropout": 0.0, "attention_dropout": 0.0}
@@ -121,10 +121,10 @@ def test_a_token_is_told_by_those_of_its_window_and_by_none_that_is_older(kind):
     model.embed.register_forward_hook(lambda part, given, made: vectors.append(made))
     states = model(batch)
     logs = (states.hidden[batch.source.visible] @ model.embed.tokens.weight.T).log_softmax(-1)
-    told = torch.stack([logs[place - 1, place] for place in range(1, 20)])  # token n stands at place n of the text
-    torch.testing.assert_close(head(states, batch), -told.mean())
+    reported = torch.stack([logs[place - 1, place] for place in range(1, 20)])  # token n stands at place n of the text
+    torch.testing.assert_close(head(states, batch), -reported.mean())
     for place in range(1, 20):
-        (gradient,) = torch.autograd.grad(told[place - 1], vectors[0], retain_graph=True)
+        (gradient,) = torch.autograd.grad(reported[place - 1], vectors[0], retain_graph=True)
         reached = gradient.abs().amax(1).nonzero().flatten().tolist()
         begins = (place - 1) // WINDOW * WINDOW
         assert reached == list(range(begins, place))

@@ -163,7 +163,7 @@ def test_no_message_bypasses_the_catalogue():
 def test_only_literals_are_translated():
     for file, tree in messages.sources():
         for call in messages.calls(tree, {"tr"}):
-            assert messages.key_of(call) is not None, f"{file}:{call.lineno}: tr of something that is no literal"
+            assert messages.key_of(call) is not None, f"{file}:{call.lineno}: tr of something that is not a literal"
 
 
 def test_lists_are_joined_in_the_readers_language():
@@ -254,8 +254,30 @@ def test_help_in_chinese():
     assert "用掩码语言模型填空" in ran.stdout
     assert "用法：plm fill [选项]" in ran.stdout
     assert "╭─ 选项 ─" in ran.stdout
-    assert "[默认值：5]" in ran.stdout
+    assert "[默认：5]" in ran.stdout
     assert "示例：plm fill runs/mine" in ran.stdout
+
+
+def test_sentences_in_chinese_have_no_blank_between_them(monkeypatch, capsys):
+    """Messages that are joined from several; a list of settings or a citation may have blanks."""
+    monkeypatch.setenv("PLM_LANG", "zh")
+    monkeypatch.setattr(sys, "argv", ["plm", "fill", "nowhere", "a [MASK]"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith("plm: 没有目录 'nowhere'。请给出运行目录、")
+
+
+def test_help_of_no_verb_ends_a_chinese_sentence_with_an_english_stop():
+    code = (
+        "from plmkit.cli import app\n"
+        "for verb in app.registered_commands:\n"
+        "    app([verb.name or verb.callback.__name__, '--help'], standalone_mode=False)\n"
+    )
+    environment = {**os.environ, "PLM_LANG": "zh", "COLUMNS": "300"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert "训练前检查语料" in ran.stdout and "转换以旧格式发布的模型" in ran.stdout  # the first and the last
+    assert re.findall(rf".*{HAN}[.,;:](?:\s|$).*", ran.stdout) == []
 
 
 def test_lines_of_help_break_between_words():

@@ -57,8 +57,8 @@ def test_an_operator_is_replaced_by_one_that_takes_the_same_things(operator, is_
 
 
 def mutant(**changes) -> dict:
-    told = {"room": "corruption", "file": "plmkit/corruption/mask/span.py", "line": 3, "outcome": "killed"}
-    return {**told, "before": "a + b", "after": "a - b", **changes}
+    reported = {"room": "corruption", "file": "plmkit/corruption/mask/span.py", "line": 3, "outcome": "killed"}
+    return {**reported, "before": "a + b", "after": "a - b", **changes}
 
 
 def test_a_files_own_tests_are_tried_first_and_the_recorded_losses_last():
@@ -70,7 +70,7 @@ def test_a_files_own_tests_are_tried_first_and_the_recorded_losses_last():
     assert stages_for(made) == [("tests/corruption/mask/test_span.py",), ("tests/corruption",), ("tests/golden",)]
 
 
-def test_the_lines_that_differ_are_told():
+def test_the_lines_that_differ_are_reported():
     from benchmarks.mutation import change
 
     assert change("a\n  b = 1\nc\n", "a\n  b = 2\nc\n") == ("b = 1", "b = 2")
@@ -84,11 +84,13 @@ def test_the_report_counts_by_room_and_gives_a_reason_for_each_survivor():
         mutant(), mutant(outcome="timeout"), mutant(outcome="survived"),
         mutant(room="tasks", file="plmkit/tasks/rows.py", outcome="survived", after="a * b"),
     ]  # fmt: skip
-    told = report(found, 4, 7, {"plmkit/corruption/mask/span.py: a + b -> a - b": "b is always 0 here"}).splitlines()
-    assert "| corruption | 3 | 2 | 1 | 67% |" in told
-    assert "| tasks | 1 | 0 | 1 | 0% |" in told
-    assert "| **all** | 4 | 2 | 2 | 50% |" in told
-    assert told[-6:] == [
+    reported = report(
+        found, 4, 7, {"plmkit/corruption/mask/span.py: a + b -> a - b": "b is always 0 here"}
+    ).splitlines()
+    assert "| corruption | 3 | 2 | 1 | 67% |" in reported
+    assert "| tasks | 1 | 0 | 1 | 0% |" in reported
+    assert "| **all** | 4 | 2 | 2 | 50% |" in reported
+    assert reported[-6:] == [
         "- plmkit/corruption/mask/span.py:3: b is always 0 here", "  - `a + b`", "  - `a - b`",
         "- plmkit/tasks/rows.py:3: not explained yet", "  - `a + b`", "  - `a * b`",
     ]  # fmt: skip

@@ -48,7 +48,7 @@ def test_probes_are_found():
     assert list(probes(source)) == ["hasattr(a, 'b')", "getattr(a, 'b')"]
 
 
-def test_only_objects_of_others_are_asked_whether_they_have_an_attribute():
+def test_only_objects_of_other_libraries_are_probed_for_attributes():
     found = {
         f"{path.relative_to(ROOT).as_posix()}: {probe}"
         for path in sorted(ROOT.rglob("*.py"))

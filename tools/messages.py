@@ -64,7 +64,7 @@ def calls(tree: ast.AST, names: set[str]) -> Iterator[ast.Call]:
 
 
 def key_of(call: ast.Call) -> str | None:
-    """What the call looks up; None if that is no literal."""
+    """What the call looks up; None if that is not a literal."""
     assert isinstance(call.func, ast.Name)
     text = call.args[1 if call.func.id == "several" else 0]
     if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):

@@ -269,13 +269,13 @@ class SegmentRecurrenceModel(GeneratingModel[KeyValueMemory]):
 
     def begin(self, given: CacheSettings) -> KeyValueMemory:
         attentions = [cast(Any, block).attention for block in self.blocks]
-        reach = given.context_length or self.settings.context_length
+        window = given.context_length or self.settings.context_length
         return KeyValueMemory(
             attentions,
             lambda keys: self.waves(keys, given.clamp),
             rows=given.rows,
             max_length=given.max_length,
-            reach=reach,
+            window=window,
         )
 
     @torch.no_grad()

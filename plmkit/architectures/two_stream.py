@@ -146,8 +146,8 @@ class TwoStreamModel(GeneratingModel[KeyValueMemory]):
 
     def begin(self, given: CacheSettings) -> KeyValueMemory:
         attentions = [cast(TwoStreamBlock, block).attention for block in self.blocks]
-        reach = given.context_length or self.settings.context_length
-        return KeyValueMemory(attentions, self.waves, rows=given.rows, max_length=given.max_length, reach=reach)
+        window = given.context_length or self.settings.context_length
+        return KeyValueMemory(attentions, self.waves, rows=given.rows, max_length=given.max_length, window=window)
 
     def waves(self, keys: int) -> Tensor:
         """(keys + 1, width) sinusoids of the distances keys - 1 down to -1."""

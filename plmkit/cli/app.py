@@ -81,7 +81,7 @@ def main() -> None:
 
 def forget_output() -> None:
     """What is still to be printed has nowhere to go, and Python would try once more at its end."""
-    with suppress(OSError, ValueError):  # a stdout that is no file
+    with suppress(OSError, ValueError):  # a stdout that is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

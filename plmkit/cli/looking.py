@@ -53,7 +53,7 @@ def recipes(
     ),
 )
 def doctor(
-    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help=f"{CORPUS}.")],
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help=tr("{files}.", files=CORPUS))],
     recipe: Annotated[
         str | None,
         typer.Option(

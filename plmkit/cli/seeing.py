@@ -49,7 +49,7 @@ def attend(
         typer.Option(help=tr("Output file: .html for a page, .png, .svg or .pdf for a picture. Default: print only.")),
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help=tr("Put this model beside it, on the same text."))
+        Path | None, typer.Option(metavar="MODEL", help=tr("Compare with this model, on the same text."))
     ] = None,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help=tr("Page: a slider over the checkpoints that the run keeps."))

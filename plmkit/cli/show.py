@@ -255,7 +255,11 @@ def attention(found: Attended) -> None:
         console.print(table)
     for place, shares in found.mix.items():
         console.print(
-            tr("Weights of the layers in the mix") + f" ({place}): " + " ".join(f"{share:.3f}" for share in shares)
+            tr(
+                "Weights of the layers in the mix ({place}): {shares}",
+                place=place,
+                shares=" ".join(f"{share:.3f}" for share in shares),
+            )
         )
     if (attribution := found.attribution) is not None:
         order = sorted(range(len(attribution.tokens)), key=lambda place: -abs(attribution.scores[place]))

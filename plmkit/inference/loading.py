@@ -22,7 +22,7 @@ from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
 from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
-from plmkit.language import tr
+from plmkit.language import sentences, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Tuning
 from plmkit.storage.tensors import WEIGHTS
@@ -123,7 +123,7 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
             )
         )
     if not folder.is_dir():
-        raise InputError(f"{not_there(folder, 'folder')} {advice(folder)}")
+        raise InputError(sentences([not_there(folder, "folder"), advice(folder)]))
     run = RunFolder(folder)
     run.check()
     if run.record is not None:

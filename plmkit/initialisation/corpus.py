@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 COUNTED = 0.6  # norm of an embedding from counts; random ones of width 256 have 0.28
-REACH = 8  # window: tokens to either side
+WINDOW = 8  # tokens to either side that count as context
 MOST_TOKENS = 2_000_000  # counted, in random documents: memory grows with their number
 SMOOTHING = 0.75  # exponent of context frequencies, or rare ones would weigh too much (Levy et al., 2015, 3.1)
 CHOICE, TURN = 41, 42  # purposes of random numbers
@@ -127,8 +127,8 @@ def sample_documents(store: TokenStore, documents: np.ndarray, seed: int) -> np.
 
 
 def text_of(store: TokenStore, documents: np.ndarray) -> np.ndarray:
-    """Their tokens in one row, with REACH times -1 after each document, so that windows do not cross documents."""
-    parts = [np.full(REACH, -1, dtype=np.int32)]
+    """Their tokens in one row, with WINDOW times -1 after each document, so that windows do not cross documents."""
+    parts = [np.full(WINDOW, -1, dtype=np.int32)]
     for document in documents.tolist():
         begin, end = store.stretch(document)
         parts += [store.tokens[begin : min(end, begin + MOST_TOKENS)].astype(np.int32), parts[0]]
@@ -141,7 +141,7 @@ def count_cooccurrences(row: np.ndarray, size: int) -> "sparse.csr_array":
     from scipy import sparse  # slow to import, and most commands do not count
 
     counts = sparse.csr_array((size, size), dtype=np.float32)
-    for distance in range(1, REACH + 1):
+    for distance in range(1, WINDOW + 1):
         one, other = row[:-distance], row[distance:]
         both = (one >= 0) & (other >= 0)
         ones = np.ones(int(both.sum()), dtype=np.float32)

@@ -121,7 +121,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
 def export_vectors(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, Any]:
     """Word vectors as a text file, which gensim and others open."""
     if not is_static(model):
-        raise PlmError(tr("{model} is no folder of word vectors, which --format word2vec writes.", model=model))
+        raise PlmError(tr("{model} is not a folder of word vectors, which --format word2vec writes.", model=model))
     if format != "word2vec":
         raise PlmError(tr("{model} holds word vectors. Export them with --format word2vec.", model=model))
     check_new(folder)

@@ -17,7 +17,7 @@ def rounded(rows: int) -> int:
 
 
 def is_prepared(inputs: Tensor) -> bool:
-    """Whether a product in this precision is prepared anew for every number of rows: in bfloat16 on a CPU.
+    """Whether a product in this precision is prepared again for every number of rows: in bfloat16 on a CPU.
 
     Packed batches hardly ever have the same number of tokens, and preparing a product of 1,000 rows takes longer than
     computing it.

@@ -245,7 +245,7 @@ def band(length: int, width: int, device: torch.device, before: int = 0) -> Tens
 def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCache, width: int) -> Tensor:
     """The same with a cache: each position attends to itself and the `width - 1` before it."""
     if kept.count == 1:
-        keys, values = kept.add(key, value, reach=width)
+        keys, values = kept.add(key, value, window=width)
         record(lambda: softmax_weights(query, keys), memory=keys.shape[2] - 1)
         return F.scaled_dot_product_attention(query, keys, values)
     keys, values = kept.add(key, value)

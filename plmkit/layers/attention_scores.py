@@ -132,7 +132,7 @@ def mean_of(value: Tensor, scores: Tensor, visible: Tensor | None = None) -> tup
 def masked_softmax(scores: Tensor, visible: Tensor | None = None) -> Tensor:
     """(B, n, m) weights that add up to 1, and are 0 where not visible: all of them if nothing is.
 
-    A product of scores with zeros and ones is no mask: a score of 0 still gets the weight of exp(0).
+    A product of scores with zeros and ones is not a mask: a score of 0 still gets the weight of exp(0).
     """
     if visible is None:
         return scores.softmax(-1)

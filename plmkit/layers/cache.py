@@ -77,9 +77,9 @@ class LayerCache:
     def unpack(self, packed: Tensor) -> Tensor:
         return packed.view(self.rows, self.count, *packed.shape[1:])
 
-    def add(self, key: Tensor, value: Tensor, reach: int | None = None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the last `reach` steps, these included; None: of all steps."""
+    def add(self, key: Tensor, value: Tensor, window: int | None = None) -> tuple[Tensor, Tensor]:
+        """Keys and values of the last `window` steps, these included; None: of all steps."""
         self.keys[:, :, self.before : self.length] = key
         self.values[:, :, self.before : self.length] = value
-        first = 0 if reach is None else max(0, self.length - reach)
+        first = 0 if window is None else max(0, self.length - window)
         return self.keys[:, :, first : self.length], self.values[:, :, first : self.length]

@@ -89,7 +89,7 @@ class RelativeAttention(nn.Module):
 
 
 class KeyValueMemory(Cache):
-    """Keys and values of the last tokens in each layer; when the buffers are full, those in reach move to the front.
+    """Keys and values of the last tokens in each layer; when the buffers are full, the window moves to the front.
 
     RAM is allocated once: for all tokens, or for twice the context if the text is longer. For inference only.
     """
@@ -101,19 +101,19 @@ class KeyValueMemory(Cache):
         *,
         rows: int,
         max_length: int,
-        reach: int,
+        window: int,
     ) -> None:
         like, heads = attentions[0].output.weight, attentions[0].heads
         shape = len(attentions), rows, heads
-        self.reach = reach  # the number of tokens that a token attends to, itself included
-        self.room = max(1, min(max_length, 2 * reach))
-        fitting = self.room if max_length <= self.room else self.room - reach + 1
+        self.window = window  # the number of tokens that a token attends to, itself included
+        self.room = max(1, min(max_length, 2 * window))
+        fitting = self.room if max_length <= self.room else self.room - window + 1
         self.max_steps = min(fitting, STEPS_AT_ONCE)  # maximum number of steps at once
         self.keys = like.new_empty(*shape, len(like) // heads, self.room)
         self.values = like.new_empty(*shape, self.room, len(like) // heads)
         far = waves(self.room + 1)  # (room + 2, all heads' width) for the distances from `room` down to -1
         self.distances = [attention.distances(far).contiguous() for attention in attentions]
-        self.band = Band(reach, like) if max_length > reach and like.device.type == "cpu" else None
+        self.band = Band(window, like) if max_length > window and like.device.type == "cpu" else None
         self.held = 0  # steps in the buffers
         self.count = 0  # steps in progress
         self.masked: Tensor | None = None  # (count, K) True where a step may not attend to a key; None: nowhere
@@ -121,7 +121,7 @@ class KeyValueMemory(Cache):
     @property
     def banded(self) -> bool:
         """Whether several steps come at once, each with a full context before it."""
-        return self.band is not None and self.count > 1 and self.held >= self.reach - 1
+        return self.band is not None and self.count > 1 and self.held >= self.window - 1
 
     def parts(self, tokens: Tensor) -> Iterator[Tensor]:
         """(B, n) next tokens in parts of at most `max_steps`; a part counts as read when the next one is requested."""
@@ -129,15 +129,15 @@ class KeyValueMemory(Cache):
             self.count = part.shape[1]
             self.make_room()
             if not self.banded:
-                keys = self.count + min(self.held, self.reach - 1)
-                self.masked = causal_mask(self.count, keys, self.reach, tokens.device)
+                keys = self.count + min(self.held, self.window - 1)
+                self.masked = causal_mask(self.count, keys, self.window, tokens.device)
             yield part
             self.held += self.count
             self.length += self.count
 
     def make_room(self) -> None:
         if self.held + self.count > self.room:
-            kept = min(self.held, self.reach - 1)
+            kept = min(self.held, self.window - 1)
             for buffer in (self.keys.transpose(-1, -2), self.values):
                 buffer[..., :kept, :] = buffer[..., self.held - kept : self.held, :].clone()
             self.held = kept
@@ -153,13 +153,13 @@ class KeyValueMemory(Cache):
 
         Queries are `ahead` positions after their steps, and attend to what their steps may attend to.
         """
-        seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
+        seen = slice(max(0, self.held - self.window + 1), self.held + self.count)
         keys, values = self.keys[layer, ..., seen], self.values[layer, :, :, seen]
         kind: Kind = "query" if ahead else "self"
         record(lambda: self.weights(layer, contents, places, ahead), kind, memory=keys.shape[-1] - self.count)
         if self.banded:
             assert self.band is not None
-            distances = self.distances[layer].narrow(-1, self.room + 1 - self.reach - ahead, self.reach)
+            distances = self.distances[layer].narrow(-1, self.room + 1 - self.window - ahead, self.window)
             return self.band.mix(contents, places, keys, values, distances)
         count = keys.shape[-1]
         distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
@@ -168,11 +168,11 @@ class KeyValueMemory(Cache):
 
     def weights(self, layer: int, contents: Tensor, places: Tensor, ahead: int) -> Tensor:
         """(B, heads, count, K) attention weights of the new steps, of the same queries as in `find`."""
-        seen = slice(max(0, self.held - self.reach + 1), self.held + self.count)
+        seen = slice(max(0, self.held - self.window + 1), self.held + self.count)
         keys = self.keys[layer, ..., seen]
         count = keys.shape[-1]
         distances = self.distances[layer].narrow(-1, self.room + 1 - count - ahead, count + 1)
-        masked = causal_mask(self.count, count, self.reach, keys.device)
+        masked = causal_mask(self.count, count, self.window, keys.device)
         return (mask_scores(relative_shift(places @ distances, count), masked) + contents @ keys).softmax(-1)
 
     def pick(self, rows: Tensor) -> None:

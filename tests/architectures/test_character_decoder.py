@@ -33,7 +33,7 @@ def random_tokens(rows: int, length: int, seed: int = 1) -> torch.Tensor:
     return torch.randint(11, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-def test_each_layer_is_told_positions_by_its_own_table():
+def test_each_layer_has_its_own_position_embeddings():
     model = network_of().model
     assert model.positions.shape == (3, 16, 8)
     tokens = random_tokens(1, 5)
@@ -78,7 +78,7 @@ def test_rows_share_nothing():
     ("progress", "layers"),
     [(0.0, [0, 1]), (0.16, [0, 1]), (1 / 6, [1]), (0.33, [1]), (1 / 3, []), (0.5, []), (1.0, [])],
 )
-def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, layers):
+def test_layer_l_of_n_predicts_until_a_share_of_l_over_2n_of_the_run(progress, layers):
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(progress)
     head, states = made.heads["auxiliary_lm"], made.states(batch)
@@ -94,7 +94,7 @@ def test_layer_l_of_n_is_asked_until_a_share_of_l_over_2n_of_the_run(progress, l
     assert losses.keys() == made.scored(batch).keys() == {"auxiliary_lm", "auxiliary"}
 
 
-def test_the_auxiliary_losses_have_the_weight_of_the_objective_learnt_or_not():
+def test_the_auxiliary_losses_have_the_weight_of_the_objective_learned_or_not():
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     plain = made(batch).weighted
     made.weights["auxiliary_lm"] = 0.25
@@ -104,12 +104,12 @@ def test_the_auxiliary_losses_have_the_weight_of_the_objective_learnt_or_not():
 
 
 def loss_of(hidden: torch.Tensor, classify: torch.nn.Linear, batch: Batch, ahead: int) -> torch.Tensor:
-    """Cross entropy of the token so many places ahead."""
+    """Cross entropy of the token this many positions ahead."""
     logits = classify(hidden[:, :-ahead]).flatten(0, 1)
     return F.cross_entropy(logits, batch.source.tokens[:, ahead:].flatten())
 
 
-def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
+def test_outside_training_only_the_last_layer_predicts_and_only_the_next_token():
     made, batch = network_of().eval(), batch_of(random_tokens(2, 6))
     states = made.model(batch)
     assert states.layers is None
@@ -118,7 +118,7 @@ def test_out_of_training_only_the_next_token_is_asked_of_the_last_layer():
     assert made(batch).losses.keys() == made.scored(batch).keys() == {"auxiliary_lm"}
 
 
-def test_a_layer_that_is_asked_no_more_learns_nothing_from_its_classifier():
+def test_a_layer_that_no_longer_predicts_gets_no_gradient_from_its_classifier():
     made, batch = network_of(), batch_of(random_tokens(2, 6))
     made.advance(0.2)
     sum(made(batch).weighted.values()).backward()

@@ -21,7 +21,7 @@ SYMBOLS = 8  # numbers 2 to 9; 0 fills, 1 asks
 
 
 def rows_of(tokens: Tensor, memory: Tensor | None = None) -> Batch:
-    """Each token is asked for what follows it; the last for nothing."""
+    """Each token predicts the next; the last predicts nothing."""
     targets = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], IGNORE)], dim=1)
     return Batch(source=Side(tokens=tokens, visible=tokens >= 0, segments=0 * tokens), targets=targets, memory=memory)
 
@@ -64,7 +64,7 @@ def spelt(text: str) -> list[int]:
     return [letters.index(letter) for letter in text]
 
 
-def test_segments_that_share_nothing_begin_worse_than_they_end():
+def test_segments_that_share_nothing_start_worse_than_they_end():
     """Context fragmentation (Dai et al., 2019, 3.1): the first characters of a segment have nothing to go by."""
     rng = random.Random(0)
     text = torch.tensor(spelt(" ".join(sentence(rng) for _ in range(800))))

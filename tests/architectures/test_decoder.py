@@ -136,7 +136,7 @@ def test_layers_are_dense_and_banded_in_turn():
 # the start
 
 
-def test_gpt2_begins_with_smaller_weights_where_layers_write_to_the_stream():
+def test_gpt2_starts_with_smaller_weights_where_layers_add_to_the_residual_stream():
     torch.manual_seed(0)
     model = Decoder(layers=8, heads=4, width=128, inner=512).build(unnamed(500))
     scaled = 0.02 / (2 * 8) ** 0.5
@@ -150,7 +150,7 @@ def test_gpt2_begins_with_smaller_weights_where_layers_write_to_the_stream():
     assert isinstance(model.norm, torch.nn.LayerNorm)
 
 
-def test_gpt1_begins_alike_everywhere_and_has_no_last_norm():
+def test_gpt1_has_the_same_initial_weights_everywhere_and_no_last_norm():
     torch.manual_seed(0)
     model = PostNormDecoder(layers=2, heads=4, width=128, inner=512).build(unnamed(500))
     for name, weight in model.named_parameters():

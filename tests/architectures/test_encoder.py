@@ -128,7 +128,7 @@ def test_the_input_before_its_norm_is_the_sum_of_three_rows():
     assert torch.equal(embed(tokens, segments, positions), embed.norm(total))
 
 
-def test_positions_are_learnt_and_segments_matter():
+def test_positions_are_learned_and_segments_matter():
     network = model()
     given = batch(6)
     network(given).hidden.square().sum().backward()

@@ -35,7 +35,7 @@ def batch_of(*lengths: int, first: bool = False) -> Batch:
     ("place", "inputs", "width", "mixes"),
     [("input", 5 + 8, 6, ["input"]), ("output", 5, 6 + 8, ["output"]), ("both", 5 + 8, 6 + 8, ["input", "output"])],
 )
-def test_features_stand_beside_the_words_or_the_output_or_both(place, inputs, width, mixes):
+def test_features_are_concatenated_to_the_words_or_the_output_or_both(place, inputs, width, mixes):
     model, batch = model_of(place), batch_of(4, 2)
     assert (model.cells.input_size, model.settings.width, list(model.mixes)) == (inputs, width, mixes)
     read = []

@@ -159,7 +159,7 @@ def test_every_matrix_starts_at_a_deviation_of_two_hundredths(tied):
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
-def test_the_first_head_of_both_begins_by_reading_the_token_before(tied, share):
+def test_the_first_head_of_both_starts_by_reading_the_token_before(tied, share):
     settings = GeneratorDiscriminator(
         layers=1, heads=2, width=64, inner=64, generator=share, tied=tied, local_heads=True, max_length=40
     )

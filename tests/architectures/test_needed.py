@@ -34,13 +34,13 @@ def test_wanted_states_and_their_gradients_are_those_of_the_whole(settings, leng
     wanted = torch.zeros_like(given.source.visible)
     wanted[0, [2, 3]] = wanted[2, 6] = wanted[2, 0] = True  # of the second row nothing
 
-    def told(batch: Batch):
+    def reported(batch: Batch):
         network.zero_grad()
         states = network(batch)
         (states.hidden[wanted].square().sum() + states.pooled[:, 0].sum()).backward()
         return states, [weight.grad.clone() for weight in network.parameters()]
 
-    (whole, whole_gradients), (some, gradients) = told(given), told(replace(given, needed=wanted))
+    (whole, whole_gradients), (some, gradients) = reported(given), reported(replace(given, needed=wanted))
     torch.testing.assert_close(some.hidden[wanted], whole.hidden[wanted], atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(some.pooled, whole.pooled, atol=1e-6, rtol=1e-5)
     for mine, theirs in zip(gradients, whole_gradients, strict=True):

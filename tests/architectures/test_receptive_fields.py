@@ -13,7 +13,7 @@ from plmkit.data.vocabulary import unnamed
 LENGTH = 9
 
 
-def reach(states: Callable[[Tensor], Tensor], width: int = 8) -> Tensor:
+def dependence(states: Callable[[Tensor], Tensor], width: int = 8) -> Tensor:
     """(L, L) True where the state at i has a gradient to the input at j."""
     torch.manual_seed(1)
     inputs = torch.randn(1, LENGTH, width, dtype=torch.float64, requires_grad=True)
@@ -39,17 +39,17 @@ def of_model(model) -> Callable[[Tensor], Tensor]:
 def test_one_layer_of_attention_sees_the_whole_row():
     shape = {"layers": 1, "heads": 2, "width": 8, "inner": 16, "max_length": LENGTH, "dropout": 0.0}
     model = Encoder(**shape, attention_dropout=0.0).build(unnamed(LENGTH)).double().eval()
-    assert reach(of_model(model)).all()
+    assert dependence(of_model(model)).all()
 
 
 def test_a_recurrence_sees_everything_before_one_step_at_a_time():
     model = Recurrent(layers=1, width=8, dropout=0.0).build(unnamed(LENGTH)).double().eval()
-    assert torch.equal(reach(of_model(model)), torch.ones(LENGTH, LENGTH).tril().bool())
+    assert torch.equal(dependence(of_model(model)), torch.ones(LENGTH, LENGTH).tril().bool())
 
 
 def test_a_convolution_sees_as_far_as_its_width_and_farther_with_every_layer():
     for layers in (1, 2, 3):
         stack = nn.Sequential(*(nn.Conv1d(8, 8, 3, padding=1) for _ in range(layers))).double()
-        found = reach(lambda inputs, stack=stack: stack(inputs.mT).mT)
+        found = dependence(lambda inputs, stack=stack: stack(inputs.mT).mT)
         near = (torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)).abs() <= layers
         assert torch.equal(found, near)

@@ -195,7 +195,7 @@ def swapped(memory: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", [SegmentRecurrence, AbsoluteRecurrence])
 def test_only_with_relative_positions_is_memory_read_in_its_order(kind):
-    """What the paper argues against (3.3): each segment numbers its places alike, so their order is lost."""
+    """What the paper argues against (3.3): all segments number their positions from 0, so their order is lost."""
     model, tokens = model_of(kind(**SHARED)), random_tokens(1, 12)
     memory = None
     for segment in tokens[:, :8].split(4, dim=1):
@@ -212,14 +212,14 @@ def test_only_with_relative_positions_does_a_text_tell_the_order_of_the_segments
     """One layer remembers the tokens with their places and nothing else."""
     model, tokens = model_of(kind(**{**SHARED, "layers": 1})), random_tokens(1, 12)
     turned = torch.cat([tokens[:, 4:8], tokens[:, :4], tokens[:, 8:]], dim=1)
-    mixed = torch.cat([tokens[:, [1, 0, 2, 3]], tokens[:, 4:]], dim=1)  # inside a segment places are told apart
+    mixed = torch.cat([tokens[:, [1, 0, 2, 3]], tokens[:, 4:]], dim=1)  # inside a segment positions differ
     found, other, inside = (by_segments(model, text, 4)[:, 8:] for text in (tokens, turned, mixed))
     assert torch.allclose(found, other, atol=1e-10) == (kind is AbsoluteRecurrence)
     assert not torch.allclose(found, inside, atol=1e-3)
 
 
 def test_the_place_of_a_text_changes_nothing():
-    """Only distances count: the same text behind a memory that is out of reach reads the same."""
+    """Only distances count: the same text after a memory that is too far away gives the same states."""
     model = model_of(replace(TINY, layers=1, memory=3, same_length=True))
     tokens = random_tokens(1, 12)
     own, alone = by_segments(model, tokens, 4)[0, -1], model(batch_of(tokens[:, -3:])).hidden[0, -1]
@@ -309,7 +309,7 @@ def test_settings_that_cannot_be_are_refused(changes, said):
 def attend_with_cache(
     model: SegmentRecurrenceModel, tokens: Tensor, steps: list[int], max_length: int | None = None
 ) -> Tensor:
-    """The text read into a cache, so many tokens at a time."""
+    """The text read into a cache, this many tokens at a time."""
     cache = model.begin(CacheSettings(len(tokens), max_length or tokens.shape[1]))
     with torch.inference_mode():
         parts = [model.extend(part, cache) for part in tokens.split(steps, dim=1)]
@@ -365,7 +365,7 @@ def test_with_a_cache_every_token_goes_through_the_layers_once():
     assert sum(seen) == 2 * len(model.blocks) * 20
 
 
-def test_for_runs_of_minutes_head_h_begins_by_reading_h_steps_back():
+def test_for_runs_of_minutes_head_h_starts_by_reading_h_steps_back():
     settings = SegmentRecurrence(layers=2, heads=4, width=64, inner=64, memory=32, local_heads=True, dropout=0.0)
     torch.manual_seed(0)
     model = settings.build(unnamed(11)).eval()
@@ -399,7 +399,7 @@ def test_with_absolute_positions_it_is_plain_attention_over_memory_and_segment()
 
 
 @pytest.mark.parametrize("steps", [[1] * 20, [20], [7, 1, 1, 11]])
-def test_absolute_positions_begin_again_with_every_segment_of_a_text_that_is_read_on(steps):
+def test_absolute_positions_start_over_with_every_segment_of_a_text(steps):
     settings = replace(ABSOLUTE, memory=6, max_length=5)
     model, tokens = model_of(settings), random_tokens(2, 20)
     alike = replace(settings, same_length=True).build(unnamed(11)).double().eval()

@@ -1,4 +1,4 @@
-"""Two streams: nobody reads what the order hides, positions are told apart, and writing in steps is reading whole."""
+"""Two streams: the order is a mask, positions differ, and generating step by step equals reading at once."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -34,7 +34,7 @@ def model_of(settings: TwoStream = SMALL, *, double: bool = True):
 
 
 def batch_of(tokens: list[int], order: tuple[int, ...] | None = None, asked: set[int] | None = None, **others) -> Batch:
-    """One row; `order` names positions from 1, of which those in `asked`, or all, are asked for."""
+    """One row; `order` names positions from 1, of which those in `asked`, or all, are predicted."""
     given = torch.tensor([tokens])
     batch = Batch(
         source=Side(tokens=given, visible=torch.ones_like(given, dtype=torch.bool), segments=torch.zeros_like(given))
@@ -85,7 +85,7 @@ def test_the_first_of_an_order_reads_nothing_and_is_a_number_all_the_same():
 
 
 def test_an_answer_knows_its_place_where_a_plain_prefix_does_not():
-    """After 2 1 3, the positions 4 and 5 are told apart; from what the last token made of the prefix they are not."""
+    """After 2 1 3, the positions 4 and 5 differ; from what the last token made of the prefix they are not."""
     model = model_of()
     head = PermutedLM().build(model).double()
     said, naive = [], []
@@ -152,7 +152,7 @@ def test_the_loss_reads_the_query_stream_alone():
     assert model.query.grad.abs().max() > 0
     before, content, query = seen
     assert content is before
-    assert query.shape == (1, 2, WIDTH)  # only positions that are asked have a query
+    assert query.shape == (1, 2, WIDTH)  # only predicted positions have a query
 
 
 def test_segments_count_only_as_same_or_other():
@@ -265,13 +265,13 @@ def test_reading_in_steps_gives_what_reading_whole_gives(steps):
 
 
 def attend_with_cache(model: TwoStreamModel, tokens: torch.Tensor, steps: list[int]) -> torch.Tensor:
-    """The text read into a cache, so many tokens at a time."""
+    """The text read into a cache, this many tokens at a time."""
     cache = model.begin(CacheSettings(*tokens.shape))
     return torch.cat([model.extend(part, cache) for part in tokens.split(steps, dim=1)], dim=1)
 
 
 def one_by_one(model: TwoStreamModel, tokens: torch.Tensor, before: int) -> torch.Tensor:
-    """Row by row, each token in a row of its own with a query behind it, and a memory of so many steps before."""
+    """Row by row, each token in a row of its own with a query after it, and a memory of this many earlier steps."""
     alike = replace(model.settings, memory=before, reuse=0.5).build(unnamed(VOCABULARY)).double().eval()
     alike.load_state_dict(model.state_dict())
     rows = []

@@ -86,7 +86,7 @@ def test_every_choice_of_every_axis_is_among_them():
     assert {kind for kinds in CHOICES.values() for kind in kinds} <= set(settings_kinds())
 
 
-def test_a_recipe_shows_the_explanation_beside_each_setting(plm, monkeypatch):
+def test_a_recipe_shows_the_explanation_next_to_each_setting(plm, monkeypatch):
     shown = plm("recipes", "bert-mini").out.splitlines()
     assert "  architecture.heads=4                   attention heads per layer" in shown
     assert "  schedule.optimizer.decay=0.01       weight decay" in shown

@@ -79,7 +79,7 @@ def test_padding_is_never_masked(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_the_same_draws_mask_alike_and_others_do_not(step):
+def test_the_same_random_numbers_give_the_same_mask_and_others_do_not(step):
     rows = many(200, 40, pieces=0.3)
     before = rows.tokens.copy()
     first, again, other = run(step, rows)[0], run(step, rows)[0], run(step, rows, epoch=1)[0]
@@ -92,7 +92,7 @@ def test_the_same_draws_mask_alike_and_others_do_not(step):
 
 
 @pytest.mark.parametrize("step", WAYS, ids=name)
-def test_a_row_is_masked_alike_whatever_stands_beside_it_and_however_wide_the_batch_is(step):
+def test_the_mask_of_a_row_depends_on_no_other_row_and_not_on_the_width_of_the_batch(step):
     rows = many(12, 40, pieces=0.3)
     wide = np.full((12, 64), PIECES.pad)
     wide[:, :40] = rows.tokens

@@ -43,7 +43,7 @@ def test_a_share_of_something_that_must_be_left_lies_between_0_and_1(kind, name)
     assert [taken(kind, name, value) for value in (0.0, LITTLE, 1 - LITTLE, 1.0)] == [False, True, True, False]
 
 
-def test_a_reused_share_that_is_only_told_may_be_0():
+def test_a_reused_share_that_is_only_declared_may_be_0():
     assert [taken(PermutedSpans, "reuse", value) for value in (-LITTLE, 0.0, 1.0)] == [False, True, False]
 
 
@@ -54,7 +54,7 @@ def test_a_count_is_1_at_least(kind, name):
 
 @pytest.mark.parametrize("kind", [TokenMasking, DynamicMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking])
 @pytest.mark.parametrize(("masked", "swapped"), [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.0, 0.0)])
-def test_masked_and_swapped_may_be_all_or_nothing(kind, masked, swapped):
+def test_mask_share_and_random_share_may_be_all_or_nothing(kind, masked, swapped):
     made = kind(mask_share=masked, random_share=swapped)
     assert (made.mask_share, made.random_share) == (masked, swapped)
 

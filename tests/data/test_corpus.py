@@ -503,7 +503,7 @@ def test_a_damaged_byte_in_utf8_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize(("block", "utf_8"), [(117, "1–4"), (1 << 20, "1–3")], ids=["two blocks", "one"])
-def test_lines_of_two_encodings_are_told_apart(
+def test_lines_of_two_encodings_are_distinguished(
     write: Write, monkeypatch: pytest.MonkeyPatch, block: int, utf_8: str
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK", block)
@@ -516,7 +516,7 @@ def test_lines_of_two_encodings_are_told_apart(
     )
 
 
-def test_many_changes_of_encoding_are_told_in_short(write: Write) -> None:
+def test_many_changes_of_encoding_are_reported_in_short(write: Write) -> None:
     lines = ["我的狗很可爱。\n".encode(), "企鹅不擅长飞行。\n".encode("gb18030"), b"caf\xe9 noir\n"]
     said = refused(write("a.txt", b"".join(lines * 5)))
     assert (

@@ -25,7 +25,7 @@ CSV = Dialect(separator=",", quoted=True)
         ([], ","),
     ],
 )
-def test_the_separator_is_the_first_that_cuts_rows_alike(lines, separator):
+def test_the_separator_is_the_first_that_cuts_all_rows_into_as_many_cells(lines, separator):
     assert separator_of(lines) == separator
 
 
@@ -63,7 +63,7 @@ def test_a_first_row_of_other_names_is_a_header(first, rows):
     assert not is_data(first, rows)
 
 
-def test_columns_without_names_are_told_by_their_shape():
+def test_columns_without_names_are_recognised_by_their_content():
     rows = [["7", "pos", "a long text"], ["8", "neg", "another one"], ["9", "pos", "a third"]]
     assert shaped(rows, ("text", "label")) == {"text": "3", "label": "2"}
     assert shaped(rows, ("text", "label"), but=["2"]) == {"text": "3", "label": "1"}
@@ -95,7 +95,7 @@ def test_no_name_stands_for_two_roles_of_a_row():
     assert all(folded(name) == name for names in USUAL.values() for name in names)
 
 
-def test_of_several_names_the_first_of_the_order_is_read_and_the_others_are_told():
+def test_of_several_names_the_first_of_the_order_is_read_and_the_others_are_reported():
     heading = Heading(name="a.csv", columns=["title", "content", "rating", "my class", "class"])
     columns, note = Search().within(heading, ("text", "label"))
     assert columns == Columns(text="content", label="class")
@@ -115,7 +115,7 @@ def test_a_named_column_is_read_without_a_word():
     assert Search(named=Columns(text="Title")).within(heading, ("text",)) == (Columns(text="title"), None)
 
 
-def test_columns_that_were_learnt_from_come_before_the_usual_ones():
+def test_columns_of_the_training_file_come_before_the_usual_ones():
     trained = Columns(text="title", label="mood")
     heading = Heading(name="a.csv", columns=["title", "content", "class"])
     columns, note = Search(trained=trained).within(heading, ("text", "label"))

@@ -82,7 +82,7 @@ def test_a_stage_runs_only_its_streams_at_its_length():
     assert lengths["b"][16] + lengths["c"][16] == 20
 
 
-def test_another_length_begins_a_new_epoch_in_every_place_that_was_read():
+def test_another_length_starts_a_new_epoch_in_every_place_that_was_read():
     stages = (Stage(until=0.5, length=8), Stage(length=16))
     source = mixture(*stages, a=stream("a"), b=stream("b"))
     _, position = walk(source, range(5), Position(), of=10)

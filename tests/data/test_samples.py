@@ -124,7 +124,7 @@ def test_where_the_vocabulary_says_so_two_separators_stand_between_and_segments_
         assert full > 10  # the room is used, and no token is lost at the edge
 
 
-def test_a_row_of_many_stretches_has_a_separator_behind_each():
+def test_a_row_of_many_parts_has_a_separator_after_each():
     store = store_of([[2, 3], [4], [1]])
     plan = StretchPlan(
         stretches=np.array([[0, 5], [5, 9], [9, 10], [2, 5]]), rows=np.array([0, 3, 4]), segments=np.array([0, 1, 0, 1])
@@ -174,7 +174,7 @@ def test_every_arrangement_gives_batches_that_are_functions_of_seed_epoch_and_in
     assert not equal_tokens(through.batch(0, 0, 4, 32), through.batch(1, 0, 4, 32))
 
 
-def test_batches_are_the_same_in_whatever_order_they_are_asked_for():
+def test_batches_are_the_same_in_whatever_order_they_are_made():
     store = random_store()
     asked = [(epoch, index, length) for epoch in (0, 3, 1) for index in (0, 16, 8) for length in (32, 48)]
     forward, backward = samples_of(store), samples_of(store)
@@ -183,7 +183,7 @@ def test_batches_are_the_same_in_whatever_order_they_are_asked_for():
     assert all(equal(first[key], second[key]) for key in asked)
 
 
-def test_a_row_is_the_same_whatever_stands_beside_it():
+def test_a_row_does_not_depend_on_other_rows():
     samples = samples_of(random_store())
     whole = samples.batch(2, 0, 12, 32)
     for row in range(12):
@@ -257,7 +257,7 @@ def test_ten_copies_come_again_in_turn_in_another_order():
     assert not np.array_equal(samples.plan(0, 32)[1], samples.plan(10, 32)[1])
 
 
-def test_what_hides_in_one_epoch_of_ten_is_as_in_the_first_of_dynamic_masking():
+def test_masks_of_one_epoch_of_ten_are_those_of_the_first_of_dynamic_masking():
     store = random_store()
     static = samples_of(store, SentencePairs(), TokenMasking(static_masks=10)).batch(3, 0, 8, 32)
     assert equal(static, samples_of(store, SentencePairs(), TokenMasking()).batch(3, 0, 8, 32))
@@ -289,7 +289,7 @@ def test_an_epoch_smaller_than_a_batch_never_hangs(rows):
     for _ in range(12):
         batch, position = samples.next(position, rows, 32)
         assert 1 <= len(batch.source.tokens) <= rows
-        assert (batch.targets != IGNORE).any(dim=1).all()  # something is asked in every row
+        assert (batch.targets != IGNORE).any(dim=1).all()  # every row has a target
         epochs.add(position.epoch)
     assert len(epochs) > 1
 
@@ -323,7 +323,7 @@ def test_mix_weights_are_obeyed_to_a_hundredth(weights):
         assert total == pytest.approx(1.0, abs=0.01)  # an epoch stays as long as it was
 
 
-def test_rows_obey_the_mix_where_the_documents_of_both_sources_are_alike():
+def test_rows_follow_the_mixture_where_documents_of_both_sources_are_equally_long():
     rng = np.random.default_rng(0)
     documents = [rng.integers(5, 20, 6).tolist() for _ in range(1500)]
     store = store_of(documents, sources=[0] * 1000 + [1] * 500)

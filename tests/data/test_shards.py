@@ -325,9 +325,9 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_corpus_larger_than_what_is_held_of_it_is_read_in_bounded_memory(tmp_path):
     script = write(tmp_path, MEASURE, "measure.py")
-    told = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=300)
-    assert told.returncode == 0, told.stderr
-    found = json.loads(told.stdout)
+    reported = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=300)
+    assert reported.returncode == 0, reported.stderr
+    found = json.loads(reported.stdout)
     assert found["tokens"] > 1_000_000
     assert not found["torch"]  # workers would carry it, too
     own, worker = found["peaks"]  # megabytes, at their highest

@@ -57,30 +57,30 @@ def test_the_demo_prints_scores_with_baselines_blanks_neighbours_and_files(small
     out = small / "runs" / "demo"
     ran = plm("demo", "--out", out, "--minutes", "5")
     assert ran.code == 0, ran.err
-    told = json.loads((out / "demo.json").read_text())
+    reported = json.loads((out / "demo.json").read_text())
     for name, score in (
-        ("pretrained, then fine-tuned", told["pretrained"]),
-        ("same network, random initial weights", told["scratch"]),
-        ("TF-IDF with a linear classifier", told["linear"]),
+        ("pretrained, then fine-tuned", reported["pretrained"]),
+        ("same network, random initial weights", reported["scratch"]),
+        ("TF-IDF with a linear classifier", reported["linear"]),
         ("most frequent label", 12 / 18),
     ):
         assert f"{name:<37} {score:.3f}" in ran.out
-    assert told["margin"] == told["pretrained"] - told["scratch"]
-    for other, score in (("random weights", told["scratch"]), ("TF-IDF", told["linear"])):
-        margin = told["pretrained"] - score
+    assert reported["margin"] == reported["pretrained"] - reported["scratch"]
+    for other, score in (("random weights", reported["scratch"]), ("TF-IDF", reported["linear"])):
+        margin = reported["pretrained"] - score
         verdict = f"wins by {margin:.3f}" if margin > 0 else f"LOSES by {-margin:.3f}"
         assert f"Against {other}, pretraining {verdict}." in ran.out
-    assert {"new", "raise"} <= told["neighbours"].keys()
-    assert "new" not in told["neighbours"]["new"]
-    for blank in told["blanks"]:
+    assert {"new", "raise"} <= reported["neighbours"].keys()
+    assert "new" not in reported["neighbours"]["new"]
+    for blank in reported["blanks"]:
         assert blank["text"] in ran.out
         assert len(blank["answers"]) == 3
         token, probability = blank["untrained"][0]
         assert f"untrained: {token} {probability:.2%}" in ran.out
         assert blank["answers"][0] != blank["untrained"][0]
-    assert f"{told['losses'][0][1]:.2f} ┤" in ran.out  # the curve begins at its highest
+    assert f"{reported['losses'][0][1]:.2f} ┤" in ran.out  # the curve begins at its highest
     assert str(out) in ran.out
-    for name in told["files"]:
+    for name in reported["files"]:
         assert (out / name).exists()
         assert name in ran.out
     assert "plm pretrain bert-mini my_texts/ --out runs/mine" in ran.out

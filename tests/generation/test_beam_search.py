@@ -1,4 +1,4 @@
-"""Beam search over several sources at once, beside a search through all texts of a vocabulary of six tokens."""
+"""Beam search over several sources at once, compared with a search through all texts of a vocabulary of six tokens."""
 
 from itertools import product
 
@@ -155,14 +155,14 @@ def test_a_search_ends_when_no_beam_can_win():
     assert sure.steps == 1  # the best of the others, log 0.004, cannot reach log 0.98 by any length
 
 
-def test_a_search_goes_on_while_the_length_penalty_may_still_favour_a_beam():
+def test_a_search_continues_while_the_length_penalty_may_still_favour_a_beam():
     """log 0.6 = -0.51 beats log 0.4 / (7 / 6)³ = -0.58 of the next length, but not log 0.4 / (9 / 6)³ = -0.27."""
     assert best_of(Shares({(): {0: 0.4, END: 0.6}, (0,): {0: 1.0}}), 3.0) == (0, 0, 0, 0)
     assert best_of(Shares({(): {0: 0.4, END: 0.6}, (0,): {0: 1.0}}), 1.0) == ()
 
 
 def test_a_search_has_all_its_beams_when_the_best_continuations_are_ends():
-    """Both beams end with 0.6, and the texts that go on win by their length: -1.61 / (8 / 6)¹⁰ against -1.20 / 4.67."""
+    """Both beams end with 0.6, and longer texts win by their length: -1.61 / (8 / 6)¹⁰ against -1.20 / 4.67."""
     shares = {(): {0: 0.5, 1: 0.5}, (0,): {2: 0.4, END: 0.6}, (1,): {2: 0.4, END: 0.6}, (0, 2): {END: 1.0}}
     assert best_of(Shares(shares), 10.0) in ((0, 2), (1, 2))
 

@@ -1,4 +1,4 @@
-"""Tokens are drawn with the probabilities that are asked for; beam search finds the best of all texts."""
+"""Tokens are sampled with the given probabilities; beam search finds the best of all texts."""
 
 from itertools import product
 from math import log, prod
@@ -31,7 +31,7 @@ def chosen(count: int = 1000, **asked: float) -> list[float]:
     return (torch.bincount(found, minlength=4) / count).tolist()
 
 
-def test_at_temperature_0_the_likeliest_is_taken():
+def test_at_temperature_0_decoding_is_greedy():
     assert chosen(temperature=0) == [0, 1, 0, 0]
 
 
@@ -44,7 +44,7 @@ def test_temperature_raises_probabilities_to_its_inverse():
     assert chosen(temperature=0.5, top_p=1.0) == pytest.approx(squares.tolist(), abs=2e-3)
 
 
-def test_top_k_keeps_the_k_likeliest():
+def test_top_k_keeps_the_k_most_likely():
     assert chosen(temperature=1.0, top_k=2) == pytest.approx([0, 4 / 7, 0, 3 / 7], abs=2e-3)
     assert chosen(temperature=1.0, top_k=99) == pytest.approx(SHARES.tolist(), abs=1e-3)
 
@@ -107,11 +107,11 @@ def test_with_a_beam_for_every_beginning_all_texts_are_found_in_the_order_of_the
     assert dict(found) == pytest.approx(dict(wanted), abs=1e-5)
 
 
-def test_without_a_penalty_told_it_is_that_of_gpt3():
+def test_the_default_length_penalty_is_that_of_gpt3():
     assert searched(beams=16, penalty=None) == searched(beams=16, penalty=0.6)
 
 
-def test_one_beam_takes_the_likeliest_token_and_more_find_the_likelier_text():
+def test_one_beam_is_greedy_and_more_find_the_more_likely_text():
     assert searched(beams=1, penalty=0.0) == [("aaa", pytest.approx(log(0.5 * 0.4 * 0.4), abs=1e-5))]
     assert searched(beams=4, penalty=0.0) == [("", pytest.approx(log(0.2), abs=1e-5))]
     assert searched(beams=4, penalty=1.0) == [("baa", pytest.approx(log(0.3 * 0.9 * 0.7) / (8 / 6), abs=1e-5))]

@@ -70,7 +70,7 @@ def log_probability(engine, prompt: str, text: GeneratedText, written: list[int]
     return float(logs[torch.arange(len(written)), torch.tensor(written)].sum())
 
 
-def test_with_as_many_beams_as_there_are_beginnings_the_likeliest_text_is_found():
+def test_with_as_many_beams_as_there_are_beginnings_the_most_likely_text_is_found():
     engine = toy()
     size = len(engine.tokenizer.vocabulary)
     found = engine.generate(["the cat"], GenerationOptions(tokens=2, beams=size, length_penalty=0.0))[0]
@@ -117,7 +117,7 @@ def test_a_stream_says_the_text_in_pieces_and_then_the_whole():
         assert options.beams or len(said) > 1
 
 
-def test_several_texts_are_told_in_order_the_first_from_its_first_piece():
+def test_several_texts_are_printed_in_order_the_first_token_by_token():
     engine = toy()
     prompts = ["a bird hears the moon, and", "it", "the cat"]
     for options in (
@@ -126,14 +126,14 @@ def test_several_texts_are_told_in_order_the_first_from_its_first_piece():
         GenerationOptions(tokens=4, n=2),
         GenerationOptions(tokens=5, beams=2, n=2),
     ):
-        told = list(engine.stream(prompts, options))
-        texts = [text for text in told if isinstance(text, GeneratedText)]
+        reported = list(engine.stream(prompts, options))
+        texts = [text for text in reported if isinstance(text, GeneratedText)]
         assert texts == engine.generate(prompts, options)
         assert [text.prompt for text in texts] == [prompt for prompt in prompts for _ in range(options.n)]
         for text in texts:
-            said = told[: told.index(text)]
+            said = reported[: reported.index(text)]
             assert "".join(said) == text.text
-            told = told[len(said) + 1 :]
+            reported = reported[len(said) + 1 :]
     steps, extend = [], engine.model.model.extend
     engine.model.model.extend = lambda tokens, cache: steps.append(1) or extend(tokens, cache)
     next(engine.stream(prompts, GenerationOptions(tokens=30, temperature=0)))

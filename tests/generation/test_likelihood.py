@@ -31,7 +31,7 @@ def test_texts_side_by_side_have_the_log_probabilities_of_a_loop():
         assert logs == pytest.approx(by_hand(engine, row), abs=1e-5)
 
 
-def test_rows_that_begin_alike_read_their_beginning_once(monkeypatch):
+def test_a_common_prefix_of_rows_is_read_once(monkeypatch):
     engine = toy()
     rows = [engine.tokenizer.encode(f"the cat sees a house. {word}") for word in ("moon", "bird", "bird song")]
     read = []

@@ -23,7 +23,7 @@ def test_the_shortlist_names_the_token_that_the_whole_table_names(spread):
     assert torch.equal(Shortlist(table).argmax(hidden, banned), scores.argmax(-1))
 
 
-def test_tokens_that_are_nearly_as_good_are_told_apart():
+def test_tokens_that_are_nearly_as_good_are_distinguished():
     torch.manual_seed(0)
     row = torch.randn(32)
     table = torch.cat([torch.randn(4999, 32) * 0.1, row[None] + 1e-4 * torch.randn(3000, 32)])

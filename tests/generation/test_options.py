@@ -74,7 +74,7 @@ def test_by_default_tokens_are_sampled_from_the_nucleus_at_a_low_temperature():
     assert (GenerationOptions(temperature=0.8).sampling_temperature, GenerationOptions(temperature=0.8).nucleus) == (
         0.8,
         0.95,
-    )  # as if not told
+    )  # as if not given
     assert (
         GenerationOptions(temperature=1.0, top_p=1.0).sampling_temperature,
         GenerationOptions(temperature=1.0, top_p=1.0).nucleus,
@@ -106,7 +106,7 @@ def test_callers_from_python_may_give_one_stop_string_and_leave_things_out():
         ({"stop": [3]}, "stop cannot be"),
     ],
 )
-def test_callers_from_python_are_told_what_cannot_be(asked, said):
+def test_impossible_options_are_refused_in_python_too(asked, said):
     with pytest.raises(SettingError) as error:
         options_from(asked)
     assert said in str(error.value)

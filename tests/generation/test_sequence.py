@@ -68,7 +68,7 @@ def test_the_text_ends_before_the_stop_string_wherever_it_is_cut():
         assert stops.found
 
 
-def test_what_may_begin_a_stop_string_waits_and_is_said_if_it_does_not():
+def test_text_that_may_start_a_stop_string_waits_and_is_printed_if_it_does_not():
     stops = StopStrings(["ab"])
     assert [stops.add(piece) for piece in ("xa", "a", "c", "a")] == ["x", "a", "ac", ""]
     assert not stops.found

@@ -1,4 +1,4 @@
-"""Made text, the same on every machine: words of uneven frequency, so that no two of them are alike by count."""
+"""Made text, the same on every machine: words of uneven frequency, so that no two of them are equally frequent."""
 
 import random
 from pathlib import Path

@@ -49,7 +49,7 @@ def losses(model: Model, tokens: torch.Tensor, **windows: int) -> torch.Tensor:
     return -torch.from_numpy(token_log_probabilities(model.engine, [tokens.numpy()], **windows)[0])
 
 
-def told(model: Model, tokens: torch.Tensor) -> torch.Tensor:
+def reported(model: Model, tokens: torch.Tensor) -> torch.Tensor:
     """(vocabulary,) log-probabilities of what follows these tokens."""
     rows = tokens[None]
     batch = Batch(source=Side(tokens=rows, visible=rows >= 0, segments=0 * rows))
@@ -57,7 +57,7 @@ def told(model: Model, tokens: torch.Tensor) -> torch.Tensor:
         return model.network.heads["causal_lm"].vocabulary(model.network.model(batch).hidden[0, -1]).log_softmax(-1)
 
 
-def test_a_text_is_read_behind_an_end_with_an_end_behind_each_document(tmp_path):
+def test_a_text_is_read_after_an_end_token_and_each_document_is_followed_by_one(tmp_path):
     (tmp_path / "text.txt").write_text("ab. xyz\nc\n\nba\n")
     text = read_text(LETTERS, tmp_path / "text.txt")
     names = LETTERS.vocabulary.names(text.tokens.tolist())
@@ -102,7 +102,7 @@ def test_sliding_windows_give_what_the_model_says_of_each_window(stride):
     for window in windows(18, 5, stride):
         assert window.end - window.begin == 5
         for place in range(window.first, window.end):
-            expected = told(model, tokens[window.begin : place + 1])
+            expected = reported(model, tokens[window.begin : place + 1])
             assert float(found[place]) == pytest.approx(-float(expected[tokens[place + 1]]), abs=1e-5)
 
 
@@ -149,7 +149,7 @@ def test_reading_with_enough_memory_is_one_pass_and_runs_each_token_once():
     found = losses(model, tokens)
     assert sum(seen) == 29
     for place in (0, 10, 28):
-        expected = -float(told(model, tokens[: place + 1])[tokens[place + 1]])
+        expected = -float(reported(model, tokens[: place + 1])[tokens[place + 1]])
         assert float(found[place]) == pytest.approx(expected, abs=1e-5)
 
 
@@ -169,12 +169,12 @@ def test_a_text_is_as_likely_as_its_tokens_one_after_another():
             logs = -losses(model, tokens)
             total += math.exp(float(logs.sum()))
             if text == (ordinary[0], ordinary[1], ordinary[0]):
-                chain = sum(float(told(model, tokens[:place])[tokens[place]]) for place in (1, 2, 3))
+                chain = sum(float(reported(model, tokens[:place])[tokens[place]]) for place in (1, 2, 3))
                 assert float(logs.sum()) == pytest.approx(chain, abs=1e-5)
         assert total == pytest.approx(1.0, abs=1e-4)
 
 
-def test_what_cannot_be_asked_is_refused(tmp_path):
+def test_impossible_options_are_refused(tmp_path):
     (tmp_path / "text.txt").write_text("abc\n")
     (tmp_path / "empty.txt").write_text("\n\n")
     windowed, remembering = character_model(), model_of(XL, AdaptiveLM())
@@ -200,7 +200,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         evaluate_text(windowed, tmp_path / "empty.txt")
 
 
-def test_a_longer_memory_can_be_asked_for(tmp_path):
+def test_a_longer_memory_can_be_set(tmp_path):
     (tmp_path / "text.txt").write_text("abc xyz " * 5)
     model = model_of(XL, AdaptiveLM())
     short = evaluate_text(model, tmp_path / "text.txt")

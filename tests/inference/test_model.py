@@ -41,7 +41,7 @@ def logits_at(model: Model, text: str) -> tuple[np.ndarray, torch.Tensor]:
     return row.tokens, model.network.heads["masked_lm"].vocabulary(hidden)
 
 
-def test_every_blank_is_filled_with_the_likeliest_tokens_best_first(model):
+def test_every_blank_is_filled_with_the_most_likely_tokens_best_first(model):
     text = "the cat [MASK] the [MASK]."
     blanks = model.fill(text, top=4)
     assert [len(blank) for blank in blanks] == [4, 4]
@@ -83,7 +83,7 @@ def test_the_cloze_of_the_tide_encodes_by_character_and_is_filled(model):
     assert model.score("潮水退了，就知道谁没穿裤子。").tokens == 14
 
 
-def test_the_score_of_a_text_equals_a_loop_that_hides_each_token(model):
+def test_the_score_of_a_text_equals_a_loop_that_masks_each_token(model):
     text = "the old man paints a red car."
     pieces = model.tokenizer.vocabulary.names(model.tokenizer.encode(text))
     total = 0.0
@@ -144,14 +144,14 @@ def test_a_text_without_a_single_token_has_a_vector_still(model):
 
 def test_texts_that_are_too_long_are_cut_and_counted(model):
     long = "the cat sees a house. " * 30
-    told = rf"{{}} texts are longer than {model.max_length} tokens and were truncated"
-    with pytest.warns(TruncationWarning, match=told.format("2 of 3")) as caught:
+    reported = rf"{{}} texts are longer than {model.max_length} tokens and were truncated"
+    with pytest.warns(TruncationWarning, match=reported.format("2 of 3")) as caught:
         model.embed([long, "short", long])
     assert (len(caught), caught[0].filename) == (1, __file__)
     model.embed(["short"])
-    with pytest.warns(TruncationWarning, match=told.format("1 of 1")):
+    with pytest.warns(TruncationWarning, match=reported.format("1 of 1")):
         assert len(model.embed(long, level="token")) == model.max_length - 2
-    with pytest.warns(TruncationWarning, match=told.format("1 of 2")) as caught:
+    with pytest.warns(TruncationWarning, match=reported.format("1 of 2")) as caught:
         assert [score.tokens for score in model.score([long, "short"])] == [model.max_length - 2, 5]
     assert (len(caught), caught[0].filename) == (1, __file__)
 
@@ -237,7 +237,7 @@ def test_the_size_of_a_batch_changes_no_answer(size, model, classifier, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_texts_are_computed_so_many_at_once(classifier):
+def test_texts_are_computed_in_batches(classifier):
     sizes: list[int] = []
     handle = classifier.network.model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].examples))
     classifier.predict(["a cat"] * 5, batch_size=2)
@@ -273,18 +273,18 @@ def test_a_model_shows_what_it_is(pretrained, finetuned):
 @pytest.mark.parametrize("verb", ["fill", "embed", "predict", "score", "generate", "stream"])
 def test_every_verb_says_what_it_takes_and_gives(verb):
     said, takes = getattr(Model, verb).__doc__, inspect.signature(getattr(Model, verb)).parameters
-    told = said[said.index("Args:") : said.index("Returns:")]
+    reported = said[said.index("Args:") : said.index("Returns:")]
     wanted = {name for name, one in takes.items() if one.kind is not one.VAR_KEYWORD} - {"self"}
     if verb == "generate":
         wanted |= {field.name for field in fields(GenerationOptions)}
     for name in wanted:
-        assert f"\n            {name}: " in told
+        assert f"\n            {name}: " in reported
 
 
 def test_loading_says_what_it_takes_and_gives():
     said = plmkit.load.__doc__
-    told = said[said.index("Args:") : said.index("Returns:")]
-    assert all(f"\n        {name}: " in told for name in inspect.signature(plmkit.load).parameters)
+    reported = said[said.index("Args:") : said.index("Returns:")]
+    assert all(f"\n        {name}: " in reported for name in inspect.signature(plmkit.load).parameters)
 
 
 def test_what_plmkit_offers_can_be_listed_without_loading_torch():

@@ -1,4 +1,4 @@
-"""Token vectors by counting: what is near what, and how alike vectors of like neighbours are."""
+"""Embeddings from co-occurrence counts: what is near what, and how similar tokens with similar contexts are."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from plmkit.data.shards import TokenStore
 from plmkit.initialisation import corpus
 from plmkit.initialisation.corpus import (
-    REACH,
+    WINDOW,
     count_cooccurrences,
     positive_pmi,
     sample_documents,
@@ -41,7 +41,7 @@ def test_documents_are_not_near_each_other():
 
 
 def test_information_is_how_much_oftener_than_by_chance_and_never_below_zero():
-    row = np.array([0, 1, *[-1] * REACH, 0, 1, *[-1] * REACH, 2, 3])
+    row = np.array([0, 1, *[-1] * WINDOW, 0, 1, *[-1] * WINDOW, 2, 3])
     found = positive_pmi(count_cooccurrences(row, 4)).toarray()
     smooth = np.array([2.0, 2.0, 1.0, 1.0]) ** 0.75
     assert found[0, 1] == pytest.approx(np.log(2 * smooth.sum() / (2 * smooth[1])), abs=1e-6)
@@ -61,7 +61,7 @@ def pets() -> TokenStore:
     return store_with(*documents, [2, 8, 3])
 
 
-def test_tokens_with_like_neighbours_are_alike(pets):
+def test_tokens_with_similar_neighbours_are_similar(pets):
     vectors = token_vectors(pets, all_documents(pets), 10, 16, seed=0)
     alike = vectors @ vectors.T
     np.testing.assert_allclose(np.diag(alike)[:9], 1, atol=1e-5)
@@ -73,7 +73,7 @@ def test_tokens_with_like_neighbours_are_alike(pets):
 
 
 def directions(vectors: np.ndarray) -> np.ndarray:
-    """How alike each pair of tokens is, which no turn changes."""
+    """The similarity of each pair of tokens, which no rotation changes."""
     return vectors @ vectors.T
 
 
@@ -112,7 +112,7 @@ def test_the_same_seed_gives_the_same_vectors(pets):
 
 
 def test_text_of_which_nothing_can_be_counted_gives_no_vectors():
-    lonely = store_with([1], [2])  # never beside anything
+    lonely = store_with([1], [2])  # never next to anything
     assert not token_vectors(lonely, all_documents(lonely), 5, 4, seed=0).any()
     single = store_with([1, 1, 1])
     assert not token_vectors(single, all_documents(single), 5, 4, seed=0).any()

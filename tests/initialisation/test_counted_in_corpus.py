@@ -61,7 +61,7 @@ def test_by_default_nothing_is_counted_and_nothing_changes():
         ("xlnet-tiny", {"heads.permuted_lm.vocabulary.bias"}),
     ],
 )
-def test_biases_begin_at_the_unigram_distribution(recipe, biases):
+def test_biases_start_at_the_unigram_distribution(recipe, biases):
     _, changed, _ = weights_after(BIAS, recipe)
     shares = (np.arange(SIZE) + 0.5) / (np.arange(SIZE) + 0.5).sum()
     assert changed.keys() == biases
@@ -69,7 +69,7 @@ def test_biases_begin_at_the_unigram_distribution(recipe, biases):
         np.testing.assert_allclose(bias.exp().numpy(), shares, rtol=1e-5)
 
 
-def test_embeddings_begin_at_what_is_counted_for_their_width_and_stay_where_nothing_is_known():
+def test_embeddings_start_from_counts_for_their_width_and_stay_random_for_unseen_tokens():
     before, changed, asked = weights_after(EMBEDDINGS)
     [(name, table)] = changed.items()
     assert name == "model.embed.tokens.weight" and asked == [table.shape[1]]

@@ -16,7 +16,7 @@ def first_attention(model: EncoderModel, tokens: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("width", "heads"), [(256, 4), (128, 2)])
-def test_each_head_of_the_first_block_begins_at_its_own_neighbour(width, heads):
+def test_each_head_of_the_first_block_starts_at_its_own_neighbour(width, heads):
     torch.manual_seed(0)
     settings = Encoder(layers=2, heads=heads, width=width, inner=64, dropout=0.0, local_heads=True)
     model = EncoderModel(settings, 500)
@@ -27,7 +27,7 @@ def test_each_head_of_the_first_block_begins_at_its_own_neighbour(width, heads):
         assert share[step] > 0.25
 
 
-def test_without_it_heads_read_everything_alike():
+def test_without_it_heads_attend_to_all_tokens_equally():
     torch.manual_seed(0)
     model = EncoderModel(Encoder(layers=1, heads=4, width=256, inner=64, dropout=0.0), 500)
     assert first_attention(model, torch.randint(500, (60,))).max() < 0.05

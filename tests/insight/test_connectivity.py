@@ -43,4 +43,4 @@ def test_elmo_sees_the_left_in_one_half_of_a_state_and_the_right_in_the_other():
     states = model.eval()(batch_of(torch.arange(5, 5 + LENGTH))).hidden[0]
     assert torch.equal(connected(states[:, :4], kept[0]), FULL.tril())
     assert torch.equal(connected(states[:, 4:], kept[0]), FULL.triu())
-    assert torch.equal(connected(states, kept[0]), FULL)  # only because the halves stand beside each other
+    assert torch.equal(connected(states, kept[0]), FULL)  # only because the halves are next to each other

@@ -77,7 +77,7 @@ def test_a_linear_probe_finds_a_line_between_tags():
     assert np.mean([a == b for a, b in zip(found, tags[150:], strict=True)]) > 0.95
 
 
-def test_words_become_text_with_spaces_except_beside_chinese():
+def test_words_become_text_with_spaces_except_next_to_chinese():
     english, chinese = sentence_of(["I", "see", "it"]), sentence_of(["我", "喜欢", "Python", "3", "。"])
     assert english.text == "I see it" and english.words == ["I", "see", "it"]
     assert chinese.text == "我喜欢Python 3。" and chinese.words == ["我", "喜欢", "Python", "3", "。"]

@@ -144,10 +144,10 @@ def test_a_folder_of_allennlp_embeds_words_that_no_vocabulary_has(folder):
 
 
 def test_unknown_words_are_named_as_they_are_written_with_their_places(folder, plm):
-    told = plm("embed", folder, "Grr, 狗 barked", "--level", "token", "--layers", "mean", "--json").json
-    assert told["names"] == [["Grr", ",", "狗", "barked"]]
-    assert told["offsets"] == [[[0, 3], [3, 4], [5, 6], [7, 13]]]
-    assert np.shape(told["vectors"]) == (1, 4, 8)
+    reported = plm("embed", folder, "Grr, 狗 barked", "--level", "token", "--layers", "mean", "--json").json
+    assert reported["names"] == [["Grr", ",", "狗", "barked"]]
+    assert reported["offsets"] == [[[0, 3], [3, 4], [5, 6], [7, 13]]]
+    assert np.shape(reported["vectors"]) == (1, 4, 8)
 
 
 def test_a_vocabulary_next_to_the_weights_is_read(folder):

@@ -23,10 +23,10 @@ ROWS, LENGTH, HEADS, WIDTH = 3, 10, 2, 16
 
 def packings() -> dict[str, Packing]:
     whole = torch.ones(ROWS, LENGTH, dtype=torch.bool)
-    behind, front = whole.clone(), whole.clone()
-    behind[0, 4:] = behind[2, 7:] = False
+    right, front = whole.clone(), whole.clone()
+    right[0, 4:] = right[2, 7:] = False
     front[0, :4] = front[1, :1] = False
-    return {"whole": Packing(whole), "behind": Packing(behind), "front": Packing(front)}
+    return {"whole": Packing(whole), "right": Packing(right), "front": Packing(front)}
 
 
 def some(packing: Packing) -> torch.Tensor:
@@ -57,7 +57,7 @@ def test_states_and_gradients_are_those_of_the_formula(kind, dropout, causal):
     assert gradients[0].abs().sum() > 1
 
 
-def test_long_rows_without_dropout_and_rows_that_nothing_is_learnt_from_are_left_to_the_kernel():
+def test_long_rows_without_dropout_and_rows_without_gradients_are_left_to_the_kernel():
     packing = packings()["whole"]
     joint = some(packing).float()
     assert is_short(joint, packing, HEADS)
@@ -86,7 +86,7 @@ def test_each_kind_of_attention_reads_what_it_may(kind, monkeypatch):
     monkeypatch.setattr("plmkit.kernels.attention.mask_like", lambda numbers, *_: torch.ones_like(numbers))
     monkeypatch.setattr("plmkit.layers.attention.drop", lambda numbers, share: numbers)
     torch.manual_seed(0)
-    layer, packing = LAYERS[kind], packings()["behind"]
+    layer, packing = LAYERS[kind], packings()["right"]
     hidden = torch.randn(len(packing.kept), WIDTH, requires_grad=True)
     found = []
     for products, short in ((True, True), (True, False), (False, False)):
@@ -115,7 +115,7 @@ def test_long_rows_a_few_at_a_time_are_those_of_the_formula(kind, at_once, monke
 
 def test_long_rows_drop_on_the_way_back_what_they_dropped_on_the_way_forward(monkeypatch):
     monkeypatch.setattr("plmkit.kernels.attention.WEIGHTS_AT_ONCE", 1)
-    packing = packings()["behind"]
+    packing = packings()["right"]
 
     def read(joint: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(1)
@@ -127,11 +127,11 @@ def test_long_rows_drop_on_the_way_back_what_they_dropped_on_the_way_forward(mon
 
 
 def test_few_rows_are_padded_to_their_own_longest():
-    found = few_rows(packings()["behind"], 200)  # rows of 4, 10 and 7
+    found = few_rows(packings()["right"], 200)  # rows of 4, 10 and 7
     assert [(tokens, packing.rows, packing.length) for tokens, packing in found] == [
         (slice(0, 14), 2, 10), (slice(14, None), 1, 7),
     ]  # fmt: skip
-    assert [packing.length for _, packing in few_rows(packings()["behind"], 1)] == [4, 10, 7]
+    assert [packing.length for _, packing in few_rows(packings()["right"], 1)] == [4, 10, 7]
 
 
 def test_in_bfloat16_rows_are_trained_by_products():
@@ -163,7 +163,7 @@ def test_a_single_token_reads_itself_and_is_not_changed():
 def test_the_formula_is_torchs():
     """So that the tests above compare with something."""
     torch.manual_seed(0)
-    packing = packings()["behind"]
+    packing = packings()["right"]
     joint = some(packing)
     query, key, value = packing.unpack(joint).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
     theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=packing.visible)
@@ -172,13 +172,13 @@ def test_the_formula_is_torchs():
     )
 
 
-@pytest.mark.parametrize(("reach", "queries"), [(1, 3), (5, 1), (5, 3), (3, 5), (7, 2 * QUERIES_AT_ONCE + 9)])
-def test_each_query_finds_what_the_reference_finds(reach, queries):
+@pytest.mark.parametrize(("window", "queries"), [(1, 3), (5, 1), (5, 3), (3, 5), (7, 2 * QUERIES_AT_ONCE + 9)])
+def test_each_query_finds_what_the_reference_finds(window, queries):
     torch.manual_seed(0)
     contents, places = torch.randn(2, 2, 3, queries, 4, dtype=torch.float64)
-    keys, values = torch.randn(2, 2, 3, reach - 1 + queries, 4, dtype=torch.float64)
-    distances = torch.randn(3, 4, reach, dtype=torch.float64)  # from the farthest to 0
-    band = Band(reach, keys)
+    keys, values = torch.randn(2, 2, 3, window - 1 + queries, 4, dtype=torch.float64)
+    distances = torch.randn(3, 4, window, dtype=torch.float64)  # from the farthest to 0
+    band = Band(window, keys)
     turned = keys.transpose(-1, -2).contiguous()
     expected = plain_band(contents, places, turned, values, distances)
     for _ in range(2):  # what the first reading leaves in its buffer is not read
@@ -186,7 +186,7 @@ def test_each_query_finds_what_the_reference_finds(reach, queries):
 
 
 def test_the_reference_is_a_loop_over_queries_and_keys():
-    """One head of width 1 and reach 2: weights softmax(q k + p d)."""
+    """One head of width 1 and a window of 2: weights softmax(q k + p d)."""
     contents, places = torch.tensor([[[[1.0]]]]), torch.tensor([[[[2.0]]]])
     keys, values, distances = (
         torch.tensor([[[[0.5, 1.5]]]]),

@@ -1,4 +1,4 @@
-"""Every kernel beside its plain reference: the same values and gradients, in float64."""
+"""Every kernel compared with its plain reference: the same values and gradients, in float64."""
 
 import ast
 from pathlib import Path
@@ -43,7 +43,7 @@ def same(ours: Tensor, plain: Tensor, given: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_kernel_has_its_reference_beside_it(path):
+def test_every_kernel_has_its_reference_next_to_it(path):
     functions = [
         node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
     ]

@@ -77,7 +77,7 @@ def test_several_heads_are_a_loop_over_heads_and_torchs_layer():
     torch.testing.assert_close(found, theirs(hidden[None], hidden[None], hidden[None])[0][0])
 
 
-def reach(outputs: Tensor, inputs: Tensor) -> list[list[bool]]:
+def dependence(outputs: Tensor, inputs: Tensor) -> list[list[bool]]:
     """Whether each output has a gradient to each input: (L, width) both."""
     rows = [torch.autograd.grad(output.square().sum(), inputs, retain_graph=True)[0] for output in outputs]
     return [(row.flatten(1).abs().amax(1) > 1e-12).tolist() for row in rows]
@@ -87,12 +87,12 @@ def test_one_layer_of_attention_sees_everything_a_convolution_its_neighbours_and
     torch.manual_seed(0)
     inputs = numbers(7, WIDTH).requires_grad_()
     attention = SelfAttention(WIDTH, HEADS, 0.0).double()
-    assert reach(attention(inputs, every(1, 7)), inputs) == [[True] * 7] * 7
+    assert dependence(attention(inputs, every(1, 7)), inputs) == [[True] * 7] * 7
     convolution = nn.Conv1d(WIDTH, WIDTH, 3, padding=1).double()
     once = convolution(inputs.T[None])
     for layers, made in ((1, once), (2, convolution(once))):
         near = [[abs(i - j) <= layers for j in range(7)] for i in range(7)]
-        assert reach(made[0].T, inputs) == near
+        assert dependence(made[0].T, inputs) == near
     model = Recurrent(layers=1, width=WIDTH, dropout=0.0).build(WORDS).double()
     assert connectivity(model, 7) == [[j <= i for j in range(7)] for i in range(7)]
 

@@ -1,4 +1,4 @@
-"""Word vectors from characters, beside explicit loops."""
+"""Word vectors from characters, compared with explicit loops."""
 
 import pytest
 import torch
@@ -49,14 +49,14 @@ def test_one_filter_of_two_characters_is_a_maximum_over_pairs():
     torch.testing.assert_close(made(row)[0], made.project(scores.amax(0).relu()))
 
 
-def test_a_spelling_has_one_vector_whatever_is_computed_beside_it():
+def test_a_spelling_has_one_vector_whatever_else_is_computed():
     made = encoder()
     alone, beside = (made(torch.from_numpy(spell(words))) for words in (["the"], ["the", "the", "x" * 60, "the"]))
     torch.testing.assert_close(beside[[0, 1, 3]], alone.expand(3, -1))
     assert not torch.allclose(beside[2], alone[0])
 
 
-def test_highways_begin_by_passing_on_what_they_get():
+def test_highways_start_by_copying_their_input():
     torch.manual_seed(0)
     made = CharacterEncoder(6, characters=4, filters=((2, 8),), highways=1, activation="relu")
     assert made.highways[0].gates.bias.tolist() == [0.0] * 8 + [-2.0] * 8

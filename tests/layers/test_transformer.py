@@ -69,7 +69,7 @@ def test_attention_with_dropout_is_torchs_attention_but_for_the_mask():
     assert torch.allclose(many, F.scaled_dot_product_attention(query, key, value, attn_mask=visible), atol=0.06)
 
 
-def test_what_is_added_is_dropped_alike():
+def test_dropout_is_the_same_in_the_fused_form():
     layer, hidden, numbers = Dropout(0.3), torch.randn(9, 7), torch.randn(9, 7)
     torch.manual_seed(3)
     added = layer.add(hidden, numbers)

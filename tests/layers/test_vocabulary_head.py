@@ -1,4 +1,4 @@
-"""The vocabulary layer, and which tokens it weighs against each other."""
+"""The vocabulary layer, and which tokens its softmax covers."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def head() -> VocabularyHead:
     return VocabularyHead(table, width=4, activation="gelu", epsilon=1e-12)
 
 
-def test_training_weighs_only_tokens_that_the_corpus_has(head):
+def test_in_training_the_softmax_covers_only_tokens_of_the_corpus(head):
     head.restrict(COUNTS)
     hidden, targets = torch.randn(5, 4), torch.tensor([1, 3, 5, 1, 3])
     logits = head(hidden)[:, [1, 3, 5]]
@@ -42,7 +42,7 @@ def test_held_out_text_is_scored_over_the_whole_vocabulary(head):
     assert torch.allclose(head.eval().loss(hidden, targets), F.cross_entropy(head(hidden), targets))
 
 
-def test_without_counts_every_token_is_weighed(head):
+def test_without_counts_the_softmax_covers_every_token(head):
     hidden, targets = torch.randn(2, 4), torch.tensor([0, 2])
     assert torch.allclose(head.train().loss(hidden, targets), F.cross_entropy(head(hidden), targets))
 

@@ -93,7 +93,7 @@ def test_scores_of_all_rows_never_stand_in_memory_together(monkeypatch):
     assert max(largest) == 16 * 1000  # not 512 * 1000
 
 
-def test_only_what_is_asked_is_scored():
+def test_only_predicted_positions_are_scored():
     torch.manual_seed(0)
     model = Decoder(layers=1, heads=1, width=8, inner=16, max_length=8, dropout=0.0, attention_dropout=0.0).build(
         unnamed(9)

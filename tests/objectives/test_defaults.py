@@ -28,7 +28,7 @@ def test_a_span_has_a_position_at_least(name):
         SpanBoundary(**{name: 0})
 
 
-def test_a_learnt_weight_begins_anywhere_above_0():
+def test_a_learned_weight_starts_anywhere_above_0():
     assert MaskedLM(weight=1e-9, learned_weight=True).weight == 1e-9
     with pytest.raises(SettingError, match=r"^objectives\.masked_lm\.weight is the initial value .* must be above 0"):
         MaskedLM(weight=0.0, learned_weight=True)

@@ -15,9 +15,9 @@ from plmkit.objectives.causal_lm import CausalLM
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
 
-MASK, A, CITY = 0, 1, 6  # a place is told by its distances to two words; one would not do
+MASK, A, CITY = 0, 1, 6  # a position is determined by its distances to two words; one would not do
 PAIRS = torch.tensor([[2, 3], [4, 5]])  # "new york" and "los angeles", each as often: the words never mix
-CUES = torch.tensor([[7], [8]])  # "east" and "west", say: each stands behind its own pair
+CUES = torch.tensor([[7], [8]])  # "east" and "west", say: each follows its own pair
 SHAPE = {"layers": 1, "heads": 2, "width": 16, "inner": 32, "dropout": 0.0, "attention_dropout": 0.0}
 STEPS = 120
 
@@ -35,7 +35,7 @@ def text(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> torch.Tensor:
 
 
 def left_to_right(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
-    """`a new york a city`, at each place of which the next is asked for."""
+    """`a new york a city`, where each position predicts the next token."""
     tokens = torch.cat([torch.full((len(pairs), 1), A), text(pairs, cues)], dim=1)
     return Batch(**{**vars(rows_of(tokens[:, :-1])), "targets": tokens[:, 1:]})
 
@@ -47,7 +47,7 @@ def masked(pairs: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
 
 
 def ordered(pairs: torch.Tensor, first: torch.Tensor, cues: torch.Tensor | None = None) -> Batch:
-    """Both words are asked for; `first` says which comes first in the order."""
+    """Both words are predicted; `first` says which comes first in the order."""
     nothing = torch.zeros_like(first)
     rank = torch.stack([first, 1 - first, nothing, nothing], dim=1)
     read = torch.where(torch.tensor([True, True, False, False]), rank, -1)

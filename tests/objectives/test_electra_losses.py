@@ -65,7 +65,7 @@ def test_every_real_token_moves_the_loss_and_no_padding_does():
     assert torch.equal(hidden.grad.abs().sum(-1) > 0, given.source.visible)
 
 
-def test_in_training_the_generator_weighs_and_puts_in_only_tokens_of_the_corpus():
+def test_in_training_the_generator_scores_and_samples_only_tokens_of_the_corpus():
     made, given = network(GeneratorLM(corpus_vocabulary=True), ReplacedToken()).train(), batch()
     counts = np.zeros(30, dtype=np.int64)
     counts[[7, 9, 14, 18, 21, 24, 26]] = 5
@@ -121,7 +121,7 @@ def test_the_adversarial_gradient_is_the_reward_above_the_mean_of_the_others():
     assert guesses.grad.abs().max() > 1e-4
 
 
-def test_beside_the_generators_own_loss_a_sample_is_found_among_the_tokens_of_the_corpus():
+def test_with_the_generators_own_loss_too_samples_are_tokens_of_the_corpus():
     made = network(GeneratorLM(corpus_vocabulary=True), AdversarialGenerator(), ReplacedToken()).train()
     counts = np.zeros(30, dtype=np.int64)
     counts[[7, 9, 14, 18, 21, 24, 26]] = 5
@@ -155,7 +155,7 @@ def test_an_adversarial_generator_without_a_discriminator_is_refused():
         network(AdversarialGenerator())
 
 
-def test_it_finds_the_discriminator_behind_a_learnt_weight():
+def test_it_finds_the_discriminator_if_its_weight_is_learned():
     made = network(AdversarialGenerator(), ReplacedToken(learned_weight=True))
     plain = network(AdversarialGenerator(), ReplacedToken())
     torch.testing.assert_close(
@@ -169,19 +169,19 @@ def test_it_finds_the_discriminator_behind_a_learnt_weight():
 # Learned weights
 
 
-def test_a_learnt_weight_begins_at_the_objectives_own():
+def test_a_learned_weight_starts_at_the_objectives_own():
     made, plain = (
         network(GeneratorLM(), ReplacedToken(learned_weight=True)),
         network(GeneratorLM(), ReplacedToken()),
     )
     found, wanted = made(batch()).weighted["replaced_token"], plain(batch()).weighted["replaced_token"]
     torch.testing.assert_close(found, wanted - math.log(50), atol=1e-4, rtol=1e-5)
-    told = made(batch()).losses["replaced_token"]
-    torch.testing.assert_close(told, wanted / 50)  # without the weight, as that of the objective alone
+    reported = made(batch()).losses["replaced_token"]
+    torch.testing.assert_close(reported, wanted / 50)  # without the weight, as that of the objective alone
     assert float(made.factor("replaced_token").detach()) == pytest.approx(50)
 
 
-def test_a_learnt_weight_rests_at_one_over_the_loss():
+def test_a_learned_weight_rests_at_one_over_the_loss():
     made = network(GeneratorLM(), ReplacedToken(weight=3.0, learned_weight=True))
     optimizer = torch.optim.SGD([made.log_variances["replaced_token"]], lr=0.1)
     for _ in range(300):
@@ -192,6 +192,6 @@ def test_a_learnt_weight_rests_at_one_over_the_loss():
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0])
-def test_a_learnt_weight_must_begin_above_0(weight):
+def test_a_learned_weight_must_start_above_0(weight):
     with pytest.raises(SettingError, match=r"objectives\.replaced_token\.weight .* above 0"):
         ReplacedToken(weight=weight, learned_weight=True)

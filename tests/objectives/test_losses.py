@@ -89,7 +89,7 @@ def gradient_of(made: Network, loss: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("label", [0, 7, 19])
 def test_labels_at_unselected_places_could_be_anything(label):
-    """As google-research/bert has it: a label everywhere, and a weight of 0 where none is asked for."""
+    """As google-research/bert has it: a label everywhere, and a weight of 0 where nothing is predicted."""
     made, given = network(), batch()
     weights = (given.targets != IGNORE).float()
     labels = given.targets.where(given.targets != IGNORE, torch.tensor(label))

@@ -1,4 +1,4 @@
-"""A sample's reward is weighed against the mean of the others, however few they are."""
+"""A sample's reward is compared with the mean of the others, however few they are."""
 
 from math import log
 
@@ -18,7 +18,7 @@ class Discriminator(nn.Module):
 
 
 class AllTokens:
-    """A vocabulary head that weighs every token: each has the place of its number."""
+    """A vocabulary head whose softmax covers every token, each at the place of its id."""
 
     def softmax_index(self, tokens: torch.Tensor) -> torch.Tensor:
         return tokens

@@ -57,7 +57,7 @@ def states_of(seed: int = 1) -> States:
 
 
 def logits_by_hand(head: SpanBoundaryHead, hidden: torch.Tensor, row: int, place: int, first: int, last: int):
-    """LN(GELU(W2 LN(GELU(W1 [x_{s-1}; x_{e+1}; p]))) E + b, spelt out."""
+    """LN(GELU(W2 LN(GELU(W1 [x_{s-1}; x_{e+1}; p]))) E + b, written out."""
     read = torch.cat([hidden[row, first - 1], hidden[row, last + 1], head.positions.weight[place - first]])
     assert read.shape == (2 * WIDTH + 200,)
     first_layer = F.layer_norm(
@@ -122,7 +122,7 @@ def test_the_decoder_is_the_token_table_with_a_bias_of_its_own():
     assert not any(weight.shape == (SIZE, WIDTH) for weight in made.heads["span_boundary"].parameters())
 
 
-def test_tokens_beyond_the_fifteenth_of_a_span_are_not_asked_for():
+def test_tokens_beyond_the_fifteenth_of_a_span_are_not_predicted():
     made, states = network(), states_of()
     head = made.heads["span_boundary"]
     long = batch((0, 2, 20))  # 19 tokens

@@ -99,17 +99,17 @@ def test_what_is_wrong_is_said_with_what_to_do(small, vocabulary, plm):
     assert f"Characters lost to U+FFFD: 1, the first in {long}, line 11. The text was once decoded" in said
 
 
-def test_a_single_document_is_told_to_have_nothing_held_out(small, vocabulary, plm):
+def test_of_a_single_document_nothing_is_held_out_and_this_is_reported(small, vocabulary, plm):
     one = small.with_name("one.txt")
     one.write_text(TEXT.replace("\n\n", "\n"), encoding="utf-8")
-    told = ["doctor", one, "--tokenizer", vocabulary, "--set", "run.layout=document-per-file", "--json"]
-    alone = plm(*told, "--set", "sentence_task=none").json
+    reported = ["doctor", one, "--tokenizer", vocabulary, "--set", "run.layout=document-per-file", "--json"]
+    alone = plm(*reported, "--set", "sentence_task=none").json
     assert alone["documents"] == 1
     assert any("single document, so nothing is held out" in warning for warning in alone["warnings"])
     assert not any("held out" in warning for warning in plm("doctor", small, "--json").json["warnings"])
 
 
-def test_a_text_smaller_than_a_batch_is_told(small, vocabulary, plm):
+def test_a_text_smaller_than_a_batch_is_reported(small, vocabulary, plm):
     found = plm("doctor", small, "--tokenizer", vocabulary, "--set", "schedule.batch=64", "--json").json
     assert (
         f"Rows per epoch: {found['examples']}, fewer than a batch (schedule.batch=64): every step reads "
@@ -152,7 +152,7 @@ def test_examples_are_counted_for_the_recipe_that_is_named(plm, tmp_path):
     ],
     ids=["empty", "blank", "program", "zero-byte", "not-utf-8", "no-pairs", "one-document"],
 )
-def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, complaint, plm, tmp_path):
+def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain(content, complaint, plm, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_bytes(content)
     for command in (["doctor", path], ["pretrain", "bert-tiny", path, "--out", tmp_path / "out", "--steps", 1]):
@@ -173,9 +173,9 @@ def test_what_cannot_train_is_refused_by_doctor_and_by_pretrain_alike(content, c
 def test_a_recipe_that_no_memory_here_holds_is_warned_about(setting, weights, small, vocabulary, plm, monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda device: 8_000_000_000)
     command = ("doctor", small, "--tokenizer", vocabulary, "--json")
-    told = plm(*command, "--set", setting).json["warnings"][-1]
-    assert told.startswith(f"bert-mini with these settings has {weights} weights: ")
-    assert " and 8.0 GB are free on this machine. Lower architecture." in told
+    reported = plm(*command, "--set", setting).json["warnings"][-1]
+    assert reported.startswith(f"bert-mini with these settings has {weights} weights: ")
+    assert " and 8.0 GB are free on this machine. Lower architecture." in reported
     assert "GB are free" not in " ".join(plm(*command).json["warnings"])
 
 
@@ -256,13 +256,13 @@ def marked_up(path, lines):
 )
 def test_markup_is_remarked_with_its_share_and_first_line(kind, lines, plm, tmp_path):
     path = marked_up(tmp_path / "corpus.txt", lines)
-    (told,) = [
+    (reported,) = [
         warning
         for warning in plm("doctor", path, "--set", "sentence_task=none", "--json").json["warnings"]
         if "HTML" in warning or "Markdown" in warning
     ]
     share = f"{100 * len(lines) / (96 + len(lines)):.1f}%"
-    assert told == (
+    assert reported == (
         f"{kind} in {len(lines)} lines ({share}), the first in {path}, line 49: the model would learn the markup as "
         f"text. `pandoc -f {kind.lower()} -t plain --wrap=none` converts a file to plain text."
     )
@@ -294,15 +294,15 @@ def test_every_bad_file_of_a_folder_is_reported_and_then_the_rest(folder, plm):
     assert ran.code == 2
     found = ran.json
     assert list(found["bad_files"]) == [str(folder / name) for name in ("a.txt", "c.jsonl", "e.txt.gz")]
-    told = list(found["bad_files"].values())
-    assert told[0] == f"{folder / 'a.txt'}, line 3: binary data (a NUL byte), not text. Give plain text files."
-    assert told[1].startswith(f"{folder / 'c.jsonl'}, line 2: not JSON")
-    assert told[2].startswith(f"{folder / 'e.txt.gz'} is not a valid .gz file")
+    reported = list(found["bad_files"].values())
+    assert reported[0] == f"{folder / 'a.txt'}, line 3: binary data (a NUL byte), not text. Give plain text files."
+    assert reported[1].startswith(f"{folder / 'c.jsonl'}, line 2: not JSON")
+    assert reported[2].startswith(f"{folder / 'e.txt.gz'} is not a valid .gz file")
     assert found["documents"] == 3 * 4
     said = plm("doctor", folder).out
     assert said.startswith(
         "! 3 files cannot be read; pretraining refuses the corpus until this is fixed. "
-        f"The report covers the others.\n- {told[0]}\n- {told[1]}\n- {told[2]}\n"
+        f"The report covers the others.\n- {reported[0]}\n- {reported[1]}\n- {reported[2]}\n"
     )
     assert "documents     12," in said
     assert "example 1" in said

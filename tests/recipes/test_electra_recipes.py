@@ -63,9 +63,9 @@ def run(made, mixed_corpus):
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports") / "electra"
-    told = export(run[0], folder, "huggingface", Screen())
-    assert told["checked"]
-    assert told["largest_difference"] < 1e-5
+    reported = export(run[0], folder, "huggingface", Screen())
+    assert reported["checked"]
+    assert reported["largest_difference"] < 1e-5
     return folder
 
 
@@ -125,7 +125,7 @@ def test_the_generator_learns_and_the_discriminator_beats_knowing_only_the_share
     assert loss < 0.95 * blind
 
 
-def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, material):
+def test_held_out_losses_are_the_same_whenever_they_are_computed(run, network, material):
     batches = material.valid_batches(settle(find("electra-tiny"), TINY).recipe, 0)["text"]
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -136,7 +136,7 @@ def test_held_out_losses_are_the_same_whenever_they_are_asked(run, network, mate
         }
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus):
+def test_a_run_that_was_stopped_continues_to_the_same_bits(tmp_path, mixed_corpus):
     settings = settle(find("electra-tiny"), (*TINY, "run.checkpoint_steps=4"))
     request = PretrainRequest(
         settings=settings, corpora=(str(mixed_corpus),), out=tmp_path / "run", budget=Budget(steps=8)
@@ -154,7 +154,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, mixed_corpus)
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
-def test_learnt_weights_do_not_collapse(made, mixed_corpus):
+def test_learned_weights_do_not_collapse(made, mixed_corpus):
     folder, result = trained(made, mixed_corpus, "electra-tiny-weighted", 60)
     weights = load_file(folder / "model.safetensors")
     factors = [float(torch.exp(-weights[f"log_variances.{name}"])) for name in ("generator_lm", "replaced_token")]
@@ -220,7 +220,7 @@ def tuned(run, made, rows_file):
     return request.out
 
 
-def test_fine_tuning_begins_at_the_discriminator_bit_for_bit(run):
+def test_fine_tuning_starts_at_the_discriminator_bit_for_bit(run):
     parts = without_generator(read_parts(run[0]))
     task = find_kind("classify")(classes=("a", "b"), length=32)
     network = build(TaskSettings().settled(parts.architecture), parts, task, seed=0)
@@ -232,8 +232,8 @@ def test_fine_tuning_begins_at_the_discriminator_bit_for_bit(run):
 
 
 def test_a_fine_tuned_one_predicts_and_exports_with_its_classes(tuned, tmp_path):
-    told = export(tuned, tmp_path / "out", "huggingface", Screen())
-    assert told["checked"]
+    reported = export(tuned, tmp_path / "out", "huggingface", Screen())
+    assert reported["checked"]
     ours = plmkit.load(tuned, device="cpu").predict([TEXT])[0]
     back = plmkit.load(tmp_path / "out", device="cpu").predict([TEXT])[0]
     assert back.label == ours.label
@@ -300,17 +300,21 @@ def test_another_activation_is_refused_on_the_way_in(exported, tmp_path):
         read_parts(tmp_path / "other")
 
 
-def test_the_memory_of_two_networks_is_told_part_by_part(plm):
+def test_the_memory_of_two_networks_is_reported_part_by_part(plm):
     """What both read counts once: the tables of tokens, positions and segments, and their norm."""
     recipe = find("electra-small")
-    told = parts(recipe)
-    assert sum(told.values()) == parameters(recipe)
-    assert told["shared"] == (30_522 + 512 + 2) * 128 + 2 * 128
+    reported = parts(recipe)
+    assert sum(reported.values()) == parameters(recipe)
+    assert reported["shared"] == (30_522 + 512 + 2) * 128 + 2 * 128
     apart = replace(recipe, architecture=replace(recipe.architecture, tied=False))
-    assert parameters(apart) - parameters(recipe) == parts(apart)["generator"] - told["generator"] == told["shared"]
+    assert (
+        parameters(apart) - parameters(recipe)
+        == parts(apart)["generator"] - reported["generator"]
+        == reported["shared"]
+    )
     assert training_bytes(parameters(recipe)) == 16 * parameters(recipe)
     shown = " ".join(plm("recipes", "electra-small").out.split())
     for part in ("generator", "discriminator"):
-        assert f"{told[part]:,} parameters in the {part}." in shown
-    assert f"{told['shared']:,} parameters shared. {16 * parameters(recipe) / 1e6:,.0f} MB during training" in shown
+        assert f"{reported[part]:,} parameters in the {part}." in shown
+    assert f"{reported['shared']:,} parameters shared. {16 * parameters(recipe) / 1e6:,.0f} MB during training" in shown
     assert parts(find("bert-mini")) == {}

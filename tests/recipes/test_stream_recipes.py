@@ -29,7 +29,7 @@ def options(*settings: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_run_that_was_stopped_goes_on_with_its_memory_bit_for_bit(name, plm, mixed_corpus, tmp_path):
+def test_a_run_that_was_stopped_continues_with_its_memory_bit_for_bit(name, plm, mixed_corpus, tmp_path):
     command = ["pretrain", name, mixed_corpus, "--steps", 60, *options(*COMMON, *SMALL[name], "tokenizer.size=300")]
     ran = plm(*command, "--out", tmp_path / "whole")
     assert ran.code == 0, ran.err
@@ -98,17 +98,17 @@ def test_so_it_is_of_models_that_remember_nothing(name, plm, tmp_path):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_corpus_too_small_for_its_streams_is_told(name, plm, corpus):
+def test_a_corpus_too_small_for_its_streams_is_reported(name, plm, corpus):
     """Streams of one row each: every step begins the text again. With two rows each, the second remembers the first."""
     rows = plm("doctor", corpus, "--recipe", name, "--set", "tokenizer.size=300", "--json").json["examples"]
-    for batch, told in ((rows // 2, False), (rows // 2 + 1, True), (2 * rows, True)):
+    for batch, reported in ((rows // 2, False), (rows // 2 + 1, True), (2 * rows, True)):
         sets = options("tokenizer.size=300", f"schedule.batch={batch}")
         said = plm("doctor", corpus, "--recipe", name, *sets, "--json").json["warnings"]
         expected = (
             f"Rows per epoch: {rows}, fewer than two for each of {batch} streams (schedule.batch): every "
             "step starts the text again, so no row has a memory of another. Add text, or lower schedule.batch."
         )
-        assert (expected in said) == told
+        assert (expected in said) == reported
 
 
 def test_a_run_with_another_batch_size_is_refused_and_nothing_is_lost(plm, mixed_corpus, tmp_path):

@@ -97,7 +97,7 @@ def test_a_constant_rate_stays_at_its_peak():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_without_warm_up_every_shape_begins_at_its_peak(shape):
+def test_without_warm_up_every_shape_starts_at_its_peak(shape):
     assert schedule(shape=shape, warmup=0.0).factor(0.0) == 1.0
 
 

@@ -79,7 +79,7 @@ def other_tokenizer(model: str) -> Tokenizer:
     return Tokenizer(rust)
 
 
-def test_a_token_may_begin_with_the_space_before_its_word():
+def test_a_token_may_start_with_the_space_before_its_word():
     assert cut("the cat 语言模型", tokenizer=other_tokenizer("spaces")) == "|▁the |▁cat |▁ 语 言 |模 型"
 
 
@@ -87,7 +87,7 @@ def test_a_token_that_lies_in_two_words_makes_them_one():
     assert cut("使用语言模型的", tokenizer=other_tokenizer("across")) == "|使用 |语 言模 型 |的"
 
 
-def test_every_text_begins_a_word_and_its_entities_anew():
+def test_no_word_or_entity_continues_into_the_next_text():
     texts = ["a b", "", "b", "a"]
     spans = Spans(words=np.array([[0, 3], [5, 8]]), entities=np.array([[2, 3], [5, 8]]))
     _, lengths = TOKENIZER.encode_many(texts)
@@ -122,7 +122,7 @@ def starts_of(rows: Rows, level: str = "word") -> list[int]:
     return word_starts(rows, VOCABULARY, level)[0].astype(int).tolist()
 
 
-def test_without_units_a_word_begins_where_no_piece_continues_one():
+def test_without_units_a_word_starts_where_no_piece_continues_one():
     assert starts_of(rows_of("[CLS] the cat ##ch ##es [UNK] 语 言 [SEP] [PAD]")) == [1, 1, 1, 0, 0, 1, 1, 1, 1, 1]
 
 

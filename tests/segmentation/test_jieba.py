@@ -76,7 +76,7 @@ def test_the_words_are_those_of_jieba_itself(unlisted, own_jieba):
         ("3.14%的GPU用v2.0", "3.14% 的 GPU 用 v2.0", "3.14% 的 GPU 用 v2.0"),
     ],
 )
-def test_beside_letters_and_digits_a_run_of_them_stays_whole_where_jieba_cuts_it(text, ours, jiebas, own_jieba):
+def test_next_to_letters_and_digits_a_run_of_them_stays_whole_where_jieba_cuts_it(text, ours, jiebas, own_jieba):
     assert units(text, Jieba()) == ours.split()
     assert own_jieba.lcut(text) == jiebas.split()
 

@@ -1,4 +1,4 @@
-"""Boundaries on disk beside the tokens, and from there to the rows, to masks, to the screen."""
+"""Boundaries on disk next to the tokens, and from there to the rows, to masks, to the screen."""
 
 import hashlib
 import io
@@ -91,7 +91,7 @@ def words_of(store) -> list[str]:
     return "".join(f" {name}" if unit & WORD else name for name, unit in zip(names, store.units, strict=True)).split()
 
 
-def test_units_are_stored_beside_the_tokens_and_read_back(corpus, tmp_path):
+def test_units_are_stored_next_to_the_tokens_and_read_back(corpus, tmp_path):
     store = store_of(corpus, tmp_path / "cache", Jieba())
     assert isinstance(store.units, np.memmap) and store.units.dtype == np.uint8 and not store.units.flags.writeable
     assert len(store.units) == len(store.tokens)

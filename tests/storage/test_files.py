@@ -217,7 +217,7 @@ def test_a_name_that_is_no_utf8_comes_back_from_json(tmp_path):
     assert read_json(tmp_path / "run.json") == {"corpora": [name, "café"]}
 
 
-def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
+def test_without_a_home_folder_the_message_asks_for_a_cache(monkeypatch):
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -234,7 +234,7 @@ def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_name_of_its_setting(monkeypatch, tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported_with_the_name_of_its_setting(monkeypatch, tmp_path):
     monkeypatch.delenv("PLM_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     (tmp_path / ".cache").write_text("a file where the folder should be")

@@ -33,7 +33,7 @@ def test_it_has_the_size_and_the_hash_of_every_file(folder):
     assert check(folder) and check(folder, verify=True)
 
 
-def test_a_changed_letter_is_told_with_the_file_and_the_way_on(folder):
+def test_a_changed_letter_is_reported_with_the_file_and_what_to_do(folder):
     (folder / "config.json").write_text('{"layers": 3}')
     with pytest.raises(FolderError) as refusal:
         check(folder)
@@ -55,7 +55,7 @@ def test_a_changed_letter_is_told_with_the_file_and_the_way_on(folder):
         (lambda file: (file.unlink(), file.symlink_to("/dev/zero")), "is not a regular file."),
     ],
 )
-def test_what_became_of_a_file_is_told(folder, change, found):
+def test_what_became_of_a_file_is_reported(folder, change, found):
     change(folder / "config.json")
     with pytest.raises(FolderError) as refusal:
         check(folder)
@@ -75,7 +75,7 @@ def test_a_copy_with_other_times_is_as_good(folder):
     assert check(folder)
 
 
-def test_of_a_large_file_size_and_time_are_asked_first_and_the_hash_where_told_to_verify(folder, monkeypatch):
+def test_of_a_large_file_size_and_time_are_compared_first_and_the_hash_by_verify(folder, monkeypatch):
     monkeypatch.setattr(manifest, "SMALL_BYTES", 5)
     file, before = folder / "config.json", (folder / "config.json").stat().st_mtime_ns
     file.write_text('{"layers": 3}')
@@ -104,7 +104,7 @@ def test_a_log_may_be_removed_and_only_verifying_misses_it(folder):
         '{"files": {"/dev/zero": {"bytes": 0, "modified": 1, "sha256": ""}}}',
     ],
 )  # fmt: skip
-def test_a_manifest_that_is_damaged_itself_is_told(folder, content):
+def test_a_manifest_that_is_damaged_itself_is_reported(folder, content):
     (folder / MANIFEST).write_text(content)
     with pytest.raises(FolderError) as refusal:
         check(folder)

@@ -99,7 +99,7 @@ def test_the_tokens_of_vectors_are_not_written_over_another_file(content, refuse
     )
 
 
-def test_a_missing_file_is_told_though_the_output_is_there(refused, here, finetuned):
+def test_a_missing_file_is_reported_though_the_output_is_there(refused, here, finetuned):
     assert "There is no file" in refused("predict", finetuned, here / "rows.tsv", "--out", here / "train.tsv")
 
 

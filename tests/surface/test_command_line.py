@@ -112,7 +112,7 @@ def test_python_runs_the_package_as_the_program():
     assert ran.stdout == f"plmkit {plmkit.__version__}\n"
 
 
-def test_the_version_is_told(plm):
+def test_the_version_is_printed(plm):
     assert plm("--version").out == f"plmkit {plmkit.__version__}\n"
 
 
@@ -319,11 +319,11 @@ def test_a_text_may_stand_in_the_place_of_a_file(plm, finetuned, pretrained, tmp
     assert [(one["row"], one["label"]) for one in found] == [({"text": text}, wanted.label)]
     shown = plm("predict", finetuned, "潮水退了/就知道").out.splitlines()
     assert [line.split("\t")[0] for line in shown] == ["text", "潮水退了/就知道"]
-    told = only_object(plm("embed", pretrained, text))
-    assert (told["rows"], told["width"]) == (1, 32)
-    np.testing.assert_allclose(told["vectors"], plmkit.load(pretrained, device="cpu").embed([text]), atol=1e-6)
-    told = only_object(plm("embed", pretrained, "the cat", "--level", "token"))
-    assert (told["tokens"], told["names"], np.shape(told["vectors"])) == (2, [["the", "cat"]], (1, 2, 32))
+    reported = only_object(plm("embed", pretrained, text))
+    assert (reported["rows"], reported["width"]) == (1, 32)
+    np.testing.assert_allclose(reported["vectors"], plmkit.load(pretrained, device="cpu").embed([text]), atol=1e-6)
+    reported = only_object(plm("embed", pretrained, "the cat", "--level", "token"))
+    assert (reported["tokens"], reported["names"], np.shape(reported["vectors"])) == (2, [["the", "cat"]], (1, 2, 32))
     assert only_object(plm("score", pretrained, "the cat", "--json"))["all"]["tokens"] == 2
 
 
@@ -349,11 +349,11 @@ def test_lines_are_read_from_stdin(plm, finetuned, pretrained, monkeypatch):
     assert [one["label"] is None for one in found] == [False, True, False]
     monkeypatch.setattr(sys, "stdin", Stdin(content))
     assert np.shape(only_object(plm("embed", pretrained, "-"))["vectors"]) == (3, 32)
-    for content, told in ((b" \n", "stdin has no text."), (b"a\n\xff", "Line 2 of stdin is not UTF-8 text.")):
+    for content, reported in ((b" \n", "stdin has no text."), (b"a\n\xff", "Line 2 of stdin is not UTF-8 text.")):
         monkeypatch.setattr(sys, "stdin", Stdin(content))
         ran = plm("predict", finetuned, "-")
         assert (ran.code, ran.out) == (2, "")
-        assert told in ran.err
+        assert reported in ran.err
 
 
 def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, finetuned, pretrained, tmp_path):
@@ -376,7 +376,7 @@ def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, fin
 # Vectors
 
 
-def test_vectors_are_written_as_parquet_beside_their_rows(plm, pretrained, tmp_path):
+def test_vectors_are_written_as_parquet_with_their_rows(plm, pretrained, tmp_path):
     (tmp_path / "rows.csv").write_text("id,text\n7,the cat\n8,a bird hears\n", encoding="utf-8")
     assert plm("embed", pretrained, tmp_path / "rows.csv", "--out", tmp_path / "v.parquet").code == 0
     found = parquet.read_table(tmp_path / "v.parquet")
@@ -420,9 +420,9 @@ def test_vectors_are_written_by_text_and_by_token(plm, pretrained, texts, tmp_pa
 
 def test_the_index_of_token_vectors_is_named_and_may_be_written_again(plm, pretrained, texts, tmp_path):
     out, index = tmp_path / "t.npy", tmp_path / "t.jsonl"
-    told = plm("embed", pretrained, texts, "--out", out, "--level", "token", "--json")
-    assert told.json["index"] == str(index)
-    assert f"written to {out}, with an index of their tokens in {index}.\n" in told.err
+    reported = plm("embed", pretrained, texts, "--out", out, "--level", "token", "--json")
+    assert reported.json["index"] == str(index)
+    assert f"written to {out}, with an index of their tokens in {index}.\n" in reported.err
     before = index.read_text(encoding="utf-8")
     assert plm("embed", pretrained, texts, "--out", out, "--level", "token").code == 0
     assert index.read_text(encoding="utf-8") == before
@@ -456,8 +456,8 @@ def test_commands_that_are_shown_next_can_be_copied_whole(plm, corpus, tmp_path,
 def test_output_that_cannot_be_written_is_an_error(command):
     with open("/dev/full", "w") as full:
         ran = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
-    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
-    assert (ran.returncode, ran.stderr) == (2, told)
+    reported = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    assert (ran.returncode, ran.stderr) == (2, reported)
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet", "npy"])
@@ -548,8 +548,8 @@ def test_every_verb_tells_a_full_device(command, plm, corpus, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm(*command, *([corpus] if command[0] == "doctor" else []))
-    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
-    assert (ran.code, ran.err) == (2, told)
+    reported = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    assert (ran.code, ran.err) == (2, reported)
 
 
 def test_a_terminal_that_cannot_show_chinese_is_no_error(pretrained):
@@ -572,9 +572,9 @@ def test_a_blank_line_of_plain_text_keeps_its_row_in_vectors_and_in_scores(plm, 
     assert not vectors[1].any()
     ran = plm("embed", pretrained, file, "--out", tmp_path / "t.npy", "--level", "token", "--json")
     assert ran.code == 0, ran.err
-    told = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert told[1] == {"begin": len(told[0]["tokens"]), "tokens": [], "offsets": []}
-    assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in told)
+    reported = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert reported[1] == {"begin": len(reported[0]["tokens"]), "tokens": [], "offsets": []}
+    assert len(np.load(tmp_path / "t.npy")) == ran.json["tokens"] == sum(len(row["tokens"]) for row in reported)
 
 
 def test_a_file_of_blank_lines_cannot_be_embedded_scored_or_predicted(plm, pretrained, finetuned, tmp_path):
@@ -616,8 +616,8 @@ def test_vectors_of_all_layers_and_of_their_mean(plm, pretrained, tmp_path):
     assert every.shape == (3, 3, 32)  # the embeddings, and two layers
     np.testing.assert_allclose(every[:, -1], model.embed("the cat sees", level="token"), atol=1e-6)
     np.testing.assert_allclose(every.mean(1), model.embed("the cat sees", level="token", layers="mean"), atol=1e-6)
-    told = only_object(plm("embed", pretrained, "the cat sees", "--level", "token", "--layers", "all"))
-    np.testing.assert_allclose(told["vectors"][0], every, atol=1e-6)
+    reported = only_object(plm("embed", pretrained, "the cat sees", "--level", "token", "--layers", "all"))
+    np.testing.assert_allclose(reported["vectors"][0], every, atol=1e-6)
     assert model.embed("the cat sees", layers="mean").shape == (32,)
     for options in (("--layers", "first"), ("--layers", "all")):
         assert plm("embed", pretrained, "the cat", *options).code == 2

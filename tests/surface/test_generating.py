@@ -52,9 +52,9 @@ def test_several_texts_are_parted_by_a_line_and_come_as_json(plm, decoder, model
     ran = plm("generate", decoder, "the cat", "我的", "--tokens", 5, "--n", 2)
     texts = model.generate(["the cat", "我的"], tokens=5, n=2)
     assert ran.out == "\n---\n".join(text.whole for text in texts) + "\n"
-    told = plm("generate", decoder, "the cat", "我的", "--tokens", 5, "--n", 2, "--json").json
-    assert told == {"texts": [vars(text) for text in texts]}
-    assert [text["prompt"] for text in told["texts"]] == ["the cat", "the cat", "我的", "我的"]
+    reported = plm("generate", decoder, "the cat", "我的", "--tokens", 5, "--n", 2, "--json").json
+    assert reported == {"texts": [vars(text) for text in texts]}
+    assert [text["prompt"] for text in reported["texts"]] == ["the cat", "the cat", "我的", "我的"]
 
 
 def test_one_prompt_has_one_text_and_several_have_a_list(model):
@@ -68,9 +68,9 @@ def test_one_prompt_has_one_text_and_several_have_a_list(model):
 
 def test_prompts_come_from_a_file_one_on_each_line(plm, decoder, model, tmp_path):
     (tmp_path / "prompts.txt").write_text("the cat\n\na bird\n", encoding="utf-8")
-    told = plm("generate", decoder, "--file", tmp_path / "prompts.txt", "--temperature", 0, "--json").json
-    assert [text["prompt"] for text in told["texts"]] == ["the cat", "a bird"]
-    assert told["texts"][0]["text"] == model.generate("the cat", temperature=0).text
+    reported = plm("generate", decoder, "--file", tmp_path / "prompts.txt", "--temperature", 0, "--json").json
+    assert [text["prompt"] for text in reported["texts"]] == ["the cat", "a bird"]
+    assert reported["texts"][0]["text"] == model.generate("the cat", temperature=0).text
 
 
 def test_a_stream_from_python_is_the_text(model):
@@ -118,7 +118,7 @@ def plmkit_writing(**asked):
     return GenerationOptions(temperature=0, **asked)
 
 
-def test_a_stop_string_that_never_comes_is_told_and_nothing_is_lost(plm, decoder, model):
+def test_a_stop_string_that_never_comes_is_reported_and_nothing_is_lost(plm, decoder, model):
     ran = plm("generate", decoder, "the cat", "--tokens", 6, "--stop", "never this")
     assert ran.code == 2
     assert ran.out == model.generate("the cat", tokens=6).whole + "\n"
@@ -141,10 +141,10 @@ def test_a_stop_string_that_comes_ends_the_text_before_it(plm, decoder, model):
     assert ran.out == f"the cat{whole[: whole.index(stop)]}\n"
 
 
-def test_a_full_context_is_told_and_a_text_that_the_model_ends_is_not(plm, decoder, model):
+def test_a_full_context_is_reported_and_a_text_that_the_model_ends_is_not(plm, decoder, model):
     texts = {seed: model.generate("the cat", tokens=500, seed=seed) for seed in range(30)}
-    told = "! The context of this model is 48 tokens, including the prompt: the text ends after {} of 500 tokens.\n"
-    for ended, said in (("context", told), ("end", "")):
+    reported = "! The context of this model is 48 tokens, including the prompt: the text ends after {} of 500 tokens.\n"
+    for ended, said in (("context", reported), ("end", "")):
         seed = next(seed for seed, text in texts.items() if text.ended == ended)
         ran = plm("generate", decoder, "the cat", "--tokens", 500, "--seed", seed)
         assert (ran.code, ran.out) == (0, texts[seed].whole + "\n")
@@ -182,12 +182,12 @@ def test_what_cannot_be_is_refused_in_a_sentence(plm, decoder, asked, said):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_full_device_is_told(plm, decoder, monkeypatch):
+def test_a_full_device_is_reported(plm, decoder, monkeypatch):
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         ran = plm("generate", decoder, "the cat", "--tokens", 2)
-    told = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
-    assert (ran.code, ran.err) == (2, told)
+    reported = "plm: The output cannot be written: No space left on device. Free some space, or write elsewhere.\n"
+    assert (ran.code, ran.err) == (2, reported)
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_each_line_gets_its_log_probability_and_perplexity(plm, decoder, model, 
     assert first[1:] == [str(found.tokens), f"{found.log_probability:.6f}".rstrip("0"), first[3]]
     assert float(first[3]) == pytest.approx(math.exp(-found.log_probability / found.tokens), abs=1e-5)
     assert float(first[2]) > float(second[2])  # words in their order are likelier
-    told = plm("score", decoder, file, "--json").json
-    assert told["all"]["tokens"] == int(first[1]) + int(second[1])
-    assert told["all"]["log_probability"] == pytest.approx(float(first[2]) + float(second[2]), abs=1e-4)
+    reported = plm("score", decoder, file, "--json").json
+    assert reported["all"]["tokens"] == int(first[1]) + int(second[1])
+    assert reported["all"]["log_probability"] == pytest.approx(float(first[2]) + float(second[2]), abs=1e-4)
 
 
 def test_the_score_of_a_masked_model_is_called_a_pseudo_one(plm, pretrained, tmp_path):
@@ -237,7 +237,7 @@ def test_the_score_of_a_masked_model_is_called_a_pseudo_one(plm, pretrained, tmp
     assert f'"pseudo_log_probability": {round(found.pseudo_log_probability, 6)}' in out.read_text(encoding="utf-8")
 
 
-def test_texts_that_a_masked_model_cannot_read_to_their_end_are_told(plm, pretrained, tmp_path):
+def test_texts_that_a_masked_model_cannot_read_to_their_end_are_reported(plm, pretrained, tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("the cat sees a house.\n" + "the cat sees a house. " * 100 + "\n", encoding="utf-8")
     ran = plm("score", pretrained, file)
@@ -253,14 +253,16 @@ def test_scores_are_not_written_over_what_is_read(plm, decoder, tmp_path):
     assert file.read_text(encoding="utf-8") == "text\nthe cat\n"
 
 
-def test_a_task_is_asked_by_prompt_and_trains_nothing(plm, decoder, rows_file):
+def test_a_task_is_solved_by_prompting_and_trains_nothing(plm, decoder, rows_file):
     before = (decoder / "model.safetensors").read_bytes()
     ran = plm("prompt", decoder, "--task", rows_file, "--shots", 1, "--limit", 5, "--labels", "good=fine")
     assert ran.code == 0
     assert "classify, 1 shots, 5 rows" in ran.out and "accuracy" in ran.out
-    told = plm("prompt", decoder, "--task", rows_file, "--shots", 9, "--limit", 5, "--labels", "good=fine", "--json")
-    assert set(told.json["expected"]) <= {"fine", "bad"} and len(told.json["answers"]) == 5
-    assert f"Only {told.json['shots']} of 9 demonstrations fit" in told.err
+    reported = plm(
+        "prompt", decoder, "--task", rows_file, "--shots", 9, "--limit", 5, "--labels", "good=fine", "--json"
+    )
+    assert set(reported.json["expected"]) <= {"fine", "bad"} and len(reported.json["answers"]) == 5
+    assert f"Only {reported.json['shots']} of 9 demonstrations fit" in reported.err
     assert (decoder / "model.safetensors").read_bytes() == before
 
 

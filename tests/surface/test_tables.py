@@ -103,9 +103,11 @@ def test_suspicious_rows_are_reported(plm, pretrained, rows, tmp_path):
     train, dev = (put(tmp_path / name, "qid\ttext\tlabel", *lines) for name in ("train.tsv", "dev.tsv"))
     ran = plm(*tune(pretrained, train, tmp_path / "out", "--dev", dev))
     assert ran.code == 0
-    told = [line for line in ran.err.splitlines() if line.startswith("! ")]
-    assert told[0].startswith(f"! {train}: labels that differ only in case, width or spaces become separate classes: ")
-    assert told[1:] == [
+    reported = [line for line in ran.err.splitlines() if line.startswith("! ")]
+    assert reported[0].startswith(
+        f"! {train}: labels that differ only in case, width or spaces become separate classes: "
+    )
+    assert reported[1:] == [
         f"! {dev}: all {len(rows)} texts are also in {train}, so its score says less about new texts.",
         f"! {train}: column qid is not used: classify scores each row by itself and does not rank.",
     ]

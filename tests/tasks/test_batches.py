@@ -63,7 +63,7 @@ def test_rows_of_a_batch_have_similar_length_and_batches_are_shuffled():
     (numbers,) = epochs(source(MIXED), 5, 1)
     lengths = [[MIXED[number] for number in batch] for batch in numbers[:-1]]
     padding = sum(max(batch) * 5 - sum(batch) for batch in lengths) / sum(map(sum, lengths))
-    assert 0.12 < padding < 0.25  # in random order 0.6; below 0.12 batches are so alike that accuracy falls
+    assert 0.12 < padding < 0.25  # in random order 0.6; below 0.12 batches are so similar that accuracy falls
     assert all(batch == sorted(batch, reverse=True) for batch in lengths)
     longest = [batch[0] for batch in lengths]
     assert longest != sorted(longest)

@@ -250,10 +250,10 @@ def test_several_seeds_give_mean_and_standard_deviation(pretrained, rows_file, t
     assert [run["seed"] for run in scores["seeds"]] == [5, 6, 7]
     for part in ("dev", "test"):
         values = torch.tensor([run[part]["accuracy"] for run in scores["seeds"]], dtype=torch.float64)
-        told = scores["over_seeds"][part]["accuracy"]
-        assert told["mean"] == pytest.approx(float(values.mean()))
-        assert told["std"] == pytest.approx(float(values.std()))
-        assert (told["min"], told["max"]) == (float(values.min()), float(values.max()))
+        reported = scores["over_seeds"][part]["accuracy"]
+        assert reported["mean"] == pytest.approx(float(values.mean()))
+        assert reported["std"] == pytest.approx(float(values.std()))
+        assert (reported["min"], reported["max"]) == (float(values.min()), float(values.max()))
     best = max(scores["seeds"], key=lambda run: run["dev"]["accuracy"])
     assert scores["seed"] == best["seed"]
     assert scores["dev"] == best["dev"]
@@ -349,11 +349,11 @@ def test_texts_longer_than_the_training_rows_are_not_truncated(finetuned, pretra
 def test_text_with_unknown_tokens_is_reported(pretrained, rows_file, tmp_path, plm):
     other = tmp_path / "other.tsv"
     other.write_text("label\ttext\n" + "1\t☃ ☂ ☀ cat\n0\t☂ ☂ dog\n" * 8, encoding="utf-8")
-    told = ["finetune", pretrained, "--task", "classify", *QUICK]
-    ran = plm(*told, "--train", other, "--out", tmp_path / "out")
+    reported = ["finetune", pretrained, "--task", "classify", *QUICK]
+    ran = plm(*reported, "--train", other, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
     assert "of the tokens are unknown to the model's vocabulary" in ran.err
-    assert "unknown" not in plm(*told, "--train", rows_file, "--out", tmp_path / "known").err
+    assert "unknown" not in plm(*reported, "--train", rows_file, "--out", tmp_path / "known").err
 
 
 def test_a_given_length_is_kept_and_truncation_is_reported(pretrained, rows_file, tmp_path, plm):
@@ -407,7 +407,7 @@ def test_freezing_random_weights_is_refused():
 
 
 @pytest.mark.slow
-def test_a_toy_classification_is_learnt(pretrained, labelled, tmp_path):
+def test_a_toy_classification_is_learned(pretrained, labelled, tmp_path):
     """Is the verb one of the first four? Three hundred rows, and a hundred others to evaluate on."""
     train, test = labelled(tmp_path / "train.tsv", 300, seed=10), labelled(tmp_path / "test.tsv", 100, seed=11)
     request = request_for(pretrained, train, tmp_path / "out", test=test, epochs=12, learning_rate=7e-4, dropout=0.0)
@@ -507,8 +507,8 @@ def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
     assert "seeds was 3, is 2" in refused.err
     assert plm(*command, "--out", out, "--seeds", 3).code == 0
     assert seeds == [0, 1, 1, 2]
-    told = [json.loads((folder / "scores.json").read_text()) for folder in (tmp_path / "whole", out)]
-    assert told[0] == told[1]
+    reported = [json.loads((folder / "scores.json").read_text()) for folder in (tmp_path / "whole", out)]
+    assert reported[0] == reported[1]
     assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
     assert not (out / "seeds").exists()
 
@@ -558,8 +558,8 @@ def test_another_file_of_rows_is_reported_by_its_name_only(pretrained, labelled,
     assert plm(*command, "--train", rows).code == 0
     advice = "Run the same command to continue it, or name another --out.\n"
     ran = plm(*command, "--train", other, "--dev", rows)
-    told = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
-    assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {told}.\n{advice}")
+    reported = f"files.train was {rows}, is {other}; files.dev was none, is {rows}"
+    assert (ran.code, ran.err) == (2, f"plm: --out {out} holds another fine-tuning: {reported}.\n{advice}")
     labelled(rows, 20, 5)
     ran = plm(*command, "--train", rows)
     assert (ran.code, ran.err) == (

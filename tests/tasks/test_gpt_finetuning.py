@@ -245,7 +245,7 @@ def test_the_language_model_has_no_weights_of_its_own():
 # from the command line
 
 
-def test_a_toy_sentiment_is_learnt_and_the_same_model_generates_text(gpt1, plm, labelled, tmp_path):
+def test_a_toy_sentiment_is_learned_and_the_same_model_generates_text(gpt1, plm, labelled, tmp_path):
     train, test = labelled(tmp_path / "train.tsv", 160, 5), labelled(tmp_path / "test.tsv", 40, 6)
     ran = plm("finetune", gpt1, "--task", "classify", "--train", train, "--dev", test, "--epochs", 40, "--out",
               tmp_path / "task", "--set", "run.threads=1", "--set", "task.learning_rate=1e-3", "--set", "task.batch=8",
@@ -284,9 +284,9 @@ def test_choosing_runs_from_training_to_prediction(gpt1, plm, tmp_path):
     assert found["rows"] == 48
     assert found["accuracy"] == ran.json["dev"]["accuracy"]
     ran = plm("predict", tmp_path / "task", rows, "--json")
-    for row, told in zip(map(json.loads, rows.read_text().splitlines()), ran.json["predictions"], strict=True):
-        assert told["label"] in row["choices"]
-        assert sum(told["probabilities"].values()) == pytest.approx(1)
+    for row, reported in zip(map(json.loads, rows.read_text().splitlines()), ran.json["predictions"], strict=True):
+        assert reported["label"] in row["choices"]
+        assert sum(reported["probabilities"].values()) == pytest.approx(1)
     ran = plm("export", tmp_path / "task", tmp_path / "hub")
     assert (ran.code, "runs the model several times per row" in ran.err) == (2, True)
 

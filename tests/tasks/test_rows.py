@@ -92,7 +92,7 @@ def test_an_exact_name_wins_over_other_names_and_spellings(tmp_path):
     assert read_rows(path, paired=False) == [Row(text="C", label="1", line=2)]
 
 
-def test_the_text_column_is_read_beside_columns_of_a_pair(tmp_path):
+def test_the_text_column_is_read_next_to_columns_of_a_pair(tmp_path):
     path = put(tmp_path, "a.tsv", "text\ttext_a\ttext_b\tlabel\nC\tA\tB\t1\n")
     assert read_rows(path, paired=False) == [Row(text="C", label="1", line=2)]
 

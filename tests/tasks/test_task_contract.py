@@ -144,5 +144,5 @@ def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned
     assert model.predict("the cat", task="classify") == one.predict("the cat")
     assert model.classes == ()
     assert "has several tasks. Choose one of classify, other." in plm("predict", two, "the cat").err
-    told = plm("predict", two, "the cat", "--task", "other", "--json").json
-    assert told["predictions"][0]["probabilities"].keys() == {"x", "y", "z"}
+    reported = plm("predict", two, "the cat", "--task", "other", "--json").json
+    assert reported["predictions"][0]["probabilities"].keys() == {"x", "y", "z"}

@@ -1,4 +1,4 @@
-"""Time left, on a terminal and where there is none; charts."""
+"""Time left, on a terminal and without one; charts."""
 
 import io
 import re
@@ -11,7 +11,7 @@ from plmkit.training.loop import Report, State
 
 
 @pytest.mark.parametrize(
-    ("seconds", "share", "after", "told"),
+    ("seconds", "share", "after", "reported"),
     [
         (10.0, 0.5, 0, "0:10 left"),
         (60.0, 0.25, 0, "3:00 left"),
@@ -22,8 +22,8 @@ from plmkit.training.loop import Report, State
         (5.0, 0.0, 0, ""),
     ],
 )
-def test_what_is_left_takes_as_long_as_what_is_done(seconds, share, after, told):
-    assert time_left(seconds, share, after) == told
+def test_what_is_left_takes_as_long_as_what_is_done(seconds, share, after, reported):
+    assert time_left(seconds, share, after) == reported
 
 
 def shown(terminal: bool, before: float = 0.0) -> str:

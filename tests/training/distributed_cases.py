@@ -1,4 +1,4 @@
-"""The runs that one and two processes make alike: 20 steps of small networks without dropout."""
+"""The runs that are the same with one process and with two: 20 steps of small networks without dropout."""
 
 from pathlib import Path
 

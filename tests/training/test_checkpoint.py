@@ -148,7 +148,7 @@ def test_a_state_that_is_json_of_another_kind_is_damage_too(content, tmp_path):
     assert load(tmp_path)[0] == state(1)
 
 
-def test_where_all_are_damaged_the_run_does_not_begin_again_in_silence(tmp_path):
+def test_if_all_checkpoints_are_damaged_the_run_does_not_silently_start_over(tmp_path):
     saved(tmp_path, 1, 2)
     for path in tmp_path.glob(f"*/{WEIGHTS}"):
         flip(path)

@@ -29,5 +29,5 @@ def test_a_compiled_network_gives_the_states_and_gradients_of_the_plain_one(capl
         (states.hidden.sin().sum() + states.pooled.sin().sum()).backward()
         found.append([states.hidden.detach(), *(parameter.grad.clone() for parameter in network.parameters())])
     torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert not told, "no word about breaks in the graph"
+    reported = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not reported, "no word about breaks in the graph"

@@ -1,4 +1,4 @@
-"""Random damage to every file of a run, an export and a cache: it is told, or changes nothing."""
+"""Random damage to every file of a run, an export and a cache: it is reported, or changes nothing."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_a_damaged_model_is_refused_or_answers_to_the_bit_what_it_did(kind, requ
     assert all(damage.startswith(UNREAD) for damage in used), used
 
 
-def test_a_damaged_cache_is_told_and_made_again(mixed_corpus):
+def test_a_damaged_cache_is_reported_and_made_again(mixed_corpus):
     settings = settle(find("bert-tiny"), ["tokenizer.size=300"])
 
     def prepared() -> tuple[list[str], list[int], str]:
@@ -170,16 +170,16 @@ def test_doctor_verifies_every_folder_below_and_names_what_is_damaged_and_what_i
 ):
     whole = Path(shutil.copytree(finetuned, tmp_path / "runs" / "a"))
     files = len(json.loads((whole / MANIFEST).read_text())["files"])
-    told = f"{whole}: {files} files checked by SHA-256, all unchanged."
+    shown = f"{whole}: {files} files checked by SHA-256, all unchanged."
     damaged = Path(shutil.copytree(exported, tmp_path / "runs" / "b"))
     foreign = Path(shutil.copytree(exported, tmp_path / "runs" / "c", ignore=shutil.ignore_patterns(MANIFEST)))
     ran = plm("doctor", "--verify", whole)
-    assert (ran.code, ran.out) == (0, f"{told}\n")
+    assert (ran.code, ran.out) == (0, f"{shown}\n")
     (damaged / "vocab.txt").write_text("")
     ran = plm("doctor", "--verify", tmp_path / "runs")
     assert ran.code == 2
     lines = ran.out.splitlines()
-    assert lines[0] == told
+    assert lines[0] == shown
     assert lines[1].startswith(f"{damaged / 'vocab.txt'} was changed after it was written: it has 0 bytes, not ")
     assert lines[-1] == f"{foreign} has no {MANIFEST}: its files are unchecked."
     verdicts = plm("doctor", "--verify", tmp_path / "runs", "--json").json["folders"]

@@ -64,10 +64,10 @@ def test_only_the_own_width_of_a_narrow_network_is_tried(monkeypatch):
 )
 def test_a_run_continues_as_it_began_or_says_why_not(asked, kept, fast, dtype, said, monkeypatch):
     monkeypatch.setattr(device, "bfloat16_gain", lambda *_: 1.9 if fast else 0.02)
-    told: list[str] = []
-    assert device.keep_dtype(CPU, asked, kept, told.append) is dtype
+    reported: list[str] = []
+    assert device.keep_dtype(CPU, asked, kept, reported.append) is dtype
     expected = [f"This run started in {kept} and continues in {device.name_of(dtype)}, because {said}."] if said else []
-    assert told == expected
+    assert reported == expected
 
 
 def test_a_gpu_computes_in_bfloat16_where_its_hardware_has_it(monkeypatch):
@@ -111,7 +111,7 @@ def test_float32_computes_as_it_is_and_bfloat16_in_a_context():
         assert (ones @ ones).dtype is torch.bfloat16
 
 
-def test_threads_are_those_asked_for():
+def test_the_given_number_of_threads_is_used():
     before = torch.get_num_threads()
     try:
         assert set_threads(2) == 2

@@ -22,9 +22,10 @@ SETTINGS = (
 )  # fmt: skip
 STEPS = 40
 
-# Runs commands in children that are told where to die. Starting torch takes seconds, so it is started once and forked.
-# A place is a module, a function of it, the how-manieth call, and whether to die before or after it, or to wait there
-# until it is told to continue.
+# Runs commands in children that are killed at a given place. Starting torch takes seconds, so it is started once and
+# forked.
+# A place is a module, a function of it, the number of the call, and whether to die before or after it, or to wait there
+# until it may continue.
 SERVER = """
 import importlib, json, os, resource, signal, sys, time
 import torch._dynamo, torch.utils.tensorboard  # slow to import, so once for all
@@ -222,7 +223,7 @@ def test_a_run_killed_from_outside_ends_with_the_same_bits(server, corpus, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on_with_the_same_command(server, corpus, tmp_path, whole, kind):
+def test_a_run_that_gets_a_signal_saves_and_the_same_command_resumes_it(server, corpus, tmp_path, whole, kind):
     out = tmp_path / "run"
     number = server.begin(arguments(corpus, out), ("plmkit.training.loop", "rate_progress", 13, "wait"))
     server.wait()
@@ -290,7 +291,7 @@ with interruptible() as interrupted:
     print("ready", flush=True)
     while not interrupted():
         time.sleep(0.01)
-    print("a step, told to a terminal that is gone", flush=True)
+    print("a step, printed to a terminal that is gone", flush=True)
     print("and its progress", file=sys.stderr, flush=True)
     Path(sys.argv[1]).write_text("saved")
 """

@@ -133,7 +133,7 @@ def test_a_few_rows_at_a_time_give_the_gradients_of_the_whole_batch(rows_at_once
 
 
 @pytest.mark.parametrize("rows_at_once", [None, 2])
-def test_losses_are_told_without_their_weights_and_their_sum_with_them(rows_at_once):
+def test_losses_are_reported_without_their_weights_and_their_sum_with_them(rows_at_once):
     network = bert()
     network.weights["next_sentence"] = 50.0
     made = made_by(network, rows_at_once)
@@ -232,7 +232,7 @@ def test_no_step_pays_for_the_check_of_its_update_but_the_last(monkeypatch):
     assert checked == [network.weight.item()]
 
 
-def test_a_budget_of_steps_ends_after_so_many_and_no_step_is_without_a_rate():
+def test_a_budget_of_steps_ends_after_that_many_and_every_step_has_a_learning_rate():
     network = Slope((1.0,))
     reports, state = descend(network, Budget(steps=4))
     assert [report.state.step for report in reports] == [1, 2, 3, 4]
@@ -287,7 +287,7 @@ def test_watch_can_stop_the_run():
     assert len(reports) == state.step == 3
 
 
-def test_rows_of_another_length_begin_a_new_epoch():
+def test_rows_of_another_length_start_a_new_epoch():
     source = Same()
     _, end = descend(
         Slope((1.0,)), Budget(steps=6), source=source, stages=(Stage(until=0.5, length=8), Stage(length=16))

@@ -97,7 +97,7 @@ def test_streams_lie_side_by_side():
     assert side_by_side(2, 5).tolist() == [0, 1]
 
 
-def test_a_row_goes_on_where_the_same_row_of_the_batch_before_ended():
+def test_a_row_continues_where_the_same_row_of_the_previous_batch_ended():
     made = samples(6)
     batch, position = made.next(Place(), 2, 8)
     assert batch.source.tokens[:, 1:4].tolist() == [[0, 1, 2], [9, 10, 11]]
@@ -122,7 +122,7 @@ def test_memory_follows_its_stream_and_is_forgotten_at_the_end_of_an_epoch(rows_
     assert seen == [([0, 9], None), ([3, 12], [0, 9]), ([6, 15], [3, 21]), ([0, 9], None)]
 
 
-def test_memory_is_saved_and_a_run_goes_on_with_it(tmp_path):
+def test_memory_is_saved_and_a_run_continues_with_it(tmp_path):
     whole, halves = network(), network()
     end = run(whole, samples(6), 3)
     state = run(halves, samples(6), 2)

@@ -1,4 +1,4 @@
-"""Runs that do not fit into memory: refused before, told in the middle, and nothing lost."""
+"""Runs that do not fit into memory: refused before they start, reported if it happens later, and nothing lost."""
 
 import random
 from pathlib import Path
@@ -108,7 +108,7 @@ def test_a_machine_that_does_not_say_its_memory_refuses_only_what_no_machine_has
 
 
 @pytest.mark.parametrize("verb", ["doctor", "pretrain"])
-def test_a_vocabulary_beyond_all_memory_is_refused_before_it_is_learnt(verb, plm, corpus, tmp_path, monkeypatch):
+def test_a_vocabulary_beyond_all_memory_is_refused_before_it_is_learned(verb, plm, corpus, tmp_path, monkeypatch):
     have(monkeypatch, 8_000_000_000)
     command = ("doctor", corpus) if verb == "doctor" else (verb, "bert-mini", corpus, "--out", tmp_path / "out")
     ran = plm(*command, "--set", "tokenizer.size=1e12")
@@ -141,16 +141,16 @@ def test_what_a_step_keeps_grows_with_its_rows_and_leaves_weights_out():
     assert one > 10 * keyed
 
 
-def test_a_step_that_is_too_large_is_told_how_many_rows_fit(monkeypatch):
+def test_for_a_step_that_is_too_large_the_number_of_rows_that_fit_is_reported(monkeypatch):
     made = network()
     row, fixed = kept_bytes(made, batch(4)) // 4, made.parameter_count * 12
     have(monkeypatch, fixed + 10 * row)
     check_step(made, batch(4), 10, CPU, "schedule.batch")
     with pytest.raises(OutOfMemory) as caught:
         check_step(made, batch(4), 1000, CPU, "schedule.batch")
-    told = str(caught.value)
-    assert "for the activations of 1,000 rows" in told
-    assert told.endswith(
+    shown = str(caught.value)
+    assert "for the activations of 1,000 rows" in shown
+    assert shown.endswith(
         "\nSet run.micro_batch=10 (gradient accumulation, with the same result), or lower schedule.batch."
     )
     have(monkeypatch, fixed)
@@ -214,7 +214,9 @@ def order(corpus: Path, out: Path, *sets: str) -> PretrainRequest:
     return PretrainRequest(settings=settings, corpora=(str(corpus),), out=out, budget=Budget(steps=5))
 
 
-def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts(corpus, tmp_path, monkeypatch):
+def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_resumes_with_micro_batches(
+    corpus, tmp_path, monkeypatch
+):
     monkeypatch.setenv("PLM_CACHE", str(tmp_path / "cache"))
     pretrain(order(corpus, tmp_path / "whole"), Screen())
     steps, real = iter(range(1, 100)), Step.gradients
@@ -232,8 +234,8 @@ def test_a_run_that_runs_out_of_memory_keeps_its_checkpoint_and_goes_on_in_parts
         "Out of memory. The run is saved up to step 2.\nSet run.micro_batch to fewer rows, "
         "or lower schedule.batch, the lengths of stages or architecture.layers."
     )
-    told = pretrain(order(corpus, tmp_path / "run"), Screen())
-    assert told.result["steps"] == 5
+    shown = pretrain(order(corpus, tmp_path / "run"), Screen())
+    assert shown.result["steps"] == 5
     whole, run = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))
     assert all(torch.equal(whole[name], run[name]) for name in whole)
 

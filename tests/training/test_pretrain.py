@@ -150,7 +150,7 @@ def test_another_budget_for_a_finished_run_is_refused(plm, text, finished, budge
     assert picture(finished) == before
 
 
-def test_a_run_begins_with_its_budget_after_its_corpus_was_read(plm, text, tmp_path):
+def test_a_run_starts_with_its_budget_after_its_corpus_was_read(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path / "run", "--steps", 1))
     lines = ran.err.splitlines()
     assert "Budget: 1 step." in lines
@@ -221,7 +221,7 @@ def test_an_extension_needs_a_budget_of_its_own(plm, text, finished):
     assert picture(finished) == before
 
 
-def test_an_extension_that_was_stopped_goes_on_with_the_same_command(plm, text, finished, monkeypatch):
+def test_an_extension_that_was_stopped_continues_with_the_same_command(plm, text, finished, monkeypatch):
     extend = command(text, finished, "--steps", 4, "--extend")
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr(RunFolder, "save_weights", stop)
@@ -235,7 +235,7 @@ def stop(*_args):
     raise RuntimeError("a crash")
 
 
-def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, original):
+def test_an_unfinished_run_continues_to_the_same_weights(plm, text, unfinished, original):
     ran = plm(*command(text, unfinished))
     assert ran.code == 0, ran.err
     assert "Resuming from step 3." in ran.err
@@ -243,7 +243,7 @@ def test_an_unfinished_run_goes_on_to_the_same_weights(plm, text, unfinished, or
     assert without_time(read_metrics(unfinished)) == without_time(read_metrics(original))
 
 
-def test_an_unfinished_run_can_be_tried_and_goes_on_as_if_nobody_had(plm, text, unfinished, original, tmp_path):
+def test_an_unfinished_run_can_be_tried_and_continues_as_if_nobody_had(plm, text, unfinished, original, tmp_path):
     said = f"{unfinished} is not finished; using its checkpoint at step 3.\n"
     before = picture(unfinished)
     filled = plm("fill", unfinished, "the [MASK]", "--json")
@@ -447,14 +447,14 @@ def test_a_folder_whose_name_is_no_utf8_is_refused_and_a_corpus_with_such_a_name
     shutil.copy(text, corpus)
     ran = plm(*command(corpus, out))
     assert ran.code == 2
-    told = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Choose another folder.\n"
-    assert ran.err.endswith(told)
+    reported = f"plm: {tmp_path}/run-?: this name is not valid UTF-8. Choose another folder.\n"
+    assert ran.err.endswith(reported)
     assert not out.exists()
     for _ in range(2):
         assert plm(*command(corpus, tmp_path / "run")).code == 0
     assert about(tmp_path / "run")["corpora"] == [str(corpus)]
     ran = plm("export", tmp_path / "run", out)
-    assert (ran.code, ran.err.endswith(told), out.exists()) == (2, True, False)
+    assert (ran.code, ran.err.endswith(reported), out.exists()) == (2, True, False)
 
 
 def test_a_file_is_no_folder(plm, text, tmp_path):
@@ -540,7 +540,7 @@ def test_a_budget_in_tokens_is_reached(plm, text, tmp_path):
     assert 500 <= result["tokens"] < 500 + 4 * 32
 
 
-def test_held_out_text_is_scored_so_often_as_told(plm, text, tmp_path):
+def test_held_out_text_is_scored_as_often_as_set(plm, text, tmp_path):
     assert plm(*command(text, tmp_path / "run", "--steps", 8, sets=("run.validations=4",))).code == 0
     scored = [line["step"] for line in read_metrics(tmp_path / "run") if "valid/masked_lm" in line]
     assert scored == [2, 4, 6, 8]
@@ -554,7 +554,7 @@ def test_held_out_text_can_be_a_file_of_its_own(plm, text, tmp_path):
     assert about(tmp_path / "run")["result"]["valid/masked_lm"] > 0
 
 
-def test_a_run_that_diverges_is_told_in_two_lines(plm, text, tmp_path):
+def test_a_run_that_diverges_is_reported_in_two_lines(plm, text, tmp_path):
     ran = plm(*command(text, tmp_path / "run", sets=("schedule.learning_rate=1e30", "schedule.warmup=0")))
     assert ran.code == 2
     assert "plm: The loss or its gradient is not finite at step 2; the run stops here.\n" in ran.err
@@ -571,16 +571,16 @@ def test_a_run_that_another_process_finished_while_the_text_was_read_is_left_as_
         shutil.copytree(original, out)
         return check_fits(*arguments)
 
-    monkeypatch.setattr(job, "check_fits", meanwhile)  # the last that is asked before the folder is locked
+    monkeypatch.setattr(job, "check_fits", meanwhile)  # the last check before the folder is locked
     ran = plm(*command(text, out, "--steps", 5, "--seed", seed))
     assert ran.code == 2
-    told = {
+    reported = {
         0: f"plm: Another process has written to {out} since this one started.\n"
         "Run the same command again to continue from there.\n",
         3: f"plm: --out {out} holds a run with other settings: seed was 0, is 3.\n"
         "Run the same command to continue it, or use another --out.\n",
     }
-    assert ran.err.endswith(told[seed])
+    assert ran.err.endswith(reported[seed])
     assert {name: content for name, (content, _) in picture(out).items()} == {
         name: content for name, (content, _) in picture(original).items()
     }
@@ -660,18 +660,18 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
     assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == {}
 
 
-def test_a_run_inside_the_folder_of_its_text_goes_on(corpus, tmp_path, plm, tiny_settings):
+def test_a_run_inside_the_folder_of_its_text_continues(corpus, tmp_path, plm, tiny_settings):
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "a.txt").write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
-    told = ["pretrain", "bert-tiny", folder, "--out", folder / "run", *tiny_settings]
-    assert plm(*told, "--steps", 2).code == 0
-    again = plm(*told, "--steps", 4, "--extend")
+    reported = ["pretrain", "bert-tiny", folder, "--out", folder / "run", *tiny_settings]
+    assert plm(*reported, "--steps", 2).code == 0
+    again = plm(*reported, "--steps", 4, "--extend")
     assert again.code == 0, again.err
     assert "run contains a model: skipped." in again.err
 
 
-def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_path, plm, tiny_settings):
+def test_one_file_is_in_one_corpus_and_tables_may_be_next_to_text(corpus, tmp_path, plm, tiny_settings):
     out = ["--out", tmp_path / "run", *tiny_settings, "--steps", 2]
     twice = plm("pretrain", "bert-tiny", corpus, corpus.parent, *out)
     assert twice.code == 2
@@ -685,7 +685,7 @@ def test_one_file_is_in_one_corpus_and_tables_may_stand_beside_text(corpus, tmp_
     assert plm("pretrain", "bert-tiny", corpus, table, *out, "--set", "run.column=body").code == 0
 
 
-def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count(text, tmp_path, plm):
+def test_a_new_run_starts_from_cooccurrence_embeddings_and_a_resumed_one_does_not_count(text, tmp_path, plm):
     said = "Counting co-occurrences"
     first = plm(*command(text, tmp_path / "run", "--steps", 2))
     assert first.code == 0, first.err
@@ -696,7 +696,7 @@ def test_a_new_run_begins_at_counted_vectors_and_one_that_goes_on_does_not_count
     assert more.code == 0, more.err
     plain = plm(*command(text, tmp_path / "plain", "--steps", 2, sets=("objectives.near_vectors=false",)))
     assert plain.code == 0, plain.err
-    assert not any(said in told.err for told in (again, more, plain))
+    assert not any(said in reported.err for reported in (again, more, plain))
 
 
 class Slow:
@@ -734,7 +734,7 @@ def test_a_budget_that_counting_spends_still_takes_a_step(plm, text, tmp_path):
     assert RunFolder(tmp_path / "run").record.result["steps"] == 1
 
 
-def test_memory_that_counting_lacks_is_told_with_what_to_do():
+def test_if_counting_lacks_memory_the_message_says_what_to_do():
     class Large(Slow):
         def cooccurrence_embeddings(self, width, seed):
             raise MemoryError
@@ -761,8 +761,8 @@ def test_vectors_are_counted_in_the_text_that_is_trained_on_by_the_seed(text, mo
     assert len(documents) + len(material.valid_documents) == 40
 
 
-def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
-    """Tokens that the new text lacks have scores from other training, which change only if they are weighed."""
+def test_from_other_weights_the_softmax_covers_the_whole_vocabulary(plm, text, tmp_path):
+    """Tokens that the new text lacks have scores from other training, which change only if the softmax covers them."""
     assert plm(*command(text, tmp_path / "first", "--steps", 3)).code == 0
     other = tmp_path / "other.txt"
     other.write_text("the cat sees a dog.\nmy dog hears a cat.\n\n" * 20)
@@ -781,7 +781,7 @@ def test_from_other_text_the_whole_vocabulary_is_weighed(plm, text, tmp_path):
     training, validation = losses(replace(fresh, start=tmp_path / "first"))
     assert training == pytest.approx(validation, abs=1e-5)
     training, validation = losses(fresh)
-    assert training < validation, "from random weights only tokens of the text are weighed"
+    assert training < validation, "from random weights the softmax covers only tokens of the text"
 
 
 def test_the_checkpoint_that_a_run_continues_from_is_hashed_once(plm, text, unfinished, monkeypatch):

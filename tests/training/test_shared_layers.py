@@ -43,7 +43,7 @@ def run(request, corpus, tmp_path):
     return given
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits(run, tmp_path):
+def test_a_run_that_was_stopped_continues_to_the_same_bits(run, tmp_path):
     again = Path(shutil.copytree(run.out, tmp_path / "again"))
     shutil.rmtree(again / "checkpoints" / "step-00000005")
     (again / "model.safetensors").unlink()

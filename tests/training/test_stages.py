@@ -107,7 +107,7 @@ def test_granularity_switches_at_the_set_shares_of_the_run():
     assert any(breaks_words(batch) for *_, batch in source.given[8:])
 
 
-def test_a_stage_of_the_same_length_goes_on_where_the_last_one_stopped():
+def test_a_stage_of_the_same_length_continues_where_the_last_one_stopped():
     made = recipe()
     source = Recorded(made)
     go(made, source)
@@ -115,7 +115,7 @@ def test_a_stage_of_the_same_length_goes_on_where_the_last_one_stopped():
     assert places[:9] == [(0, 4 * number) for number in range(9)]  # across two switches
 
 
-def test_a_stage_of_another_length_begins_a_new_epoch():
+def test_a_stage_of_another_length_starts_a_new_epoch():
     made = recipe(lengths=(32, 48, 48))
     source = Recorded(made)
     go(made, source)

@@ -145,7 +145,7 @@ def test_what_was_long_ago_says_nothing_of_now(clock):
     assert said == ["Other programs use 1.0 of 2 cores: computing with 1 thread."]
 
 
-def test_a_number_that_is_asked_for_stays(clock):
+def test_a_given_number_stays(clock):
     said: list[str] = []
     clock.busy = 2.0
     clock.pass_by(1.0)

@@ -47,7 +47,7 @@ def test_lines_after_the_checkpoint_and_a_line_cut_short_are_dropped(tmp_path):
     ]
 
 
-def test_what_was_told_before_a_crash_is_not_told_twice(tmp_path):
+def test_what_was_logged_before_a_crash_is_not_logged_twice(tmp_path):
     write(tmp_path, '{"step": 20, "train/a": 1}\n', '{"step": 20, "valid/a": 2, "seconds": 3}\n')
     with Log(tmp_path, step=20) as log:
         log.write(20, {"valid/a": 2, "seconds": 99})

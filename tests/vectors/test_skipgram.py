@@ -38,7 +38,7 @@ def trained(corpus, tmp_path_factory):
     return out
 
 
-def test_words_that_occur_alike_are_neighbours(trained):
+def test_words_in_similar_contexts_are_neighbours(trained):
     near = [word for word, _ in load_vectors(trained).neighbours("cat", 3)]
     assert set(near) == set(ANIMALS) - {"cat"}
 
@@ -161,7 +161,7 @@ def test_word_vectors_and_networks_have_formats_of_their_own(trained, pretrained
     ran = plm("export", trained, tmp_path / "a")
     assert ran.code == 2 and "--format word2vec" in ran.err
     ran = plm("export", pretrained, tmp_path / "b", "--format", "word2vec")
-    assert ran.code == 2 and "is no folder of word vectors" in ran.err
+    assert ran.code == 2 and "is not a folder of word vectors" in ran.err
     ran = plm("import", trained, "--format", "word2vec", "--out", tmp_path / "c")
     assert ran.code == 2 and "is not a text file" in ran.err
     assert not list(tmp_path.iterdir())
@@ -177,7 +177,7 @@ def test_a_text_is_embedded_as_the_mean_of_its_known_words(trained, plm):
     assert np.allclose(tokens["vectors"][0], [vectors.vector("cat"), vectors.vector("runs")])
 
 
-def test_skipgram_stands_beside_the_recipes_with_its_settings(plm):
+def test_skipgram_is_listed_with_the_recipes_and_shows_its_settings(plm):
     assert "static vectors" in next(line for line in plm("recipes").out.splitlines() if "skipgram" in line)
     shown = plm("recipes", "skipgram").out
     assert "skipgram.negatives=5" in shown and "no layers, no direction" in shown

@@ -1,4 +1,4 @@
-"""Dialogues and plain text in one run: who is asked what, and how often each is read."""
+"""Dialogues and plain text in one run: which objective is trained on which, and how often each is read."""
 
 import numpy as np
 import pytest

@@ -118,7 +118,7 @@ def test_the_longest_utterance_gives_way():
     assert shortened(sizes, 21).tolist() == [[5, 5, 5], [2, 10, 9], [7, 7, 7], [0, 18, 3]]
 
 
-def test_text_without_turns_is_refused_and_told_how_to_mend_it():
+def test_text_without_turns_is_refused_with_advice():
     with pytest.raises(
         InputError, match=r"talk\.txt: dialogues need at least two documents .* found 2 with at most 1\.\nPut each"
     ):

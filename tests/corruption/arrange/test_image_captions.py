@@ -21,7 +21,7 @@ def filled(length: int):
     return ImageCaptions().fill(STORE, plan, np.arange(len(plan)), WORDS, length)
 
 
-def test_captions_begin_and_end_with_the_end_token_and_have_their_image():
+def test_captions_start_and_end_with_the_end_token_and_have_their_image():
     rows = filled(8)
     assert rows.tokens.tolist() == [[0, 1, 2, 0, 0], [0, 3, 0, 0, 0], [0, 4, 5, 6, 7]]
     assert rows.targets.tolist() == [[1, 2, 0, IGNORE, IGNORE], [3, 0, IGNORE, IGNORE, IGNORE], [4, 5, 6, 7, 0]]

@@ -43,7 +43,7 @@ def test_both_parts_of_a_pair_stand_side_by_side_in_the_text():
 
 
 class Tossed(SwappedPairs):
-    """The coin falls as `toss` says; chunks are parted behind their first sentence."""
+    """The coin falls as `toss` says; chunks are split after their first sentence."""
 
     toss = 0.0
 

@@ -105,7 +105,7 @@ def test_sentences_stay_whole_where_they_can_and_segments_cut_anywhere():
     assert plan_of(SingleSegment, store, length=14).stretches.tolist() == [[0, 12], [12, 20]]
 
 
-def test_a_sentence_longer_than_a_row_is_cut_and_its_end_goes_on_with_the_next():
+def test_a_sentence_longer_than_a_row_is_cut_and_its_end_starts_the_next_row():
     store = store_of([3, 25, 4])
     assert plan_of(FullSentences, store, length=12).stretches.tolist() == [[0, 3], [3, 13], [13, 23], [23, 32]]
 

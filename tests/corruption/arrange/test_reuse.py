@@ -18,7 +18,7 @@ NAMES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "
 
 
 def vocabulary_of(size: int) -> Vocabulary:
-    """Every word is its own place in the store, the special tokens stand behind."""
+    """Every word is its own place in the store, the special tokens come after."""
     return Vocabulary.from_tokens((*(f"▁{number}" for number in range(size)), *NAMES), mark="▁")
 
 
@@ -41,7 +41,7 @@ def test_a_row_is_text_first_sep_second_sep_cls_with_segments_0_0_0_1_1_2():
         assert segments.tolist() == [0] * (separators[0] + 1) + [1] * (30 - separators[0]) + [2]
 
 
-def test_each_row_begins_where_the_reused_part_of_the_one_before_ended():
+def test_each_row_starts_where_the_reused_part_of_the_one_before_ended():
     rows, plan, vocabulary = filled(ReusedText(backward=False), random_store(20, (3, 9), (3, 9)), 32)
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)
     for number, tokens in enumerate(rows.tokens):
@@ -50,7 +50,7 @@ def test_each_row_begins_where_the_reused_part_of_the_one_before_ended():
     assert len(rows.tokens) == (len(stream) - 32) // 16 + 1
 
 
-def test_the_second_text_follows_half_of_the_time_and_begins_a_sentence():
+def test_the_second_text_follows_half_of_the_time_and_starts_a_sentence():
     store = random_store(400, (3, 9), (2, 5))
     rows, plan, vocabulary = filled(ReusedText(backward=False), store, 64)
     stream = plan.joined.tokens(np.arange(len(plan.joined)), vocabulary.end)
@@ -84,7 +84,7 @@ def test_backward_rows_read_the_same_stream_from_its_end():
         assert tokens[-1] == vocabulary.cls and tokens[-2] == vocabulary.sep
 
 
-def test_a_batch_goes_on_from_the_batch_before_and_half_of_it_runs_backward():
+def test_a_batch_continues_the_previous_one_and_half_of_it_runs_backward():
     store = random_store(60, (3, 9), (3, 9))
     vocabulary = vocabulary_of(len(store.tokens))
     samples = Samples(store, all_documents(store), (ReusedText(), PermutedSpans()), vocabulary, seed=1)

@@ -37,7 +37,7 @@ def test_the_target_is_shifted_right_and_each_side_is_padded_to_its_own_longest_
     assert rows.target.visible.tolist() == [[True, True, False, False], [True] * 4]
 
 
-def test_without_cls_the_end_token_begins_the_target():
+def test_without_cls_the_end_token_starts_the_target():
     rows = filled(WORDS, [2, 1])
     end = "<|endoftext|>"
     assert shown(WORDS, rows.tokens) == [f"w0 w1 {end}"]

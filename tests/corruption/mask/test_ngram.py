@@ -35,7 +35,7 @@ def sizes(**words: float) -> list[float]:
     return [words.get(f"at{place}", 0.0) for place in range(14)]
 
 
-ONE, TWO, THREE = 0.5, 0.7, 0.9  # draws for so many words
+ONE, TWO, THREE = 0.5, 0.7, 0.9  # draws for this many words
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Orders and the spans that are asked for: who may read whom, exactly, and how often."""
+"""Orders and predicted spans: which position attends to which, exactly, and how often."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_the_nth_of_an_order_sees_those_before_it_and_never_itself(seed):
     assert [9 - hidden[place - 1].sum() for place in positions] == list(range(9))
 
 
-def test_what_is_not_asked_is_seen_by_all_and_sees_no_target():
+def test_positions_that_are_not_predicted_are_seen_by_all_and_see_no_target():
     order = order_of(3, 2, 4, 1, asked=(2, 4))
     assert [sees(order, position) for position in (1, 2, 3, 4)] == [{1, 3}, {1, 3}, {1, 3}, {1, 2, 3}]
 
@@ -107,7 +107,7 @@ def test_no_token_is_changed_and_no_mask_is_shown():
 
 
 def test_an_order_is_new_in_every_epoch_and_one_for_each_row():
-    """All text is asked for, so that nothing differs but the order."""
+    """All text is predicted, so that nothing differs but the order."""
     step = PermutedSpans(rate=0.97, reuse=0.0)
     rows = many(20, 64)
     text = rows.tokens >= len(SPECIAL_TOKENS)
@@ -124,7 +124,7 @@ def test_an_order_is_new_in_every_epoch_and_one_for_each_row():
 
 @pytest.mark.parametrize(("reuse", "parts"), [(0.0, [slice(0, 32)]), (0.5, [slice(0, 16), slice(16, 32)])])
 def test_any_position_comes_at_any_time_in_the_order_of_its_part(reuse, parts):
-    out, _ = run(PermutedSpans(rate=0.97, reuse=reuse), many(2000, 32))  # all text is asked for
+    out, _ = run(PermutedSpans(rate=0.97, reuse=reuse), many(2000, 32))  # all text is predicted
     for part in parts:
         numbers = out.attention_order[:, part, 0]
         ranks = np.argsort(np.argsort(numbers, axis=1), axis=1)
@@ -153,7 +153,7 @@ def test_span_lengths_fall_like_one_over_n():
     assert (counts * np.arange(1, 6)).sum() == pytest.approx(2.18978, abs=0.01)
 
 
-def test_spans_begin_with_words_and_leave_their_context_alone():
+def test_spans_start_with_words_and_leave_their_context_alone():
     step = PermutedSpans()
     starts = [place % 3 == 0 for place in range(60)]
     # n = 2 from the draws, so 12 pieces around it: 6 before, then to the next word

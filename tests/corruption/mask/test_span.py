@@ -60,7 +60,7 @@ def anchor_draw(number: int, free: int) -> float:
 
 #        0     1   2   3   4  5 6   7  8      9    10    11  12  13   14   15
 TEXT = "[CLS] the cat sat on a mat un ##want ##ed guest ##s ran away over [SEP]"  # 14 pieces of text
-ROOM = {3: 0.2, 4: 0.28, 6: 0.42, 7: 0.5}  # rates that give room for so many
+ROOM = {3: 0.2, 4: 0.28, 6: 0.42, 7: 0.5}  # rates that leave room for this many
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_budget_is_used_up_exactly():
         assert (hidden.sum(axis=1) == room).all()
 
 
-def test_all_tokens_of_a_span_are_treated_alike():
+def test_all_tokens_of_a_span_are_treated_in_the_same_way():
     out, hidden = run(many(6000, 128, pieces=0.2))
     kinds, lucky, alone, swapped = np.zeros(3), 0, 0, 0
     for shown, true, mask in zip(out.tokens, out.targets, hidden, strict=True):
@@ -137,7 +137,7 @@ def test_all_tokens_of_a_span_are_treated_alike():
     assert alone > 0.99 * swapped > 0  # each random token is its own draw
 
 
-def test_spans_begin_anywhere_with_the_same_chance():
+def test_spans_start_anywhere_with_the_same_chance():
     """Room for one token: its place is where the span begins."""
     _, hidden = run(many(20_000, 64), rate=0.01)
     starts = np.delete(hidden.sum(axis=0), [0, 32, 63])
@@ -145,7 +145,7 @@ def test_spans_begin_anywhere_with_the_same_chance():
     assert chisquare(starts).pvalue > 0.001
 
 
-def test_spans_begin_evenly_away_from_the_ends():
+def test_spans_start_evenly_away_from_the_ends():
     rows = many(10_000, 128)
     rows.tokens[:, 64] = 7  # one text
     _, hidden = run(rows, rate=0.05)  # seven tokens: one span, or a few

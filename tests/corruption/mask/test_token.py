@@ -90,7 +90,7 @@ def test_every_position_is_masked_equally_often():
     assert not hidden[:, [0, -1]].any()
 
 
-def test_a_row_is_masked_alike_whatever_rows_are_beside_it():
+def test_the_mask_of_a_row_does_not_depend_on_other_rows():
     rows, vocabulary = many(rows=8, length=40)
     all_of_them = TokenMasking()(rows, vocabulary, Draws(5, 2, np.arange(8)))
     alone = Rows(tokens=rows.tokens[3:4], segments=rows.segments[3:4], visible=rows.visible[3:4])

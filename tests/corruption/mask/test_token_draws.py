@@ -48,7 +48,7 @@ def test_the_number_of_places_is_that_of_draws_with_replacement():
     assert hidden.sum(axis=1).mean() == pytest.approx(expected, abs=0.05)
     assert (out.tokens[hidden] == PIECES.mask).all()
     share = np.delete(hidden.mean(axis=0), [0, 64, 127])
-    assert np.abs(share - expected / 125).max() < 0.012  # every place alike
+    assert np.abs(share - expected / 125).max() < 0.012  # every position equally often
     assert not hidden[:, [0, 64, 127]].any()
 
 
