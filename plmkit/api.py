@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.catalogue import find
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import snake
@@ -211,8 +210,7 @@ def ignored_by(request: PretrainRequest, budgets: Sequence[str]) -> dict[str, st
         ignored["tokenizer"] = "--tokenizer"
     if request.start:
         ignored |= dict.fromkeys(initial_settings(request.settings.recipe), "--from")
-        if isinstance(request.settings.recipe.architecture, BertEncoderDecoder):
-            ignored |= {f"architecture.{name}": "--from" for name in BertEncoderDecoder.brought()}
+        ignored |= {f"architecture.{name}": "--from" for name in request.settings.recipe.architecture.brought}
     return ignored
 
 

@@ -1,11 +1,12 @@
 """An encoder–decoder whose encoder is BERT's, so that a pretrained one can initialise it."""
 
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.contract import WithDecoder
+from plmkit.architectures.contract import Architecture, WithDecoder
 from plmkit.architectures.encoder import Encoder, EncoderModel
 from plmkit.architectures.encoder_decoder import EncoderDecoder, SourceDecoder, decoder_block
 from plmkit.data.batch import Batch, Side, States
@@ -19,6 +20,10 @@ from plmkit.layers.packing import Packing
 @dataclass(frozen=True, kw_only=True)
 class BertEncoderDecoder(WithDecoder, Encoder):
     """BERT's encoder, and a new decoder of the same shape that shares its embeddings (Rothe et al., 2020)."""
+
+    brought: ClassVar[frozenset[str]] = frozenset(field.name for field in fields(EncoderDecoder)) - {
+        "layers", "heads", "width", "inner", "dropout", "attention_dropout",
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,11 +44,8 @@ class BertEncoderDecoder(WithDecoder, Encoder):
         dropout = {"dropout": like.dropout, "attention_dropout": like.attention_dropout}
         return cls(**own | dropout | {"pooler": False, "local_heads": False})
 
-    @staticmethod
-    def brought() -> list[str]:
-        """The settings of an EncoderDecoder that a pretrained encoder decides."""
-        decided_here = {"layers", "heads", "width", "inner", "dropout", "attention_dropout"}
-        return [field.name for field in fields(EncoderDecoder) if field.name not in decided_here]
+    def takes_encoder(self, other: Architecture) -> bool:
+        return type(other) is Encoder
 
     @property
     def is_berts(self) -> bool:

@@ -40,6 +40,7 @@ class Architecture(ABC):
     # settings of the random initial weights alone: here and not in a recipe's initialisation, because fine-tuning from
     # scratch starts with them too
     initial: ClassVar[frozenset[str]] = frozenset()
+    brought: ClassVar[frozenset[str]] = frozenset()  # settings that a pretrained encoder decides, if one initialises it
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
 
@@ -118,6 +119,10 @@ class Architecture(ABC):
         if part == "blocks":
             return 1 + int(rest[0])
         return {"embed": 0, "project": 0, "pooler": None}.get(part, self.own_layers)
+
+    def takes_encoder(self, other: "Architecture") -> bool:
+        """Whether weights of another network initialise its encoder alone."""
+        return False
 
     def is_pretrained(self, name: str) -> bool:
         """Whether fine-tuning finds a weight trained, and keeps it as it is where the network is frozen."""

@@ -84,7 +84,7 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
         raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
     parts = read_parts(request.start, say)
     ours = request.settings.recipe.architecture
-    if type(parts.architecture) is Encoder and isinstance(ours, BertEncoderDecoder):
+    if ours.takes_encoder(parts.architecture):
         say(tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start))
     else:
         check_same_network(parts.architecture, request.settings.recipe, request.start)
