@@ -88,6 +88,7 @@ class Material:
     def valid_batches(self, recipe: Recipe, seed: int) -> dict[str, list[Batch]]:
         """Held-out batches by stream, always with the same masks at the paper's rate, so that losses are comparable.
 
+        Rows have the length of the stream's first stage to the end of the run: one curve, whatever the stages.
         Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
         if not len(self.valid_documents):
