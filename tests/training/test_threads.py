@@ -27,6 +27,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
         self.now, self.total, self.busy = 100.0, 0.0, 0.0
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         monkeypatch.setattr(device, "available_cores", lambda: cores)
         monkeypatch.setattr(threads, "usage", self.usage)
         monkeypatch.setattr(threads.time, "monotonic", lambda: self.now)
@@ -154,6 +155,35 @@ def test_a_number_that_is_asked_for_stays(clock):
         clock.pass_by(threads.EVERY + 0.1)
         crew.look()
     assert (torch.get_num_threads(), said) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [("3", 3), ("3,1", 3), ("99", 8), ("1", 1), ("0", 8), ("", 8), ("all", 8)],
+)
+def test_the_number_that_openmp_is_given_is_not_exceeded(given, count, monkeypatch):
+    Clock(monkeypatch, cores=8).pass_by(1.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert Threads(None, print).count == count
+    assert Threads(2, print).count == 2  # run.threads is said to us, and more precisely
+
+
+def test_within_the_number_that_openmp_is_given_free_cores_count(monkeypatch):
+    said: list[str] = []
+    for busy, count in ((3.0, 4), (6.0, 2)):  # of eight cores, five and then two are free
+        clock = Clock(monkeypatch, cores=8)
+        monkeypatch.setenv("OMP_NUM_THREADS", "4")
+        clock.busy = busy
+        clock.pass_by(1.0)
+        assert Threads(None, said.append).count == count
+    assert said == ["Other programs use 6.0 of 8 cores: computing with 2 threads."]
+
+
+def test_the_number_that_torchrun_gives_to_openmp_is_nobodys_choice(monkeypatch):
+    """It is 1 in every process, however many cores there are."""
+    Clock(monkeypatch, cores=8).pass_by(1.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert Threads(None, print, processes=2).count == 4
 
 
 def test_without_counts_of_the_system_all_cores_are_taken(clock, monkeypatch):
