@@ -118,6 +118,17 @@ def test_calibration_subtracts_the_log_probability_without_the_question(tmp_path
         assert said == max(weights, key=weights.__getitem__)
 
 
+def test_calibration_compares_whole_answers_not_their_tokens(tmp_path):
+    after, alone = {"a": 0.5, "b": 0.3, END: 0.2}, {"a": 0.6, "b": 0.2, END: 0.2}
+    same = {"a": 0.5, END: 0.5}
+    engine = written_shares({"qx": after, "qxa": same, "x": alone, "xa": same})
+    file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
+    options = PromptOptions(template="{question}x{answer}")
+    assert ask(engine, read_task(file, None, {}), None, options).predicted == ["aa"]  # 0.5 per token against 0.3
+    found = ask(engine, read_task(file, None, {}), None, replace(options, calibrated=True))
+    assert found.predicted == ["b"]  # the question makes it 0.3 / 0.2 times as likely, and aa 0.25 / 0.3 times
+
+
 def test_demonstrations_are_chosen_by_the_seed_and_not_answered(tmp_path):
     rows = [{"text": f"number {n}", "label": "odd" if n % 2 else "even"} for n in range(9)]
     task = read_task(written(tmp_path / "task.jsonl", rows), None, {})

@@ -5,13 +5,19 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import torch
+from toy_models import toy
 
+import plmkit
+from plmkit.generation.options import GenerationOptions
 from plmkit.training import device, threads, usage
 from plmkit.training.threads import Threads, wanted
 from plmkit.training.usage import Usage, others
+
+SHORT = GenerationOptions(tokens=2)
 
 
 @pytest.fixture(autouse=True)
@@ -115,18 +121,28 @@ def test_a_break_in_the_load_of_others_starts_the_wait_again(clock):
             assert torch.get_num_threads() == 1
 
 
-def test_generating_and_reading_look_too(clock, finetuned):
-    import plmkit
-
+@pytest.mark.parametrize("verb", ["predict", "embed", "generate"])
+def test_generating_and_reading_look_too(verb, clock, finetuned):
     clock.pass_by(1.0)
     model = plmkit.load(finetuned, device="cpu")
+    work = {"predict": model.predict, "embed": model.embed, "generate": partial(toy().generate, options=SHORT)}[verb]
     Threads(None, lambda _: None)
     assert torch.get_num_threads() == 2
     clock.busy = 1.0
     for _ in range(3):
         clock.pass_by(0.5)
-        model.predict("the cat sees a house.")
+        work(["the cat sees a house."])
     assert torch.get_num_threads() == 1
+
+
+def test_every_step_of_training_looks(monkeypatch, plm, pretrained, rows_file, corpus, tiny_settings, tmp_path):
+    looks: list[int] = []
+    monkeypatch.setattr(Threads, "look", lambda self: looks.append(1))
+    ran = plm("pretrain", "bert-tiny", corpus, "--out", tmp_path / "run", "--steps", 3, *tiny_settings)
+    assert (ran.code, len(looks)) == (0, 3)
+    tuning = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "tuned", "--set", "task.batch=1000")
+    ran = plm("finetune", pretrained, *tuning, "--epochs", 2)
+    assert (ran.code, len(looks)) == (0, 3 + 2)
 
 
 def test_what_was_long_ago_says_nothing_of_now(clock):
