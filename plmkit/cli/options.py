@@ -74,9 +74,7 @@ TextColumn = Annotated[
     typer.Option(
         "--text",
         metavar="COLUMN",
-        help=tr(
-            "Column with the text. Default: one of the usual names: text, sentence, review, content, 文本, 评论, ..."
-        ),
+        help=tr("Column with the text. Default: one of the usual names: text, sentence, review, content, 评论..."),
     ),
 ]
 SourceColumn = Annotated[
@@ -84,7 +82,7 @@ SourceColumn = Annotated[
     typer.Option(
         "--source",
         metavar="COLUMN",
-        help=tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文, ..."),
+        help=tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文..."),
     ),
 ]
 TargetColumn = Annotated[
@@ -92,7 +90,7 @@ TargetColumn = Annotated[
     typer.Option(
         "--target",
         metavar="COLUMN",
-        help=tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
+        help=tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文..."),
     ),
 ]
 ImageColumn = Annotated[
@@ -100,7 +98,7 @@ ImageColumn = Annotated[
     typer.Option(
         "--image",
         metavar="COLUMN",
-        help=tr("Captions: column with the image files. Default: image, file, path, 图片, ..."),
+        help=tr("Captions: column with the image files. Default: image, file, path, 图片..."),
     ),
 ]
 ImageFolder = Annotated[
@@ -114,7 +112,7 @@ FirstColumn = Annotated[
     typer.Option(
         "--text-a",
         metavar="COLUMN",
-        help=tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1, ..."),
+        help=tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1..."),
     ),
 ]
 SecondColumn = Annotated[
@@ -122,7 +120,7 @@ SecondColumn = Annotated[
     typer.Option(
         "--text-b",
         metavar="COLUMN",
-        help=tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2, ..."),
+        help=tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2..."),
     ),
 ]
 LabelColumn = Annotated[
@@ -130,9 +128,7 @@ LabelColumn = Annotated[
     typer.Option(
         "--label",
         metavar="COLUMN",
-        help=tr(
-            "Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签, 类别, ..."
-        ),
+        help=tr("Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签..."),
     ),
 ]
 TaskName = Annotated[
