@@ -100,7 +100,8 @@ class Shares(nn.Module):
 
 
 def written_shares(shares: dict[str, dict[str, float]]) -> Engine:
-    """An engine that follows them; every character is a token."""
+    """An engine that follows them; every character is a token, and shares of a row add up to 1."""
+    assert all(abs(sum(row.values()) - 1) < 1e-9 for row in shares.values()), shares
     made = Characters().train(["".join(shares) + "".join(c for row in shares.values() for c in row if c != END)])
     return engine_for(Shares(made, shares), nn.Identity(), made, None, torch.device("cpu"))
 

@@ -79,26 +79,29 @@ TextColumn = Annotated[
     str | None,
     column_option(
         "--text",
-        tr("Column with the text. Default: one of the usual names: text, sentence, review, content, 文本, 评论, ..."),
+        tr("Column with the text. Default: one of the usual names: text, sentence, review, content, 评论..."),
     ),
 ]
 SourceColumn = Annotated[
     str | None,
     column_option(
         "--source",
-        tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文, ..."),
+        tr("Pairs of a source and a target: column with the source. Default: source, src, article, en, 原文..."),
     ),
 ]
 TargetColumn = Annotated[
     str | None,
     column_option(
         "--target",
-        tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文, ..."),
+        tr("Pairs of a source and a target: column with the target. Default: target, tgt, summary, de, 译文..."),
     ),
 ]
 ImageColumn = Annotated[
     str | None,
-    column_option("--image", tr("Captions: column with the image files. Default: image, file, path, 图片, ...")),
+    column_option(
+        "--image",
+        tr("Captions: column with the image files. Default: image, file, path, 图片..."),
+    ),
 ]
 ImageFolder = Annotated[
     Path | None,
@@ -109,20 +112,22 @@ ImageFolder = Annotated[
 FirstColumn = Annotated[
     str | None,
     column_option(
-        "--text-a", tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1, ...")
+        "--text-a",
+        tr("Pairs: column with the first text. Default: text_a, sentence1, premise, question, 句子1..."),
     ),
 ]
 SecondColumn = Annotated[
     str | None,
     column_option(
-        "--text-b", tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2, ...")
+        "--text-b",
+        tr("Pairs: column with the second text. Default: text_b, sentence2, hypothesis, 句子2..."),
     ),
 ]
 LabelColumn = Annotated[
     str | None,
     column_option(
         "--label",
-        tr("Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签, 类别, ..."),
+        tr("Column with the label. Default: label, sentiment, category, class, target, score, rating, 标签..."),
     ),
 ]
 TaskName = Annotated[

@@ -192,7 +192,8 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         chosen.append(tr("Best on dev: epoch {epoch:g} of {epochs:g}.", epoch=result["epoch"], epochs=epochs))
     if record.seconds is not None:
         chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
-    console.print(sentences(chosen))
+    if hints:
+        console.print(sentences(chosen))
     for warning in doubts(result):
         console.print(f"! {warning}", markup=False)
     if not hints:

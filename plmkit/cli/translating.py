@@ -30,7 +30,7 @@ def translate(
     ] = 0.6,
     source: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help=tr("Column with the source. Default: source, src, article, en, 原文, ...")),
+        typer.Option(metavar="COLUMN", help=tr("Column with the source. Default: source, src, article, en, 原文...")),
     ] = None,
     no_header: NoHeader = False,
     out: Annotated[

@@ -1,6 +1,6 @@
 """Texts given to a model from Python: one or many, in a list, an array, a Series or a DataFrame."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,10 @@ class Given:
         return answers[0] if self.alone else answers
 
 
-def given(values: Any) -> Given:
+def given(values: Any, tasks: Collection[Task] = ()) -> Given:
     """One or several texts, pairs or rows of a table; of a DataFrame, its text columns."""
     if is_frame(values):
-        rows = plain_rows(table_of(values), Search(), ignore)
+        rows = plain_rows(table_of(values), search_of(tasks), ignore)
         return Given(rows=[row.text if row.other is None else (row.text, row.other) for row in rows])
     if hasattr(values, "tolist"):  # an array of numpy, a Series of pandas
         values = values.tolist()
@@ -42,7 +42,7 @@ def given(values: Any) -> Given:
 def given_rows(values: Any, task: Task, model: Path) -> Given:
     """Rows as a task reads them."""
     if is_frame(values):
-        return Given(rows=task.read(table_of(values), Search(), ignore, labelled=False)[0])
+        return Given(rows=task.read(table_of(values), search_of([task]), ignore, labelled=False)[0])
     found = given(values)
     return replace(found, rows=[task.input_row(row, number, model) for number, row in enumerate(found.rows, start=1)])
 
@@ -58,6 +58,12 @@ def given_texts(values: Any) -> Given:
     return found
 
 
+def search_of(tasks: Collection[Task]) -> Search:
+    """The columns that the only task of a model was trained on, by name; without a header they had none."""
+    trained = [task.columns for task in tasks if task.columns.header]
+    return Search(trained=trained[0]) if len(tasks) == len(trained) == 1 else Search()
+
+
 def is_frame(values: Any) -> bool:
     """Whether it is a DataFrame, whose columns have names."""
     return hasattr(values, "columns") and hasattr(values, "to_dict")
@@ -70,7 +76,7 @@ def table_of(frame: Any) -> Table:
         raise InputError(tr("The DataFrame has two columns named '{name}'. Rename one.", name=twice[0]))
     cells = [without_gaps(frame[name]) for name in frame.columns]
     rows = list(zip(*cells, strict=True))
-    return Table(path=Path("DataFrame"), columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)))
+    return Table(path=Path("DataFrame"), columns=columns, rows=rows, lines=list(range(1, len(rows) + 1)), file=False)
 
 
 def without_gaps(column: Any) -> list[object]:

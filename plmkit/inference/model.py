@@ -94,7 +94,7 @@ class Model(Reader):
         """
         if level not in ("sentence", "token"):
             raise SettingError(tr("level must be 'sentence' or 'token'; found '{level}'.", level=level))
-        inputs = given(texts)
+        inputs = given(texts, self.tasks.values())
         vectors, cut = embed_texts(self, inputs.rows, level, batch_size, Screen() if progress else None, layers)
         cut.warn()
         if level == "sentence" and not inputs.alone:

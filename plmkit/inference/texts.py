@@ -121,7 +121,7 @@ def score_file(
     search = search_of(model, columns)
     table = input_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)
-    with_text(rows, table, tr("which have no score"), screen)
+    with_text(rows, table, tr("left without a score"), screen)
     texts = texts_of(rows)
     causal = model.architecture.generates != "no"
     found, cut = (log_probabilities(model, texts), 0) if causal else pseudo_log_likelihoods(model, texts)

@@ -25,6 +25,7 @@ from plmkit.interop.weights import (
 )
 from plmkit.language import comma, tr
 from plmkit.storage.files import new_folder
+from plmkit.storage.manifest import seal
 from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.vectors.word_vectors import TEXT_FILES, import_vectors
@@ -63,6 +64,7 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
     check_new(out)
     format = format or guessed(source)
     count = (import_gpt1 if format == "openai-gpt" else import_pickled)(source, out, screen)
+    seal(out)
     return {"folder": str(out), "format": format, "parameters": count}
 
 

@@ -228,7 +228,11 @@ def settings_of(path: Path) -> dict[str, Any]:
 def listed_in(path: Path) -> list[Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InputError(
+            tr("{path} cannot be read: its JSON is nested too deeply. Copy it again.", path=path)
+        ) from error
+    except (OSError, ValueError) as error:
         raise InputError(tr("{path} cannot be read: {error}. Copy it again.", path=path, error=error)) from error
     if not isinstance(found, list):
         raise InputError(tr("{path} holds {found}, not a list of modules.", path=path, found=kind_of(found)))

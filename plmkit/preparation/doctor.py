@@ -184,7 +184,7 @@ def warnings(found: dict[str, Any], batch: int, continues: bool) -> tuple[str, .
             tr(
                 "Real next sentences: {following:,} in {examples:,} pairs, as {single:,} of {documents:,} documents "
                 "are one sentence; a next-sentence loss near 0 then means nothing. Separate documents, not "
-                "sentences, by blank lines, or train without pairs: sentence_task=none.",
+                "sentences, by blank lines, or train without pairs: --set sentence_task=none.",
                 following=found["following"],
                 examples=found["examples"],
                 single=found["single_sentences"],

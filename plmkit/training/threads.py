@@ -1,5 +1,6 @@
 """The number of threads: one per core that other programs leave free."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import ClassVar
@@ -19,6 +20,12 @@ def wanted(cores: int, busy: float) -> int:
     return max(1, min(cores, round(cores - busy)))
 
 
+def limit() -> int | None:
+    """OMP_NUM_THREADS, a number or several for nested regions; none: the user gave none."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return (int(first) or None) if first.isdecimal() and first.isascii() and len(first) < 6 else None
+
+
 class Threads:
     """The number of threads of a run: chosen at its start and adapted during it, or fixed if a number is given.
 
@@ -31,9 +38,11 @@ class Threads:
     def __init__(self, requested: int | None, say: Callable[[str], None], processes: int = 1) -> None:
         self.say = say
         self.cores = max(1, device.available_cores() // processes)  # each of several processes has its share
+        # torchrun sets OMP_NUM_THREADS to 1 by itself
+        self.most = min(self.cores, (limit() if processes == 1 else None) or self.cores)
         self.last = AT_IMPORT if AT_IMPORT and time.monotonic() - AT_IMPORT.clock < LONGEST else usage()
-        self.fixed = requested is not None or processes > 1 or self.cores == 1 or self.last is None
-        self.leaning = self.count = device.set_threads(requested or self.cores)
+        self.fixed = requested is not None or processes > 1 or self.most == 1 or self.last is None
+        self.leaning = self.count = device.set_threads(requested or self.most)
         self.since = time.monotonic()  # since when measurements agree
         Threads.latest = self
         if not self.fixed:
@@ -44,7 +53,7 @@ class Threads:
         assert self.last is not None
         time.sleep(max(0.0, self.last.clock + SHORTEST - time.monotonic()))
         busy = self.busy()
-        self.change(wanted(self.cores, busy), busy)
+        self.change(min(self.most, wanted(self.cores, busy)), busy)
         self.leaning = self.count
 
     def __call__(self, report: object = None) -> None:
@@ -56,7 +65,7 @@ class Threads:
         if self.fixed or self.last is None or now - self.last.clock < EVERY:
             return
         busy = self.busy()
-        count = wanted(self.cores, busy)
+        count = min(self.most, wanted(self.cores, busy))
         if count != self.leaning:
             self.leaning, self.since = count, now
         if now - self.since >= (FEWER if count < self.count else MORE):
@@ -71,7 +80,7 @@ class Threads:
             return
         self.count = device.set_threads(count)
         threads = several(count, "thread")
-        if count < self.cores:
+        if count < self.most:
             self.say(
                 tr(
                     "Other programs use {busy:.1f} of {cores} cores: computing with {threads}.",

@@ -554,7 +554,7 @@ def test_errors_late_in_a_file_appear_while_it_is_read(write: Write) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_is_refused_with_the_way_to_convert(write: Write, encoding: str) -> None:
     path = write("a.txt", "\ufeffhello".encode(encoding))
-    assert refused(path) == f"{path} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`."
+    assert refused(path) == f"{path} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8 {path} > NEW`."
 
 
 @pytest.mark.parametrize(

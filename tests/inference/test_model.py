@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas
@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import plmkit
+from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, PlmError, SettingError, TruncationWarning, UnknownTokensWarning
 from plmkit.generation.options import GenerationOptions
 from plmkit.inference.model import Model
@@ -196,9 +197,26 @@ def test_the_text_column_of_a_data_frame_is_read(name, classifier, model):
     assert model.score(frame[:1]) == [model.score(texts[0])]
 
 
+def test_of_a_data_frame_the_column_that_the_model_was_trained_on_is_read(finetuned):
+    classifier = plmkit.load(finetuned, device="cpu")
+    texts, others = ["the cat sees a house.", "the king."], ["a bird calls the moon.", "the sea."]
+    frame = pandas.DataFrame({"text": others, "headline": texts})
+    wanted = classifier.predict(texts), classifier.embed(texts)
+    (task,) = classifier.tasks.values()
+    classifier.tasks[task.name] = replace(task, columns=Columns(text="headline", label="kind"))
+    assert classifier.predict(frame) == wanted[0]
+    assert np.array_equal(classifier.embed(frame), wanted[1])
+    classifier.tasks[task.name] = replace(task, columns=Columns(text="2", label="1", header=False))  # places, not names
+    numbered = pandas.DataFrame({"text": texts, 2: others})
+    assert classifier.predict(numbered) == wanted[0]
+
+
 def test_a_data_frame_without_a_text_column_is_refused_and_so_is_one_with_two(classifier):
-    with pytest.raises(InputError, match=r"DataFrame has no column text.*number, stars"):
+    with pytest.raises(
+        InputError, match=r"DataFrame has no column text.*number, stars\.\nRename the right one\."
+    ) as says:
         classifier.predict(pandas.DataFrame({"number": [1, 2], "stars": [3, 4]}))
+    assert "--text" not in str(says.value)  # an option of the command line
     twice = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
     with pytest.raises(InputError, match="The DataFrame has two columns named 'text'"):
         classifier.predict(twice)

@@ -184,6 +184,10 @@ def test_a_prompt_that_is_left_out_of_the_mean_is_refused(saved):
     ("damage", "message"),
     [
         (lambda folder: (folder / "modules.json").write_text("[}"), "modules.json cannot be read"),
+        (
+            lambda folder: (folder / "modules.json").write_text("[" * 9**6),
+            "modules.json cannot be read: its JSON is nested",
+        ),
         (lambda folder: (folder / "modules.json").write_text("{}"), "modules.json holds a dict of 0, not a list"),
         (lambda folder: (folder / "modules.json").write_text("[3]"), "modules.json does not list modules by type"),
         (lambda folder: modules_of(folder, "Normalize", "../.."), "modules.json does not list modules by type"),

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM
 
 import plmkit
+from plmkit.errors import PlmError
 
 TEXT = "the cat [MASK] a house."
 INDEX = "model.safetensors.index.json"
@@ -129,11 +130,16 @@ def test_a_pickle_of_weights_becomes_a_folder_that_every_command_reads(hub_folde
     assert found.fill(TEXT) == whole.fill(TEXT)
     assert np.array_equal(found.embed([TEXT]), whole.embed([TEXT]))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
-        "vocab.txt",
+        "config.json", "model.safetensors", "plmkit-manifest.json", "special_tokens_map.json", "tokenizer.json",
+        "tokenizer_config.json", "vocab.txt",
     ]  # fmt: skip
     AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
     assert plm("export", tmp_path / "out", tmp_path / "again").code == 0
+    assert "6 files checked by SHA-256, all unchanged." in plm("doctor", "--verify", tmp_path / "out").out
+    vocabulary = tmp_path / "out" / "vocab.txt"
+    vocabulary.write_text(vocabulary.read_text(encoding="utf-8").replace("the", "teh"), encoding="utf-8")
+    with pytest.raises(PlmError, match=r"vocab\.txt was changed after it was written"):
+        plmkit.load(tmp_path / "out", device="cpu")
 
 
 def test_pickles_in_several_files_are_converted(hub_folder, folder, plm, tmp_path):

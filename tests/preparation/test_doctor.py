@@ -342,7 +342,7 @@ def test_only_a_layout_that_helps_is_advised(text, by_line, plm, tmp_path):
     assert ran.err == (
         f"plm: {path}, line 1: the corpus has 1 document to train on, but pairs need at least two.\n"
         f"Give at least three documents (in plain text, with blank lines between them),{layout} or train without "
-        "pairs: sentence_task=none.\n"
+        "pairs: --set sentence_task=none.\n"
     )
     assert plm("doctor", path, "--set", "sentence_task=none").code == 0
     assert (plm("doctor", path, "--set", "run.layout=document-per-line").code == 0) == by_line
@@ -411,7 +411,7 @@ def test_a_corpus_without_real_next_sentences_is_reported_by_doctor_and_by_pretr
     said = (
         f"Real next sentences: {found['following']} in {found['examples']} pairs, as 60 of 61 documents are one "
         "sentence; a next-sentence loss near 0 then means nothing. Separate documents, not sentences, by blank "
-        "lines, or train without pairs: sentence_task=none."
+        "lines, or train without pairs: --set sentence_task=none."
     )
     assert said in found["warnings"]
     ran = plm("pretrain", "bert-tiny", corpus, "--out", tmp_path / "run", "--steps", 1, *tiny_settings, *layout)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toy_models import toy, written_shares
+from toy_models import END, toy, written_shares
 
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import InputError, SettingError
@@ -92,7 +92,8 @@ def test_the_answer_with_the_highest_log_probability_per_token_is_chosen(tmp_pat
 
 
 def test_log_probabilities_are_averaged_over_tokens_not_summed(tmp_path):
-    engine = written_shares({"q": {"a": 0.5, "b": 0.3}, "qa": {"a": 0.5}})  # aa: 0.25, 0.5 per token; b: 0.3
+    engine = written_shares({"q": {"a": 0.5, "b": 0.3, END: 0.2}, "qa": {"a": 0.5, END: 0.5}})
+    # Summed, b is likelier (0.3 against 0.25); per token, aa is (0.5 against 0.3).
     file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
     found = ask(engine, read_task(file, None, {}), None, PromptOptions(template="{question}{answer}"))
     assert (found.prompt, found.predicted, found.scores) == ("q", ["aa"], {"accuracy": 1.0})
@@ -115,6 +116,17 @@ def test_calibration_subtracts_the_log_probability_without_the_question(tmp_path
                 sums.append(logs[first - 1 :].sum())
             weights[label] = sums[0] - sums[1]
         assert said == max(weights, key=weights.__getitem__)
+
+
+def test_calibration_compares_whole_answers_not_their_tokens(tmp_path):
+    after, alone = {"a": 0.5, "b": 0.3, END: 0.2}, {"a": 0.6, "b": 0.2, END: 0.2}
+    same = {"a": 0.5, END: 0.5}
+    engine = written_shares({"qx": after, "qxa": same, "x": alone, "xa": same})
+    file = written(tmp_path / "task.jsonl", [{"question": "q", "choices": ["b", "aa"], "label": 1}])
+    options = PromptOptions(template="{question}x{answer}")
+    assert ask(engine, read_task(file, None, {}), None, options).predicted == ["aa"]  # 0.5 per token against 0.3
+    found = ask(engine, read_task(file, None, {}), None, replace(options, calibrated=True))
+    assert found.predicted == ["b"]  # the question makes it 0.3 / 0.2 times as likely, and aa 0.25 / 0.3 times
 
 
 def test_demonstrations_are_chosen_by_the_seed_and_not_answered(tmp_path):

@@ -553,9 +553,9 @@ def test_a_corpus_without_sentence_pairs(refused, here):
         assert f"{here / 'corpus.txt'}, line 3: none of the " in said
         assert f" documents has two sentences, so {so}. The first begins here.\n" in said
         assert said.endswith(
-            "In plain text, put each sentence on its own line, with blank lines only between documents "
-            f"(run.layout=blank-lines), {take} as one document "
-            "(run.layout=document-per-file), or train without pairs: sentence_task=none.\n"
+            "Train without pairs: --set sentence_task=none. Or, in plain text, put each sentence on its own line, with "
+            f"blank lines only between documents (run.layout=blank-lines), or {take} as one document "
+            "(run.layout=document-per-file).\n"
         )
 
 
@@ -630,6 +630,9 @@ def test_a_table_of_labelled_rows_where_documents_are_due(refused, here):
         f"{here / 'rows.tsv'}, line 2: none of the 8 documents has two sentences, so no sentence follows another."
         in said
     )
+    assert (
+        "\nTrain without pairs: --set sentence_task=none. Or, in plain text, " in said
+    )  # a table has no lines to move
 
 
 def test_a_folder_as_train_file(refused, here, pretrained):

@@ -64,6 +64,16 @@ def test_every_verb_has_its_arguments_and_options_and_an_example(verb, plm):
     assert f"Example: plm {verb}" in ran.out
 
 
+@pytest.mark.parametrize("width", range(78, 90))
+def test_chinese_names_in_english_help_are_shown_whole(width, plm, monkeypatch):
+    """A wide character before the space at the end of a line would be cut off."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = plm("finetune", "--help").out
+    assert "…" not in shown
+    for name in ("评论...", "句子1...", "标签..."):
+        assert name in shown
+
+
 def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeypatch):
     monkeypatch.setenv("COLUMNS", "2000")
     shown = plm("finetune", "--help").out

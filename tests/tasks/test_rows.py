@@ -215,7 +215,11 @@ def test_other_kinds_of_file_are_refused_by_name(tmp_path, name):
         ("a.tsv", "text\tlabel\n\n", "a.tsv has no rows, only the columns text, label."),
         ("a.csv", "text,label", "a.csv has no rows, only the columns text, label."),
         ("a.tsv", b"text\n\x00\x01", "a.tsv, line 2: binary data (a NUL byte), not text. Give plain text files."),
-        ("a.csv", "text,label\n".encode("utf-16"), "a.csv is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`."),
+        (
+            "a.csv",
+            "text,label\n".encode("utf-16"),
+            "a.csv is UTF-16. Convert it with `iconv -f utf-16 -t utf-8 a.csv > NEW`.",
+        ),
         (
             "a.tsv",
             "text\tlabel\na\t1\n很好\t1\n".encode("gb18030"),

@@ -5,13 +5,19 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import torch
+from toy_models import toy
 
+import plmkit
+from plmkit.generation.options import GenerationOptions
 from plmkit.training import device, threads, usage
 from plmkit.training.threads import Threads, wanted
 from plmkit.training.usage import Usage, others
+
+SHORT = GenerationOptions(tokens=2)
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +33,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
         self.now, self.total, self.busy = 100.0, 0.0, 0.0
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         monkeypatch.setattr(device, "available_cores", lambda: cores)
         monkeypatch.setattr(threads, "usage", self.usage)
         monkeypatch.setattr(threads.time, "monotonic", lambda: self.now)
@@ -114,18 +121,28 @@ def test_a_break_in_the_load_of_others_starts_the_wait_again(clock):
             assert torch.get_num_threads() == 1
 
 
-def test_generating_and_reading_look_too(clock, finetuned):
-    import plmkit
-
+@pytest.mark.parametrize("verb", ["predict", "embed", "generate"])
+def test_generating_and_reading_look_too(verb, clock, finetuned):
     clock.pass_by(1.0)
     model = plmkit.load(finetuned, device="cpu")
+    work = {"predict": model.predict, "embed": model.embed, "generate": partial(toy().generate, options=SHORT)}[verb]
     Threads(None, lambda _: None)
     assert torch.get_num_threads() == 2
     clock.busy = 1.0
     for _ in range(3):
         clock.pass_by(0.5)
-        model.predict("the cat sees a house.")
+        work(["the cat sees a house."])
     assert torch.get_num_threads() == 1
+
+
+def test_every_step_of_training_looks(monkeypatch, plm, pretrained, rows_file, corpus, tiny_settings, tmp_path):
+    looks: list[int] = []
+    monkeypatch.setattr(Threads, "look", lambda self: looks.append(1))
+    ran = plm("pretrain", "bert-tiny", corpus, "--out", tmp_path / "run", "--steps", 3, *tiny_settings)
+    assert (ran.code, len(looks)) == (0, 3)
+    tuning = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "tuned", "--set", "task.batch=1000")
+    ran = plm("finetune", pretrained, *tuning, "--epochs", 2)
+    assert (ran.code, len(looks)) == (0, 3 + 2)
 
 
 def test_what_was_long_ago_says_nothing_of_now(clock):
@@ -154,6 +171,35 @@ def test_a_given_number_stays(clock):
         clock.pass_by(threads.EVERY + 0.1)
         crew.look()
     assert (torch.get_num_threads(), said) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [("3", 3), ("3,1", 3), ("99", 8), ("1", 1), ("0", 8), ("", 8), ("all", 8)],
+)
+def test_the_number_that_openmp_is_given_is_not_exceeded(given, count, monkeypatch):
+    Clock(monkeypatch, cores=8).pass_by(1.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert Threads(None, print).count == count
+    assert Threads(2, print).count == 2  # run.threads is said to us, and more precisely
+
+
+def test_within_the_number_that_openmp_is_given_free_cores_count(monkeypatch):
+    said: list[str] = []
+    for busy, count in ((3.0, 4), (6.0, 2)):  # of eight cores, five and then two are free
+        clock = Clock(monkeypatch, cores=8)
+        monkeypatch.setenv("OMP_NUM_THREADS", "4")
+        clock.busy = busy
+        clock.pass_by(1.0)
+        assert Threads(None, said.append).count == count
+    assert said == ["Other programs use 6.0 of 8 cores: computing with 2 threads."]
+
+
+def test_the_number_that_torchrun_gives_to_openmp_is_nobodys_choice(monkeypatch):
+    """It is 1 in every process, however many cores there are."""
+    Clock(monkeypatch, cores=8).pass_by(1.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert Threads(None, print, processes=2).count == 4
 
 
 def test_without_counts_of_the_system_all_cores_are_taken(clock, monkeypatch):

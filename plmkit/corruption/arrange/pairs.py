@@ -49,7 +49,7 @@ class SentencePairs(TextPairs):
                     "{where}: the corpus has {documents_count} document to train on{apart}, but pairs need at "
                     "least two.\n"
                     "Give at least three documents (in plain text, with blank lines between them),{by_line} or train "
-                    "without pairs: sentence_task=none.",
+                    "without pairs: --set sentence_task=none.",
                     where=where,
                     documents_count=len(documents),
                     apart=apart,
@@ -101,9 +101,9 @@ def check_sentences(store: TokenStore, documents: np.ndarray, where: str, so: st
             tr(
                 "{where}: none of the {documents_count:,} documents has two sentences, so {so}. The first begins "
                 "here.\n"
-                "In plain text, put each sentence on its own line, with blank lines only between documents "
-                "(run.layout=blank-lines), {take} as one document (run.layout=document-per-file), or train without "
-                "pairs: sentence_task=none.",
+                "Train without pairs: --set sentence_task=none. Or, in plain text, put each sentence on its own line, "
+                "with blank lines only between documents (run.layout=blank-lines), or {take} as one document "
+                "(run.layout=document-per-file).",
                 where=where,
                 documents_count=len(documents),
                 so=so,

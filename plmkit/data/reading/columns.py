@@ -60,6 +60,7 @@ class Heading:
     rows: Sequence[Sequence[object]] = ()
     header: bool = True  # False: the columns are numbered
     dialect: Dialect | None = None  # None: not .csv or .tsv; every row names its columns
+    options: bool = True  # options of a command choose columns; False: a DataFrame given from Python
 
     def usual(self, role: str) -> list[str]:
         """The candidate columns of a role, best first; a column with our own name is the only candidate."""
@@ -104,10 +105,11 @@ class Heading:
                 "Its only column is '{column}'. Is the separator right? .tsv needs tabs.",
                 column=short(self.columns[0]),
             )
-        usual = tr(
-            "Choose the right one: {option} COLUMN. Recognised names: {names}.",
-            option=OPTIONS[role],
-            names=listed(USUAL[role]),
+        names = listed(USUAL[role])
+        usual = (
+            tr("Choose the right one: {option} COLUMN. Recognised names: {names}.", option=OPTIONS[role], names=names)
+            if self.options
+            else tr("Rename the right one. Recognised names: {names}.", names=names)
         )
         return InputError(
             tr(

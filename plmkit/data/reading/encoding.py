@@ -42,7 +42,13 @@ def check_start(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
             yield block
             continue
         if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise InputError(tr("{name} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8`.", name=name))
+            raise InputError(
+                tr(
+                    "{name} is UTF-16. Convert it with `iconv -f utf-16 -t utf-8 {file} > NEW`.",
+                    name=name,
+                    file=shlex.quote(name),
+                )
+            )
         for start, kind in STARTS.items():
             if block.startswith(start):
                 raise InputError(tr("{name} is {kind}, not text. Extract its text first.", name=name, kind=kind()))

@@ -29,12 +29,14 @@ class Table:
     header: bool = True  # False: the columns are numbered
     dialect: Dialect | None = None  # of .csv and .tsv
     plain: bool = False  # lines of text, without columns of their own
+    file: bool = True  # False: a DataFrame
 
     @property
     def heading(self) -> Heading:
         return Heading(
-            name=str(self.path), columns=self.columns, rows=self.rows, header=self.header, dialect=self.dialect
-        )
+            name=str(self.path), columns=self.columns, rows=self.rows, header=self.header, dialect=self.dialect,
+            options=self.file,
+        )  # fmt: skip
 
 
 def read_table(path: str | Path, *, header: bool = True) -> Table:
