@@ -114,7 +114,8 @@ def test_an_empty_file(verb, refused, here, pretrained, finetuned):
         "predict": ("predict", finetuned, empty),
         "embed": ("embed", pretrained, empty, "--out", here / "v.npy"),
     }[verb]
-    assert "empty.tsv" in refused(*command)
+    says = "There is no text in empty.tsv. Give files that contain text." if verb == "doctor" else f"{empty} is empty."
+    assert refused(*command) == f"plm: {says}\n"
 
 
 def test_a_file_with_a_header_alone(refused, here, pretrained):
@@ -132,7 +133,7 @@ def test_a_binary_file(verb, refused, here, pretrained, finetuned):
         "finetune": tune(pretrained, here),
         "predict": ("predict", finetuned, here / "train.tsv"),
     }
-    assert "line 2" in refused(*commands[verb])
+    assert ", line 2: binary data (a NUL byte), not text. Give plain text files.\n" in refused(*commands[verb])
 
 
 @pytest.mark.parametrize("verb", ["pretrain", "finetune", "evaluate"])
@@ -344,7 +345,8 @@ def test_an_unknown_verb(refused):
 
 
 def test_an_unknown_option(refused, pretrained):
-    assert "--tpo" in refused("fill", pretrained, "a [MASK]", "--tpo", 3)
+    said = refused("fill", pretrained, "a [MASK]", "--tpo", 3)
+    assert said == "plm: No such option: --tpo (Possible options: --top)\n`plm fill --help` lists its options.\n"
 
 
 @pytest.mark.parametrize("command", [("pretrain",), ("finetune",), ("fill",), ("doctor",), ("evaluate", "x")])
@@ -469,7 +471,9 @@ def test_a_folder_that_is_no_model(refused, here):
 def test_weights_that_are_cut_short(kept, refused, here, copy):
     content = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(content[:kept])
-    assert "model.safetensors" in refused("predict", copy, here / "train.tsv")
+    size, left = len(content), len(content[:kept])
+    says = f"{copy / 'model.safetensors'} was changed after it was written: it has {left:,} bytes, not {size:,}.\n"
+    assert says in refused("predict", copy, here / "train.tsv")
 
 
 def test_weights_with_a_single_changed_bit(refused, here, copy):
@@ -493,23 +497,30 @@ def test_weights_of_another_model(refused, here, copy, pretrained):
 
 def test_weights_that_are_missing(refused, here, copy):
     (copy / "model.safetensors").unlink()
-    assert "model.safetensors" in refused("predict", copy, here / "train.tsv")
+    says = f"The run in {copy} is finished, but its weights (model.safetensors) are missing.\nCopy them again from "
+    assert says in refused("predict", copy, here / "train.tsv")
 
 
 def test_a_tokenizer_that_is_missing(refused, here, copy):
     for name in ("tokenizer.json", "vocab.txt"):
         (copy / name).unlink()
-    assert "tokenizer" in refused("predict", copy, here / "train.tsv")
+    assert f"plm: {copy / 'tokenizer.json'} is missing.\n" in refused("predict", copy, here / "train.tsv")
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"format": 1}', '{"format": 1, "kind": "finetune", "state": "finished"}']
+    ("content", "says"),
+    [
+        ("{", "cannot be read as JSON: Expecting property name"),
+        ("[]", "contains a list of 0, not a JSON object of settings.\n"),
+        ('{"format": 1}', "was written by another version of plmkit, or does not describe a run.\n"),
+        ('{"format": 1, "kind": "finetune", "state": "finished"}', "is damaged ('seed'). Copy the folder again.\n"),
+    ],
 )
-def test_a_run_file_that_is_damaged(content, refused, here, copy):
+def test_a_run_file_that_is_damaged(content, says, refused, here, copy):
     (copy / "run.json").write_text(content)
     assert "run.json was changed after it was written" in refused("predict", copy, here / "train.tsv")
     unseal(copy)
-    assert "run.json" in refused("predict", copy, here / "train.tsv")
+    assert f"plm: {copy / 'run.json'} {says}" in refused("predict", copy, here / "train.tsv")
 
 
 def test_a_run_that_is_not_finished(refused, here, copy):
@@ -561,7 +572,8 @@ def test_a_corpus_without_sentence_pairs(refused, here):
 
 def test_a_corpus_that_is_a_table_without_a_text_column(refused, here):
     (here / "corpus.csv").write_text("a,b\n1,2\n")
-    assert "corpus.csv" in refused("doctor", here / "corpus.csv")
+    says = f"plm: {here / 'corpus.csv'} has no column text. Columns found: a, b.\nChoose the right one: --text COLUMN."
+    assert says in refused("doctor", here / "corpus.csv")
 
 
 def test_a_pattern_that_matches_nothing(refused, here):
@@ -571,7 +583,8 @@ def test_a_pattern_that_matches_nothing(refused, here):
 
 def test_an_empty_folder(refused, here):
     (here / "texts").mkdir()
-    assert "texts" in refused("doctor", here / "texts")
+    says = f"plm: {here / 'texts'} contains no readable file. Readable: .txt "
+    assert says in refused("doctor", here / "texts")
 
 
 # What newcomers do
