@@ -49,24 +49,25 @@ def test_without_scaling_wide_heads_saturate_the_softmax():
     assert max(entropies["scaled"]) - min(entropies["scaled"]) < 0.05 * entropies["scaled"][0]
 
 
-def test_several_heads_are_a_loop_over_heads_and_torchs_layer():
+@pytest.mark.parametrize("heads", [1, HEADS])
+def test_heads_are_a_loop_over_heads_and_torchs_layer(heads):
     torch.manual_seed(0)
-    layer = SelfAttention(WIDTH, HEADS, 0.0).double()
-    theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).double()
+    layer = SelfAttention(WIDTH, heads, 0.0).double()
+    theirs = nn.MultiheadAttention(WIDTH, heads, batch_first=True).double()
     with torch.no_grad():
         for weight in layer.parameters():
             weight.copy_(torch.randn_like(weight))
         theirs.in_proj_weight.copy_(layer.query_key_value.weight)
         theirs.in_proj_bias.copy_(layer.query_key_value.bias)
         theirs.out_proj.load_state_dict(layer.output.state_dict())
-    hidden, inside = numbers(5, WIDTH), WIDTH // HEADS
+    hidden, inside = numbers(5, WIDTH), WIDTH // heads
     parts = hidden @ layer.query_key_value.weight.T + layer.query_key_value.bias
-    heads = []
-    for head in range(HEADS):
+    seen = []
+    for head in range(heads):
         query, key, value = (parts[:, part * WIDTH + head * inside :][:, :inside] for part in range(3))
-        heads.append((query @ key.T / math.sqrt(inside)).softmax(-1) @ value)
+        seen.append((query @ key.T / math.sqrt(inside)).softmax(-1) @ value)
     found = layer(hidden, every(1, 5))
-    torch.testing.assert_close(found, torch.cat(heads, dim=1) @ layer.output.weight.T + layer.output.bias)
+    torch.testing.assert_close(found, torch.cat(seen, dim=1) @ layer.output.weight.T + layer.output.bias)
     torch.testing.assert_close(found, theirs(hidden[None], hidden[None], hidden[None])[0][0])
 
 
