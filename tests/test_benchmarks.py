@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -269,6 +270,15 @@ def test_a_made_corpus_has_the_given_size(tmp_path: Path):
     text = write_corpus(tmp_path / "a.txt", 0.2, seed=0).read_text(encoding="utf-8")
     assert len(text) == pytest.approx(200_000, rel=0.1)
     assert "\n\n\n" not in text
+
+
+def test_senses_are_apart_as_often_as_a_pair_of_one_sense_is_nearer():
+    """Of four pairs of pairs, two are in order, one is a tie and one is not: 2.5 of 4."""
+    from benchmarks.senses_apart import ranked
+
+    same = np.array([True, True, False, False])
+    assert ranked(np.array([0.9, 0.5, 0.5, 0.8]), same) == 2.5 / 4
+    assert ranked(np.ones(4), same) == 0.5
 
 
 def test_a_ratio_is_the_median_over_rounds():

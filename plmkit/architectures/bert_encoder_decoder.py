@@ -1,4 +1,7 @@
-"""An encoder–decoder whose encoder is BERT's, so that a pretrained one can initialise it."""
+"""An encoder–decoder whose encoder is BERT's, so that a pretrained one can initialise it.
+
+BERT alone cannot translate, whatever notes on it say: it has no decoder, and this one is trained from random weights.
+"""
 
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar

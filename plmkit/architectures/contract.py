@@ -200,6 +200,12 @@ class Model(nn.Module, ABC):
         return None
 
     @property
+    def input_embeddings(self) -> tuple[nn.Module, ...]:
+        """The modules that make the vectors of tokens, (..., width), from which all states are computed."""
+        embedding = self.token_embedding or self.adaptive_embedding
+        return () if embedding is None else (embedding,)
+
+    @property
     def spelled_vocabulary(self) -> Vocabulary | None:
         """The vocabulary, for a head with weights of its own; None: the token embedding tells its size."""
         return None

@@ -115,8 +115,13 @@ class ElmoModel(Model):
             settings.width // 2, characters=settings.characters, filters=settings.filters,
             highways=settings.highways, activation=settings.activation,
         )  # fmt: skip
+        self.placed = nn.Identity()  # the vectors of words, each at its positions
         self.directions = nn.ModuleList(OneDirection(settings) for _ in range(2))
         self.dropout = Dropout(settings.dropout)
+
+    @property
+    def input_embeddings(self) -> tuple[nn.Module, ...]:
+        return (self.placed,)
 
     @property
     def spelled_vocabulary(self) -> Vocabulary:
@@ -167,9 +172,9 @@ class ElmoModel(Model):
         """(B, L, width / 2) the vectors of words, each spelling computed once."""
         if side.characters is None:
             spellings, places = side.tokens.unique(return_inverse=True)
-            return self.embed(self.spelling[spellings])[places]
+            return self.placed(self.embed(self.spelling[spellings])[places])
         spellings, places = side.characters.flatten(0, 1).unique(dim=0, return_inverse=True)
-        return self.embed(spellings)[places].view(*side.tokens.shape, -1)
+        return self.placed(self.embed(spellings)[places].view(*side.tokens.shape, -1))
 
 
 class OneDirection(nn.Module):

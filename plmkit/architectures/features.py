@@ -130,6 +130,10 @@ class FeatureModel(Model):
         if self.words is not None:
             nn.init.uniform_(self.words.weight, -0.1, 0.1)
 
+    @property
+    def input_embeddings(self) -> tuple[nn.Module, ...]:
+        return (*self.base.input_embeddings, *([] if self.words is None else [self.words]))
+
     def forward(self, batch: Batch) -> States:
         side = batch.source
         layers = self.layers(batch)

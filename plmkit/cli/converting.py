@@ -47,8 +47,9 @@ def import_(
         typer.Option(
             help=tr(
                 "huggingface: config.json and pytorch_model.bin. openai-gpt: params_*.npy, their shapes, encoder and "
-                "merges. word2vec: a text file of word vectors, GloVe's too. Default: determined by the files in the "
-                "folder."
+                "merges. tensorflow: BERT's variables under TensorFlow's names in a .safetensors or .npz file, "
+                "bert_config.json and vocab.txt. word2vec: a text file of word vectors, GloVe's too. Default: "
+                "determined by the files in the folder."
             )
         ),
     ] = None,

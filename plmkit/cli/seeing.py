@@ -110,6 +110,14 @@ def looked_at(
     if not checkpoints:
         return [opened(folder, quiet).attend(text, second, target)]
     models = checkpoint_models(folder)
+    if len(models) == 1:
+        screen(quiet).say(
+            tr(
+                "! {folder} keeps one checkpoint, so the page has no slider. Train with --set run.kept_checkpoints=20 "
+                "and a small run.checkpoint_steps to keep more.",
+                folder=folder,
+            )
+        )
     return [replace(model.attend(text, second, target), step=step) for step, model in models]
 
 
@@ -131,7 +139,7 @@ def as_data(attended: "Attended") -> dict[str, Any]:
             }
             for part in attended.parts
         ],
-        "attribution": found and {"output": found.output, "tokens": found.tokens, "scores": found.scores.tolist()},
+        "attribution": {"output": found.output, "tokens": found.tokens, "scores": found.scores.tolist()},
         "mix": {place: shares.tolist() for place, shares in attended.mix.items()},
         "replaced": None if attended.replaced is None else attended.replaced.tolist(),
     }

@@ -13,7 +13,7 @@ from rich.text import Text
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
-from plmkit.insight.page import part_title
+from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
@@ -255,18 +255,12 @@ def attention(found: Attended) -> None:
             table.add_row(str(layer), f"{entropy:.2f}", f"{distance:.2f}", f"{diagonal:.1%}")
         console.print(table)
     for place, shares in found.mix.items():
-        console.print(
-            tr(
-                "Weights of the layers in the mix ({place}): {shares}",
-                place=place,
-                shares=" ".join(f"{share:.3f}" for share in shares),
-            )
-        )
-    if (attribution := found.attribution) is not None:
-        order = sorted(range(len(attribution.tokens)), key=lambda place: -abs(attribution.scores[place]))
-        most = comma().join(f"{attribution.tokens[place]} ({attribution.scores[place]:+.3g})" for place in order[:5])
-        console.print(tr("Output: {output}", output=attribution.output), markup=False)
-        console.print(tr("It depends most on: {most}", most=most), markup=False)
+        console.print(f"{mix_titles()[place]}: " + " ".join(f"{share:.3f}" for share in shares), markup=False)
+    attribution = found.attribution
+    order = sorted(range(len(attribution.tokens)), key=lambda place: -abs(attribution.scores[place]))
+    most = comma().join(f"{attribution.tokens[place]} ({attribution.scores[place]:+.3g})" for place in order[:5])
+    console.print(tr("Output: {output}", output=attribution.output), markup=False)
+    console.print(tr("It depends most on: {most}", most=most), markup=False)
 
 
 def answers(result: dict[str, Any]) -> None:

@@ -46,6 +46,7 @@ def neighbours(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show_words
+    from plmkit.data.corpus import open_corpus
     from plmkit.insight.neighbours import (
         Neighbour,
         contextual_neighbours,
@@ -67,7 +68,7 @@ def neighbours(
             tr("--context, --corpus and --layer are for contextual models; static vectors do not need them.")
         )
     sentence_with(word, context)
-    sample = [] if all(static) else sample_of(corpus or own_corpus(folders))
+    sample = [] if all(static) else sample_of(open_corpus(corpus) if corpus else own_corpus(folders))
     found: dict[str, list[Neighbour]] = {}
     for folder, alone in zip(folders, static, strict=True):
         if alone:

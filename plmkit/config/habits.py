@@ -34,6 +34,7 @@ MEANT = {
     "gradient_accumulation_steps": "micro_batch",
     "logging_steps": "log_steps",
     "save_steps": "checkpoint_steps",
+    "save_total_limit": "kept_checkpoints",
     "num_workers": "reader_workers",
 }
 

@@ -30,6 +30,7 @@ class Machine:
     micro_batch: int | None = None  # rows per micro-batch (gradient accumulation), saves memory; none: the whole batch
     compile: bool = False  # torch.compile: a minute to start, then faster steps
     checkpoint_steps: int = 500  # steps between checkpoints
+    kept_checkpoints: int = 2  # number of newest checkpoints that are kept, for `plm attend --checkpoints` too
     average: int = 1  # number of last checkpoints whose mean is the final model
     log_steps: int = 10  # steps between lines of the log
     validations: int = 5  # number of times the validation loss is measured during a run
@@ -42,7 +43,7 @@ class Machine:
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 
     def __post_init__(self) -> None:
-        for name in ("checkpoint_steps", "average", "log_steps", "validations"):
+        for name in ("checkpoint_steps", "kept_checkpoints", "average", "log_steps", "validations"):
             if getattr(self, name) < 1:
                 raise SettingError(
                     tr("run.{name} must be 1 or more; found {value}.", name=name, value=getattr(self, name))

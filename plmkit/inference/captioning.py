@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from plmkit.architectures.contract import CacheSettings
 from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.data.images import load_image
+from plmkit.data.images import check_image, load_image
 from plmkit.errors import InputError, PlmError
 from plmkit.generation.beam_search import beam_search, search_of
 from plmkit.generation.language_model import LanguageModel
@@ -59,14 +59,16 @@ def caption_images(
     """A caption for each image, by beam search."""
     size = image_size_of(reader)
     options = GenerationOptions(beams=beams)
-    images = [load_image(Path(path), size) for path in paths]  # all are read before the first is described
+    for path in paths:
+        check_image(Path(path))  # before the first is described
     found: list[Caption] = []
     with (screen or Screen(quiet=True)).counting(tr("describing images"), len(paths)) as advance:
         for start in range(0, len(paths), AT_ONCE):
             look()
-            some = slice(start, start + AT_ONCE)
-            found += described(reader, paths[some], torch.from_numpy(np.stack(images[some])), options)
-            advance(len(paths[some]))
+            some = paths[start : start + AT_ONCE]
+            images = np.stack([load_image(Path(path), size) for path in some])
+            found += described(reader, some, torch.from_numpy(images), options)
+            advance(len(some))
     return found
 
 

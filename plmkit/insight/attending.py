@@ -16,6 +16,7 @@ from plmkit.data.vocabulary import MASK, MISSING
 from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.insight.attention import Attended, AttentionPart, Attribution
 from plmkit.insight.attribution import Output, named_output, watched_embeddings
+from plmkit.insight.token_labels import labels_of
 from plmkit.language import tr
 from plmkit.layers.recording import AttentionWeights, Kind, recording
 from plmkit.layers.scalar_mix import ScalarMix
@@ -37,15 +38,35 @@ class Reading:
     before: Sequence[int] = ()  # the tokens in recurrent memory
     inputs: Sequence[int] = ()  # of an encoder–decoder, the tokens that its decoder reads
     outputs: Sequence[int] = ()  # and those that it predicts, one at each of them
+    output: str = ""  # and their text
 
 
 def attend(model: Model, text: str, second: str | None = None, target: str | None = None) -> Attended:
     """Run the model once; a model without attention is refused."""
+    if model.architecture.image_pixels is not None:
+        raise PlmError(
+            tr(
+                "{folder} attends to regions of an image.\n"
+                "Show them: plm caption {folder} photo.jpg --attention out.png",
+                folder=model.folder,
+            )
+        )
     if not encode(model, text) or (second is not None and not encode(model, second)):
         raise InputError(tr("The text is empty. Give a text to look at."))
     reading = read(model, text, second, target)
-    label = model.tokenizer.labels
-    labels = label(reading.tokens)
+    before, labels = split_at(
+        len(reading.before),
+        labels_of(
+            model.tokenizer,
+            [*reading.before, *reading.tokens],
+            [with_mask(model, part) for part in (text, second) if part],
+            spelled=model.architecture.reads_characters,
+        ),
+    )
+    inputs, outputs = (
+        labels_of(model.tokenizer, tokens, [with_mask(model, reading.output)])
+        for tokens in (reading.inputs, reading.outputs)
+    )
     with torch.enable_grad(), watched_embeddings(model.network.model) as watched, recording() as kept:
         states = model.network.model(reading.batch)
         shown = list(kept)
@@ -57,22 +78,34 @@ def attend(model: Model, text: str, second: str | None = None, target: str | Non
         if not shown and not mix:
             raise PlmError(
                 tr(
-                    "{folder} has no attention to look at: {type} reads a text without it.\n"
-                    "Use a model with attention, such as one of bert-mini, gpt2-mini or transformer-xl-mini.",
+                    "{folder} has no attention to look at: {type} reads a text without it.\n",
                     folder=model.folder,
                     type=type(model.architecture).__name__,
                 )
+                + (
+                    tr(
+                        "A task on its features learns how to mix its layers, and that can be shown: plm finetune "
+                        "{folder} --task classify --train FILE --out DIR, then plm attend DIR.",
+                        folder=model.folder,
+                    )
+                    if model.architecture.reads_characters
+                    else tr("Use a model with attention, such as one of bert-mini, gpt2-mini or transformer-xl-mini.")
+                )
             )
         output = named_output(model, states, reading.batch, target)
-        scores = attributed(output, watched) if watched else None
+        scores = attributed(output, list(watched.values()))
     return Attended(
         model=str(model.folder),
         tokens=labels,
-        parts=parts_of(shown, labels, label(reading.before), label(reading.inputs), label(reading.outputs)),
-        attribution=None if scores is None else Attribution(output=output.name, tokens=labels, scores=scores),
+        parts=parts_of(shown, labels, before, inputs, outputs),
+        attribution=Attribution(output=output.name, tokens=labels, scores=scores),
         replaced=replaced_scores(model, states, reading.batch),
         mix=mix,
     )
+
+
+def split_at(count: int, labels: Tokens) -> tuple[Tokens, Tokens]:
+    return labels[:count], labels[count:]
 
 
 def read(model: Model, text: str, second: str | None, target: str | None) -> Reading:
@@ -134,9 +167,10 @@ def read_pair(model: Model, text: str, second: str | None, target: str | None) -
         )
     vocabulary = model.tokenizer.vocabulary
     source = vocabulary.source_row(encode(model, text))
-    output = (
-        encode(model, model.translate(text).text)[: model.max_length - 1] if target is None else encode(model, target)
-    )
+    written = model.translate(text).text if target is None else target
+    output = encode(model, written)
+    if target is None and len(output) >= model.max_length:
+        output, written = output[: model.max_length - 1], ""
     inputs, outputs = [vocabulary.start, *output], [*output, vocabulary.end]
     for tokens in (source, inputs):
         check_length(model, len(tokens), model.max_length)
@@ -144,14 +178,17 @@ def read_pair(model: Model, text: str, second: str | None, target: str | None) -
     decoded = replace(
         batch, target=plain_batch(model, inputs).source, targets=plain_batch(model, outputs).source.tokens
     )
-    return Reading(batch=decoded, tokens=source, inputs=inputs, outputs=outputs)
+    return Reading(batch=decoded, tokens=source, inputs=inputs, outputs=outputs, output=written)
 
 
 def encode(model: Model, text: str) -> list[int]:
-    """The tokens of a text, in which [MASK] may stand for the mask token of any vocabulary."""
+    return model.tokenizer.encode(with_mask(model, text))
+
+
+def with_mask(model: Model, text: str) -> str:
+    """A text in which [MASK] may stand for the mask token of any vocabulary."""
     vocabulary = model.tokenizer.vocabulary
-    known = vocabulary.mask != MISSING
-    return model.tokenizer.encode(text.replace(MASK, vocabulary.tokens[vocabulary.mask]) if known else text)
+    return text if vocabulary.mask == MISSING else text.replace(MASK, vocabulary.tokens[vocabulary.mask])
 
 
 def check_length(model: Model, tokens: int, max_length: int) -> None:
@@ -213,10 +250,10 @@ def stacked(layers: Sequence[AttentionWeights]) -> np.ndarray:
 
 def attributed(output: Output, watched: Sequence[Tensor]) -> np.ndarray:
     """(L,) gradient × input, summed over the width of each token's embedding."""
-    embeddings = watched[0]
-    (gradient,) = torch.autograd.grad(output.value, embeddings)
-    products = (gradient * embeddings).detach().flatten(0, -2).sum(-1)
-    return products.float().cpu().numpy()
+    gradients = torch.autograd.grad(output.value, list(watched))
+    pairs = zip(gradients, watched, strict=True)
+    products = [(gradient * part).detach().flatten(0, -2).sum(-1).float() for gradient, part in pairs]
+    return torch.stack(products).sum(0).cpu().numpy()
 
 
 def mixes_of(model: Model) -> dict[str, np.ndarray]:

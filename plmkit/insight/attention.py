@@ -93,7 +93,7 @@ class Attended:
     model: str
     tokens: tuple[str, ...]  # of the text as the model reads it, special tokens included
     parts: tuple[AttentionPart, ...]
-    attribution: Attribution | None
+    attribution: Attribution
     replaced: np.ndarray | None = None  # (tokens,) ELECTRA: probability that each was replaced
     mix: dict[str, np.ndarray] = field(default_factory=dict)  # ELMo: (layers,) weights of its layers, by where
     step: int | None = None  # of the checkpoint; None: the final weights

@@ -29,23 +29,22 @@ class Output:
 
 
 @contextmanager
-def watched_embeddings(network: Network) -> Iterator[list[Tensor]]:
-    """Collects the token embeddings of every pass; gradients begin there."""
-    kept: list[Tensor] = []
+def watched_embeddings(network: Network) -> Iterator[dict[nn.Module, Tensor]]:
+    """Collects what each module that makes vectors of tokens gives first; gradients begin there."""
+    kept: dict[nn.Module, Tensor] = {}
 
-    def watch(_: nn.Module, __: Any, embeddings: Tensor) -> Tensor:
-        kept.append(embeddings.detach().requires_grad_())
-        return kept[-1]
+    def watch(module: nn.Module, _: Any, embeddings: Tensor) -> Tensor | None:
+        if module in kept:  # the decoder's own input
+            return None
+        kept[module] = embeddings.detach().requires_grad_()
+        return kept[module]
 
-    embedding = network.token_embedding or network.adaptive_embedding
-    if embedding is None:  # words by their characters
-        yield kept
-        return
-    handle = embedding.register_forward_hook(watch)
+    handles = [part.register_forward_hook(watch) for part in network.input_embeddings]
     try:
         yield kept
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 def named_output(model: Model, states: States, batch: Batch, target: str | None) -> Output:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from plmkit.data.corpus import open_corpus
+from plmkit.data.corpus import Corpus, open_corpus
 from plmkit.data.text import split_sentences
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import InputError, nearest
@@ -20,7 +20,7 @@ from plmkit.language import tr
 from plmkit.segmentation.characters import LETTER, codes_of, kinds_of
 from plmkit.storage.files import cache_folder
 from plmkit.training.run_folder import RunFolder
-from plmkit.training.run_record import PretrainRecord, VectorsRecord
+from plmkit.training.run_record import PretrainRecord, RunRecord, VectorsRecord
 from plmkit.vectors.word_vectors import WordVectors, spans_of, unit
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def place_of(word: str, text: str) -> int | None:
     return None
 
 
-def sample_of(paths: Sequence[str], count: int = SENTENCES) -> list[Sentence]:
+def sample_of(corpus: Corpus, count: int = SENTENCES) -> list[Sentence]:
     """Sentences of a corpus, always the same ones."""
     found: list[str] = []
-    for document in open_corpus(list(paths)).documents():
+    for document in corpus.documents():
         found += [sentence for paragraph in document.paragraphs for sentence in split_sentences(paragraph)]
         if len(found) >= READ:
             break
@@ -134,13 +134,18 @@ def sample_of(paths: Sequence[str], count: int = SENTENCES) -> list[Sentence]:
     return [Sentence(text=text, spans=spans) for text, spans in zip(chosen, spans_of(chosen), strict=True)]
 
 
-def own_corpus(folders: Sequence[Path]) -> list[str]:
-    """The corpus that one of the models was trained on, if it is still there; or the documentation on this machine."""
+def own_corpus(folders: Sequence[Path]) -> Corpus:
+    """The text that one of the models was trained on, if it is still there; or the documentation on this machine."""
     for folder in folders:
         record = RunFolder(folder).record if folder.is_dir() else None
-        imported = isinstance(record, VectorsRecord) and record.skipgram is None
-        if isinstance(record, PretrainRecord | VectorsRecord) and not imported:
-            paths = [path for path in record.corpora if Path(path).exists()]
-            if paths:
-                return paths
-    return [str(docstring_corpus(cache_folder()))]
+        if has_text(record) and (paths := [path for path in record.corpora if Path(path).exists()]):
+            run = record.run
+            return open_corpus(paths, layout=run.layout, column=run.column, header=run.header)
+    return open_corpus([docstring_corpus(cache_folder())])
+
+
+def has_text(record: RunRecord | None) -> TypeGuard[PretrainRecord | VectorsRecord]:
+    """Whether it names a corpus of texts: not pairs, captions, or a file of vectors."""
+    if isinstance(record, PretrainRecord):
+        return not record.recipe.architecture.translates and record.recipe.architecture.image_pixels is None
+    return isinstance(record, VectorsRecord) and record.skipgram is not None

@@ -69,11 +69,11 @@ class Panel {
     this.table = make("section", { class: "box statistics" });
     this.tokens = make("section", { class: "box tokens" },
       this.title, make("div", { class: "bar" }, this.views), this.status, this.stage);
-    const overview = make("section", { class: "box overview" }, make("h3", {}, words.overview), this.grid);
+    this.overview = make("section", { class: "box overview" }, make("h3", {}, words.overview), this.grid);
     return make("section", { class: "panel", "aria-label": this.model.name },
       ...(models.length > 1 ? [make("h2", {}, this.model.name)] : []), this.bar,
       make("div", { class: "boxes" },
-        make("div", { class: "column" }, overview, this.attribution, this.table), make("div", { class: "column" }, this.tokens)));
+        make("div", { class: "column" }, this.overview, this.attribution, this.table), make("div", { class: "column" }, this.tokens)));
   }
 
   slider() {
@@ -90,7 +90,7 @@ class Panel {
       make("button", { type: "button", "aria-pressed": String(number === this.part), onclick: () => this.choosePart(number) }, part.title)));
     this.bar.hidden = !this.step && frame.parts.length < 2;
     this.drawAttribution();
-    if (!this.shown) { this.tokens.hidden = this.table.hidden = true; return; }
+    if (!this.shown) { this.overview.hidden = this.tokens.hidden = this.table.hidden = true; return; }
     this.drawGrid();
     this.drawTable();
     this.drawHead();
@@ -349,16 +349,12 @@ class Panel {
 
   drawAttribution() {
     const { attribution, replaced, mix, tokens } = this.frameShown, boxes = [];
-    if (attribution) {
-      const highest = Math.max(1e-12, ...attribution.scores.map(Math.abs));
-      boxes.push(make("h3", {}, words.attribution), make("p", {}, attribution.output), make("p", { class: "hint" }, words.caution),
-        chips(attribution.tokens, attribution.scores, (score) => `${score > 0 ? "+" : score < 0 ? "−" : ""}${short(Math.abs(score))}`, (score) => score / highest));
-    }
-    if (replaced) boxes.push(make("h3", { style: "margin-top: 14px" }, words.replaced), chips(tokens, replaced, (share) => `${(100 * share).toFixed(0)}%`, (share) => -share));
-    for (const [place, shares] of Object.entries(mix)) boxes.push(make("h3", { style: "margin-top: 14px" }, `${words.mix} (${place})`),
-      chips(shares.map((_, layer) => phrase(words.layer, { layer })), shares, (share) => share.toFixed(3), (share) => share));
+    for (const [place, shares] of Object.entries(mix)) boxes.push(make("h3", {}, words.mix[place]), bars(shares));
+    const highest = Math.max(1e-12, ...attribution.scores.map(Math.abs));
+    boxes.push(make("h3", {}, words.attribution), make("p", {}, attribution.output), make("p", { class: "hint" }, words.caution),
+      chips(attribution.tokens, attribution.scores, (score) => `${score > 0 ? "+" : score < 0 ? "−" : ""}${short(Math.abs(score))}`, (score) => score / highest));
+    if (replaced) boxes.push(make("h3", {}, words.replaced), chips(tokens, replaced, (share) => `${(100 * share).toFixed(0)}%`, (share) => -share));
     this.attribution.replaceChildren(...boxes);
-    this.attribution.hidden = !boxes.length;
   }
 
   drawTable() {
@@ -405,6 +401,14 @@ function chips(tokens, values, text, strength) {
   }));
 }
 
+function bars(shares) { // one per layer, from the embeddings up
+  const highest = Math.max(...shares);
+  return make("div", { class: "bars" }, ...shares.flatMap((share, layer) => [
+    make("span", {}, layer ? phrase(words.layer, { layer }) : words.words),
+    make("span", { class: "track" }, make("span", { class: "fill", style: `width: ${(100 * share) / highest}%` })),
+    make("span", { class: "share" }, `${(100 * share).toFixed(1)}%`)]));
+}
+
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   document.getElementById("theme").textContent = theme === "dark" ? words.light : words.dark;
@@ -413,7 +417,9 @@ function setTheme(theme) {
 
 async function open() {
   document.querySelector("h1").textContent = document.title;
-  document.getElementById("keys").textContent = words.keys;
+  const keys = document.getElementById("keys");
+  keys.textContent = words.keys;
+  keys.hidden = !models.some((model) => model.frames.some((frame) => frame.parts.length));
   await Promise.all(models.flatMap((model) => model.frames.flatMap((frame) => frame.parts.map(unpack))));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   setTheme(dark.matches ? "dark" : "light");
@@ -429,7 +435,7 @@ async function open() {
   }
   addEventListener("keydown", (event) => {
     const free = event.target === document.body || event.target.closest?.("button:not(.cell)");
-    if (free && panels[0].move(event.key)) event.preventDefault();
+    if (free && panels[0].shown && panels[0].move(event.key)) event.preventDefault();
   });
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; for (const panel of panels) if (panel.shown) panel.drawHead(); } });

@@ -18,10 +18,14 @@ FOLDER = Path(__file__).parent
 
 def page(models: Sequence[Sequence[Attended]]) -> str:
     """The page of one model or two; of each, what it attends to at one checkpoint or several."""
-    data = {"words": words(), "models": [model_data(frames) for frames in models]}
+    names = names_of([frames[-1].model for frames in models])
+    data = {
+        "words": words(),
+        "models": [model_data(name, frames) for name, frames in zip(names, models, strict=True)],
+    }
     parts = {
         "language": "zh-CN" if language() == "zh" else "en",
-        "title": html.escape(tr("Attention of {names}", names=tr(" and ").join(name(frames[-1]) for frames in models))),
+        "title": html.escape(tr("Attention of {names}", names=tr(" and ").join(names))),
         "style": (FOLDER / "page.css").read_text(encoding="utf-8"),
         "script": (FOLDER / "page.js").read_text(encoding="utf-8"),
         "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
@@ -31,13 +35,18 @@ def page(models: Sequence[Sequence[Attended]]) -> str:
     return before + "".join(parts[key] + rest for key, rest in (other.split("}}", 1) for other in others))
 
 
-def name(attended: Attended) -> str:
-    """Of the model's folder."""
-    return Path(attended.model).name or attended.model
+def names_of(folders: Sequence[str]) -> list[str]:
+    """The last part of each folder's path, or as many parts as tell two folders apart."""
+    paths = [Path(folder).parts or (folder,) for folder in folders]
+    for count in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(parts[-count:]) for parts in paths]
+        if len(set(names)) == len(set(folders)):
+            break
+    return names
 
 
-def model_data(frames: Sequence[Attended]) -> dict[str, Any]:
-    return {"name": name(frames[-1]), "frames": [frame_data(frame) for frame in frames]}
+def model_data(name: str, frames: Sequence[Attended]) -> dict[str, Any]:
+    return {"name": name, "frames": [frame_data(frame) for frame in frames]}
 
 
 def frame_data(attended: Attended) -> dict[str, Any]:
@@ -46,7 +55,7 @@ def frame_data(attended: Attended) -> dict[str, Any]:
         "label": tr("final weights") if attended.step is None else tr("step {step:,}", step=attended.step),
         "tokens": attended.tokens,
         "parts": [part_data(part, attended.parts) for part in attended.parts],
-        "attribution": found and {"output": found.output, "tokens": found.tokens, "scores": rounded(found.scores)},
+        "attribution": {"output": found.output, "tokens": found.tokens, "scores": rounded(found.scores)},
         "replaced": None if attended.replaced is None else rounded(attended.replaced),
         "mix": {place: rounded(shares) for place, shares in attended.mix.items()},
     }
@@ -99,6 +108,14 @@ def part_title(part: AttentionPart, parts: Sequence[AttentionPart]) -> str:
     return tr("self-attention")
 
 
+def mix_titles() -> dict[str, str]:
+    """By where a task reads the mix."""
+    return {
+        "input": tr("Weights of the layers in the mix at the input"),
+        "output": tr("Weights of the layers in the mix at the output"),
+    }
+
+
 def words() -> dict[str, Any]:
     """Everything that the page says, in the reader's language; {names} are filled in by the page."""
     return {
@@ -127,7 +144,8 @@ def words() -> dict[str, Any]:
             "Here, blue tokens raise this output and orange ones lower it, to first order."
         ),
         "replaced": tr("Probability that each token was replaced"),
-        "mix": tr("Weights of the layers in the mix"),
+        "mix": mix_titles(),
+        "words": tr("words alone"),
         "statistics": tr("Statistics of every head"),
         "meaning": tr(
             "Entropy of a token's attention; mean distance to what it attends to; share on its own position, or on the "

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ Say = Callable[[str], None]
 def write_picture(models: Iterable[Attended], out: Path, say: Say, layer: int | None, head: int | None) -> None:
     """A .png, .svg or .pdf file; a character that no font of this machine has is reported."""
     shown = [attended.part for attended in models]
-    texts = [token for part in shown for token in (*part.queries, *part.keys)]
+    texts = [token for part in shown for token in (*part.queries, *part.keys)] if named(shown, layer, head) else []
     write_figure(lambda: figure_of(shown, layer, head), texts, out, say)
 
 
@@ -39,10 +40,10 @@ def write_figure(draw: Callable[[], Any], texts: Iterable[str], out: Path, say: 
 
 
 def figure_of(parts: list[AttentionPart], layer: int | None, head: int | None) -> Any:
-    """Of each model one heat-map if a head or layer is chosen or texts are aligned, otherwise all of its heads."""
+    """Of each model one heat-map with its tokens, or all of its heads without them."""
     from matplotlib.figure import Figure
 
-    single = layer is not None or head is not None or any(part.kind == "cross" for part in parts)
+    single = named(parts, layer, head)
     figure = Figure(figsize=(0, 0))
     sizes = [heat_map_size(part) if single else (0.62 * part.heads + 0.4, 0.62 * part.layers + 0.4) for part in parts]
     figure.set_size_inches(sum(width for width, _ in sizes) + 0.3 * len(sizes), max(height for _, height in sizes))
@@ -53,6 +54,11 @@ def figure_of(parts: list[AttentionPart], layer: int | None, head: int | None) -
         else:
             draw_grid(frame, part)
     return figure
+
+
+def named(parts: list[AttentionPart], layer: int | None, head: int | None) -> bool:
+    """Whether tokens are shown: if a head or layer is chosen, or texts are aligned."""
+    return layer is not None or head is not None or any(part.kind == "cross" for part in parts)
 
 
 def heat_map_size(part: AttentionPart) -> tuple[float, float]:
@@ -93,8 +99,12 @@ def plain(tokens: Iterable[str]) -> list[str]:
 @cache
 def installed() -> dict[str, str]:
     """The fonts of this machine by name, with their files."""
-    from matplotlib.font_manager import fontManager
+    from matplotlib.font_manager import findSystemFonts, fontManager
 
+    # matplotlib keeps a list of fonts and does not look for later ones, such as the one that it is told to install
+    for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
+        with suppress(Exception):  # a font of a kind that it cannot draw, such as coloured emoji
+            fontManager.addfont(path)
     return {font.name: font.fname for font in fontManager.ttflist}
 
 

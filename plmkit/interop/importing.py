@@ -13,6 +13,7 @@ from plmkit.inference.loading import check_whole, foreign_parts
 from plmkit.interop.hub import MODEL_FILES, find_model
 from plmkit.interop.huggingface import check_new, report_written
 from plmkit.interop.openai import import_gpt1
+from plmkit.interop.tensorflow import import_tensorflow, variables_file
 from plmkit.interop.weights import (
     OPENAI_SHAPES,
     PICKLED,
@@ -30,7 +31,7 @@ from plmkit.storage.tensors import save_tensors
 from plmkit.terminal.screen import Screen
 from plmkit.vectors.word_vectors import TEXT_FILES, import_vectors
 
-FORMATS = ("huggingface", "openai-gpt", "word2vec")
+FORMATS = ("huggingface", "openai-gpt", "tensorflow", "word2vec")
 FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # in the error of torch's loader for a pickle with more than tensors
 
 
@@ -63,7 +64,8 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
         )
     check_new(out)
     format = format or guessed(source)
-    count = (import_gpt1 if format == "openai-gpt" else import_pickled)(source, out, screen)
+    importers = {"huggingface": import_pickled, "openai-gpt": import_gpt1, "tensorflow": import_tensorflow}
+    count = importers[format](source, out, screen)
     seal(out)
     return {"folder": str(out), "format": format, "parameters": count}
 
@@ -82,6 +84,8 @@ def guessed(source: Path) -> str:
         return "huggingface"
     if (source / OPENAI_SHAPES).is_file() or any(source.glob("params_*.npy")):
         return "openai-gpt"
+    if variables_file(source) is not None:
+        return "tensorflow"
     raise InputError(no_model(source))
 
 

@@ -100,7 +100,11 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
         network, optimizer, clip=recipe.schedule.clip, world=world, dtype=job.dtype, rows_at_once=machine.micro_batch
     )
     checkpoints = Checkpoints(
-        job.folder.checkpoints, step, every=machine.checkpoint_steps, saved=state.step, average=machine.average
+        job.folder.checkpoints,
+        step,
+        every=machine.checkpoint_steps,
+        saved=state.step,
+        newest=max(machine.kept_checkpoints, machine.average),
     )
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
         watch = Watch([job.threads, *parts, checkpoints], interrupted)

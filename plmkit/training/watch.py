@@ -160,8 +160,8 @@ class Journal:
 class Checkpoints:
     """Saves the run every `every` steps: all processes contribute their part, the first one writes."""
 
-    def __init__(self, folder: Path, step: Step, *, every: int, saved: int, average: int = 1) -> None:
-        self.folder, self.step, self.every, self.average = folder, step, every, average
+    def __init__(self, folder: Path, step: Step, *, every: int, saved: int, newest: int = KEPT) -> None:
+        self.folder, self.step, self.every, self.newest = folder, step, every, newest
         self.saved = saved  # step of the newest checkpoint
 
     def __call__(self, report: Report) -> None:
@@ -175,7 +175,7 @@ class Checkpoints:
             return
         whole = replace(state, memory=self.step.world.joined(state.memory))
         if self.step.world.first:
-            save_checkpoint(self.folder, self.step.network, self.step.optimizer, whole, newest=max(KEPT, self.average))
+            save_checkpoint(self.folder, self.step.network, self.step.optimizer, whole, newest=self.newest)
         self.saved = state.step
 
 

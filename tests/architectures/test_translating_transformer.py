@@ -95,6 +95,9 @@ def test_a_sublayer_without_output_returns_the_norm_of_its_input(make):
     for _ in range(sublayers):
         expected = torch.layer_norm(expected, (WIDTH,), eps=1e-6)
     torch.testing.assert_close(found, expected)
+    changed = hidden.clone()
+    changed[1:] += 1 + torch.randn(4, WIDTH)
+    assert torch.equal(block.attention_norm(changed)[0], block.attention_norm(hidden)[0])  # of each token by itself
     torch.testing.assert_close(found.mean(-1), torch.zeros(5, dtype=torch.float64), atol=1e-9, rtol=0)
     torch.testing.assert_close(found.var(-1, correction=0), torch.ones(5, dtype=torch.float64), atol=1e-5, rtol=0)
 

@@ -55,6 +55,11 @@ def test_top_p_keeps_the_token_that_crosses_the_share():
     assert chosen(temperature=1.0, top_p=1.0) == pytest.approx(SHARES.tolist(), abs=1e-3)
 
 
+@pytest.mark.parametrize("asked", [{"top_k": 1}, {"top_p": 1e-9}])
+def test_the_narrowest_choice_is_greedy_decoding(asked):
+    assert chosen(temperature=1.0, **asked) == chosen(temperature=0)
+
+
 def test_top_p_counts_within_top_k():
     assert chosen(temperature=1.0, top_k=3, top_p=0.5) == pytest.approx([0, 4 / 7, 0, 3 / 7], abs=2e-3)
 

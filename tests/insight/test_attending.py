@@ -201,6 +201,8 @@ def test_a_model_without_attention_and_a_text_that_is_too_long_are_refused():
         tiny_model("gpt2-tiny").attend("the cat sees a house. " * 9)
     with pytest.raises(InputError, match="The text is empty"):
         tiny_model("gpt2-tiny").attend("")
+    with pytest.raises(PlmError, match=r"Show them: plm caption caption-tiny photo\.jpg --attention out\.png"):
+        tiny_model("caption-tiny").attend("a cat")
     with pytest.raises(InputError, match="the text has none that bert-tiny could fill"):
         tiny_model("bert-tiny").attend("the cat", target="cat")
 
@@ -246,17 +248,42 @@ def test_a_heat_map_has_a_row_per_query_and_a_column_per_key():
         part.heat_map(1, 3)
 
 
+def scaled_value(model, text, place, factor):
+    """The log-probability of the predicted class if the vectors of one word are `factor` times as long."""
+
+    def scale(_, __, found):
+        return found * torch.where(torch.arange(found.shape[1]) == place, factor, 1.0)[:, None]
+
+    handles = [part.register_forward_hook(scale) for part in model.network.model.input_embeddings]
+    found = model.predict(text).probability
+    for handle in handles:
+        handle.remove()
+    return float(np.log(found))
+
+
 def test_the_mix_of_a_task_on_features_is_shown_and_adds_up_to_one(made, mixed_corpus, rows_file):
     tiny = {"architecture.width": 16, "architecture.cell": 8, "architecture.filters": "[[2, 8]]", "tokenizer.size": 60,
             "stages": "[[1.0, 16]]", "run.threads": 1}  # fmt: skip
     elmo, out = made / "elmo to look at", made / "elmo task to look at"
     plmkit.pretrain("elmo-tiny", mixed_corpus, elmo, steps=3, settings=tiny, quiet=True)
-    with pytest.raises(PlmError, match="has no attention to look at: Elmo reads a text without it"):
+    with pytest.raises(PlmError, match=r"has no attention to look at: Elmo .*\nA task on its features"):
         plmkit.load(elmo, device="cpu").attend("the cat")
     plmkit.finetune(elmo, "classify", rows_file, out, epochs=1, settings={"run.threads": 1}, quiet=True)
     attended = plmkit.load(out, device="cpu").attend("the cat sees a zyzzyva.")
-    assert (attended.parts, attended.attribution, attended.tokens[:2]) == ((), None, ("<S>", "the"))
+    assert (attended.parts, attended.tokens[0]) == ((), "<S>")
+    assert attended.tokens[-3] == "zyzzyva"  # it is read by its characters
+    model = plmkit.load(out, device="cpu")
+    with torch.no_grad():  # everything that the task reads of a word, 1% longer and 1% shorter
+        values = [scaled_value(model, "the cat sees a zyzzyva.", 2, factor) for factor in (1.01, 0.99)]
+    assert (values[0] - values[1]) / 0.02 == pytest.approx(attended.attribution.scores[2], rel=0.03, abs=2e-4)
     weights = torch.from_numpy(np.log(attended.mix["input"]))
     stored = load_file(out / "model.safetensors")["model.mixes.input.weights"]
     assert torch.allclose(weights - weights[0], stored - stored[0], atol=1e-5)
     assert attended.mix["input"].sum() == pytest.approx(1)
+
+
+def test_an_unknown_token_shows_what_the_text_has_in_its_place():
+    model = tiny_model("bert-tiny")
+    found = model.attend("the 龘 [MASK] 😀", "a Ω").tokens
+    assert found == ("[CLS]", "the", "龘 [UNK]", "[MASK]", "😀 [UNK]", "[SEP]", "a", "Ω [UNK]", "[SEP]")
+    assert model.attend("[UNK] 龘").tokens == ("[CLS]", "[UNK]", "龘 [UNK]", "[SEP]")

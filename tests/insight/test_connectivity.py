@@ -31,7 +31,7 @@ def test_bert_sees_both_sides_and_gpt_the_left(name, expected):
     model = tiny_model(name).network.model
     with watched_embeddings(model) as kept:
         states = model(batch_of(torch.arange(20, 20 + LENGTH))).hidden[0]
-    assert torch.equal(connected(states, kept[0]), expected)
+    assert torch.equal(connected(states, *kept.values()), expected)
 
 
 def test_elmo_sees_the_left_in_one_half_of_a_state_and_the_right_in_the_other():

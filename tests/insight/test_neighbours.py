@@ -1,12 +1,16 @@
 """Nearest words, and what sentences do to them: senses of one word are apart for a contextual model only."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from plmkit.insight.neighbours import contextual_neighbours, own_corpus, place_of, sample_of, sentence_with
+from plmkit.catalogue import find
+from plmkit.data.corpus import open_corpus
+from plmkit.insight.neighbours import contextual_neighbours, has_text, own_corpus, place_of, sample_of, sentence_with
 from plmkit.insight.word_states import Sentence, owners_of, word_states
+from plmkit.training.run_folder import RunFolder
 from plmkit.vectors.settings import SkipGram
 from plmkit.vectors.training import SkipGramRequest, train_vectors
 from plmkit.vectors.word_vectors import import_vectors, load_vectors, unit
@@ -25,7 +29,6 @@ def bank_corpus(made):
 
 @pytest.fixture(scope="module")
 def contextual(made, bank_corpus):
-    from plmkit.catalogue import find
     from plmkit.config.machine import settle
     from plmkit.inference.loading import load
     from plmkit.terminal.screen import Screen
@@ -75,7 +78,7 @@ def test_a_static_vector_is_the_same_in_both_senses(bank_corpus, tmp_path):
 
 
 def test_the_nearest_occurrence_of_the_word_has_its_sense(contextual, bank_corpus):
-    sample = sample_of([str(bank_corpus)])
+    sample = sample_of(open_corpus([bank_corpus]))
     for context, other in ((RIVER[0], "of the river"), (MONEY[0], "for a loan")):
         found = contextual_neighbours(contextual, "bank", context, sample, top=5)
         assert found[0].word == "bank" and other in found[0].text
@@ -101,7 +104,19 @@ def test_a_word_that_is_not_in_the_sentence_is_refused(contextual, plm):
 def test_imported_vectors_are_no_corpus(contextual, bank_corpus, tmp_path):
     (tmp_path / "v.txt").write_text("bank 1 0\nshore 1 0.1\n")
     import_vectors(tmp_path / "v.txt", tmp_path / "imported")
-    assert own_corpus([tmp_path / "imported", contextual.folder]) == [str(bank_corpus)]
+    corpus = own_corpus([tmp_path / "imported", contextual.folder])
+    assert [source.path for source in corpus.sources] == [bank_corpus]
+
+
+def test_pairs_and_captions_are_no_corpus_and_the_column_of_a_table_is_that_of_the_run(contextual, tmp_path):
+    record = RunFolder(contextual.folder).record
+    (tmp_path / "t.tsv").write_text("n\tsaid\n1\tthe bank of the river\n")
+    table = replace(record, corpora=(str(tmp_path / "t.tsv"),), run=replace(record.run, column="said"))
+    (tmp_path / "run").mkdir()
+    RunFolder(tmp_path / "run").write(table)
+    assert [one.text for one in sample_of(own_corpus([tmp_path / "run"]))] == ["the bank of the river"]
+    for name in ("transformer-tiny", "caption-tiny"):
+        assert not has_text(replace(record, recipe=find(name)))
 
 
 def test_a_sentence_is_refused_if_all_vectors_are_static(plm, tmp_path):

@@ -104,6 +104,13 @@ def test_two_models_and_several_checkpoints(attended):
     ]  # fmt: skip
 
 
+def test_two_folders_of_one_name_are_told_apart(attended):
+    pair = [[replace(attended, model=folder)] for folder in ("runs/one/model", "runs/two/model")]
+    assert [model["name"] for model in data_of(page(pair))["models"]] == ["one/model", "two/model"]
+    assert [model["name"] for model in data_of(page(pair[:1] * 2))["models"]] == ["model", "model"]
+    assert "<title>Attention of one/model and two/model</title>" in page(pair)
+
+
 def test_streams_memory_and_replaced_tokens_are_named():
     xl = data_of(page([[tiny_model("transformer-xl-tiny", memory=20).attend("the cat.", "a bird.")]]))
     assert xl["models"][0]["frames"][0]["parts"][0]["memory"] > 0

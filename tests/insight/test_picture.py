@@ -36,3 +36,20 @@ def test_characters_that_no_font_has_are_reported(attended, monkeypatch, tmp_pat
     said = []
     write_picture([attended], tmp_path / "a.png", said.append, layer=1, head=1)
     assert len(said) == 1 and said[0].startswith("! No font that matplotlib finds has ") and "狗" in said[0]
+
+
+def test_heads_without_their_tokens_need_no_font(attended, monkeypatch, tmp_path):
+    monkeypatch.setattr(picture, "CJK_FONTS", ())
+    said = []
+    write_picture([attended], tmp_path / "a.png", said.append, layer=None, head=None)
+    assert said == []
+
+
+def test_a_font_that_was_installed_after_matplotlib_listed_them_is_found(monkeypatch):
+    from matplotlib import font_manager
+
+    every = list(font_manager.fontManager.ttflist)
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [font for font in every if font.name != "DejaVu Serif"])
+    serif = [font.fname for font in every if font.name == "DejaVu Serif"]
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [*serif, __file__])
+    assert "DejaVu Serif" in picture.installed.__wrapped__()

@@ -200,6 +200,21 @@ def test_a_probe_prints_and_draws(pretrained, plm, tmp_path):
     assert len(saved["scores"]) == 3 and saved["metric"] == "accuracy"
 
 
+def test_parts_of_speech_and_senses_of_a_trained_elmo_are_printed_by_layer(plm, mixed_corpus, tmp_path):
+    sets = ("architecture.width=16", "architecture.cell=16", "architecture.filters=[[2, 8]]", "tokenizer.size=60",
+            "stages=[[1.0, 16]]", "run.threads=1")  # fmt: skip
+    given = [part for one in sets for part in ("--set", one)]
+    assert plm("pretrain", "elmo-tiny", mixed_corpus, "--out", tmp_path / "elmo", "--steps", 5, *given).code == 0
+    tags = [{"tokens": one.words, "tags": [tag for (tag,) in one.answers]} for one in SENTENCES * 3]
+    senses = [{"tokens": one["tokens"], "senses": [{"i": 1, "lemma": "it", "key": one["tokens"][0]}]} for one in tags]
+    for task, rows in (("pos", tags), ("senses", senses)):
+        (tmp_path / task).with_suffix(".jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        ran = plm("probe", tmp_path / "elmo", "--task", task, "--train", tmp_path / f"{task}.jsonl")
+        lines = [line.split() for line in ran.out.splitlines() if "█" in line or "%" in line]
+        assert [line[0] for line in lines].count("layer") == 2, ran.out  # after the baseline and the embeddings
+        assert len(lines) == 4
+
+
 def test_the_number_of_words_limits_the_training_file_only(pretrained, plm, tmp_path):
     (tmp_path / "tags.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n' * 20)
     arguments = ("probe", pretrained, "--task", tmp_path / "tags.jsonl", "--words", "10", "--layers", "0", "--json")

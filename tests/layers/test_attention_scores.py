@@ -129,6 +129,7 @@ def test_a_weight_of_one_returns_its_value():
 def test_weights_depend_on_keys_alone_and_values_are_what_is_averaged():
     query, key, value, score = made(1, 2, 4), made(1, 5, 4, seed=1), made(1, 5, 4, seed=2), score_of("general")
     plain, weights = attend(query, key, key, score)
+    torch.testing.assert_close(plain, score(query, key).softmax(-1) @ key)  # keys that are the values: plain attention
     context, same = attend(query, key, value, score)
     assert torch.equal(weights, same)
     assert not torch.allclose(context, plain)

@@ -14,6 +14,7 @@ from plmkit.data.caption_corpus import open_captions
 from plmkit.data.samples import Samples
 from plmkit.data.shards import open_store
 from plmkit.errors import InputError, PlmError
+from plmkit.inference import captioning
 from plmkit.storage.files import cache_folder
 
 TINY = [
@@ -83,6 +84,12 @@ def test_what_is_no_image_or_no_captioner_or_no_picture_is_refused(
     assert (ran.code, "reads text, so it cannot describe images" in ran.err) == (2, True)
     with pytest.raises(PlmError, match="describes images, so it cannot embed texts"):
         plmkit.load(captioner, device="cpu").embed(["a"])
+
+
+def test_a_file_that_is_no_image_is_refused_before_any_image_is_read(captioner, picture, shapes, monkeypatch):
+    monkeypatch.setattr(captioning, "load_image", lambda *_: pytest.fail("an image was read"))
+    with pytest.raises(InputError, match=r"captions\.jsonl is not an image that can be read"):
+        plmkit.load(captioner, device="cpu").caption([picture, shapes])
 
 
 def test_options_of_images_are_refused_with_text_and_needed_where_files_are_elsewhere(
