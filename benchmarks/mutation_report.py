@@ -1,6 +1,7 @@
 """What became of the mutants, as a table: benchmarks/mutation.md."""
 
 import json
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +14,16 @@ GOAL = 0.85
 
 def write_report(found: Sequence[dict], count: int, seed: int) -> None:
     reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.is_file() else {}
-    REPORT.write_text(report(found, count, seed, reasons), encoding="utf-8")
+    REPORT.write_text(report(found, count, seed, reasons, commit=current_commit()), encoding="utf-8")
     print(f"{share(found)} killed: {REPORT}")
 
 
-def report(found: Sequence[dict], count: int, seed: int, reasons: dict[str, str]) -> str:
+def current_commit() -> str:
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, cwd=REPORT.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def report(found: Sequence[dict], count: int, seed: int, reasons: dict[str, str], *, commit: str) -> str:
     """A line for each room, then each survivor with why it survives."""
     lines = [
         "# Mutants",
@@ -27,6 +33,8 @@ def report(found: Sequence[dict], count: int, seed: int, reasons: dict[str, str]
         "places that do not affect results (annotations, decorators, messages, asserts, `strict=`) and operators that "
         "the operands do not have. "
         f"Goal: {GOAL:.0%} killed.",
+        "",
+        f"Run at commit {commit}.",
         "",
         "| room | mutants | killed | survived | share |",
         "|---|---|---|---|---|",

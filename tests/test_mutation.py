@@ -85,8 +85,9 @@ def test_the_report_counts_by_room_and_gives_a_reason_for_each_survivor():
         mutant(room="tasks", file="plmkit/tasks/rows.py", outcome="survived", after="a * b"),
     ]  # fmt: skip
     reported = report(
-        found, 4, 7, {"plmkit/corruption/mask/span.py: a + b -> a - b": "b is always 0 here"}
+        found, 4, 7, {"plmkit/corruption/mask/span.py: a + b -> a - b": "b is always 0 here"}, commit="1a2b3c4"
     ).splitlines()
+    assert "Run at commit 1a2b3c4." in reported
     assert "| corruption | 3 | 2 | 1 | 67% |" in reported
     assert "| tasks | 1 | 0 | 1 | 0% |" in reported
     assert "| **all** | 4 | 2 | 2 | 50% |" in reported

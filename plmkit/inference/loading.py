@@ -266,6 +266,16 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
             tr("{file} does not describe a network: {error}", file=folder / CONFIG, error=error)
         ) from error
     weights = our_weights(theirs, folder, family, architecture)
+    known = architecture.vocabulary_size(weights)
+    if config.get("vocab_size", known) != known:
+        say(
+            tr(
+                "! {file}: vocab_size is {stated}, but the weights have embeddings for {known} tokens, which are used.",
+                file=folder / CONFIG,
+                stated=config["vocab_size"],
+                known=known,
+            )
+        )
     if head := unused_head(theirs, config, family, architecture):
         say(tr("! {folder}: its head ({head}) is not used, only the network below it.", folder=folder, head=head))
     if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):

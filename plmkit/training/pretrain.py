@@ -162,7 +162,8 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
     with Log(job.request.out, state.step) as log, job.screen.training() as bar:
         validation = Validation(step, batches, log, times=machine.validations, progress=done)
         labels = {own.name: own.label or own.name for own in recipe.objectives}
-        yield [Journal(log, bar, validation, labels, every=machine.log_steps, since=state), validation], validation
+        journal = Journal(log, bar, validation, labels, every=machine.log_steps, since=state, seed=job.request.seed)
+        yield [journal, validation], validation
 
 
 def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, Any]) -> PretrainRecord:

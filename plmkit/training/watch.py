@@ -11,6 +11,8 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from plmkit.data.batch import Batch
+from plmkit.data.samples import Position
+from plmkit.language import tr
 from plmkit.storage.files import reported_os_errors, write_text
 from plmkit.training.checkpoint import KEPT, save_checkpoint
 from plmkit.training.loop import Report, State
@@ -122,9 +124,17 @@ class Journal:
     """The mean of the losses since the last line, in the log and on the screen."""
 
     def __init__(
-        self, log: Log, bar: Bar, validation: Validation, labels: Mapping[str, str], *, every: int, since: State
+        self,
+        log: Log,
+        bar: Bar,
+        validation: Validation,
+        labels: Mapping[str, str],
+        *,
+        every: int,
+        since: State,
+        seed: int,
     ) -> None:
-        self.log, self.bar, self.validation, self.every = log, bar, validation, every
+        self.log, self.bar, self.validation, self.every, self.seed = log, bar, validation, every, seed
         self.labels = labels  # names of the losses on the screen
         self.since = since
         self.sums: dict[str, float] = {}
@@ -153,8 +163,18 @@ class Journal:
             },
         )
         shown = {self.labels.get(name, name): loss for name, loss in losses.items()}
-        self.bar(report, shown, speed, self.validation.scores)
+        where = tr("seed {seed}, {epoch}", seed=self.seed, epoch=epoch_of(state.position))
+        self.bar(report, shown, speed, self.validation.scores, where)
         self.sums, self.counts, self.since = {}, {}, state
+
+
+def epoch_of(position: Position) -> str:
+    """The epoch being read, from 1 on; with several streams, that of each."""
+    epochs = {name: place.epoch + 1 for name, place in position.places.items()}
+    if len(epochs) < 2:
+        return tr("epoch {epoch}", epoch=sum(epochs.values()))
+    each = [tr("epoch {epoch} of {stream}", epoch=epoch, stream=name) for name, epoch in sorted(epochs.items())]
+    return tr(", ").join(each)
 
 
 class Checkpoints:

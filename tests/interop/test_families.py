@@ -16,7 +16,7 @@ from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.catalogue import find
 from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary, unnamed
-from plmkit.errors import CheckpointError, InputError
+from plmkit.errors import CheckpointError, InputError, LoadWarning
 from plmkit.inference.loading import model_of, read_parts
 from plmkit.interop.families import FAMILIES, albert, bert, ernie, roberta
 from plmkit.interop.families.family import Family
@@ -142,6 +142,21 @@ def test_what_cannot_be_read_is_refused_with_the_reason(kind, changes, error, me
     save(kind, tmp_path, pretrained)
     spoil(tmp_path, **changes)
     with pytest.raises(error, match=message):
+        plmkit.load(tmp_path)
+
+
+def test_a_vocab_size_other_than_that_of_the_weights_is_warned_about(pretrained, tmp_path):
+    save("RobertaModel", tmp_path, pretrained)
+    said: list[str] = []
+    rows = read_parts(tmp_path, said.append).vocabulary_size
+    assert said == []
+    spoil(tmp_path, vocab_size=rows + 1000)
+    assert read_parts(tmp_path, said.append).vocabulary_size == rows
+    assert said == [
+        f"! {tmp_path / 'config.json'}: vocab_size is {rows + 1000}, but the weights have embeddings for {rows} tokens, "
+        "which are used."
+    ]
+    with pytest.warns(LoadWarning, match=f"vocab_size is {rows + 1000}, but the weights have embeddings for {rows} t"):
         plmkit.load(tmp_path)
 
 

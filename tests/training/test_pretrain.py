@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -158,6 +159,17 @@ def test_a_run_starts_with_its_budget_after_its_corpus_was_read(plm, text, tmp_p
     assert read < next(number for number, line in enumerate(lines) if line.startswith("Computing on cpu"))
     missing = plm(*command(tmp_path / "no.txt", tmp_path / "other"))
     assert (missing.code, "Computing" in missing.err) == (2, False)
+
+
+def test_plain_lines_carry_seed_epoch_step_and_time_left(plm, text, tmp_path):
+    out = tmp_path / "run"
+    ran = plm(*command(text, out, "--steps", 10, "--seed", 7, sets=("schedule.batch=24", "run.checkpoint_steps=5")))
+    pattern = r" *\d+% seed 7, epoch (\d), step (\d+) masked \d\.\d{3} .*, \d+:\d\d left"
+    found = {int(match[2]): int(match[1]) for line in ran.err.splitlines() if (match := re.fullmatch(pattern, line))}
+    assert list(found) == list(range(1, 11))
+    read = {one.step: checkpoint.read_checkpoint(one.folder)[0] for one in checkpoint.checkpoints(out / "checkpoints")}
+    assert {step: found[step] - 1 for step in (5, 10)} == {step: read[step].position.at("text").epoch for step in read}
+    assert found[1] == 1 < found[5] < found[10]
 
 
 def test_a_run_without_a_budget_says_which_it_has(plm, text, tmp_path):

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from plmkit.data.samples import Place, Position
 from plmkit.errors import FolderError
-from plmkit.training.watch import METRICS, Log, read_metrics
+from plmkit.training.watch import METRICS, Log, epoch_of, read_metrics
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -69,3 +70,9 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
         log.write(1, {"a": 1})
     with pytest.raises(FolderError, match="No space left on device"):
         log.close()
+
+
+def test_the_epoch_is_counted_from_one_and_told_for_each_stream():
+    assert epoch_of(Position(places={"text": Place(epoch=2, index=30)})) == "epoch 3"
+    places = {"sentences": Place(epoch=1), "pairs": Place(index=4)}
+    assert epoch_of(Position(places=places)) == "epoch 1 of pairs, epoch 2 of sentences"
