@@ -17,6 +17,7 @@ from benchmarks import (
     finetuning_speed,
     generation_speed,
     gpt_speed,
+    precision_speed,
     prediction_speed,
     preparation_speed,
     pretraining_speed,
@@ -29,6 +30,7 @@ from benchmarks.shared import Options, lines_table, say
 
 BENCHMARKS = {
     "pretraining_speed": pretraining_speed,
+    "precision_speed": precision_speed,
     "preparation_speed": preparation_speed,
     "finetuning_speed": finetuning_speed,
     "prediction_speed": prediction_speed,

@@ -21,6 +21,7 @@ class Case(loops.Case):
     inner: int = 1024
     our_steps: int = 12  # in a round; about as many seconds as
     their_steps: int = 4
+    dtype: str = "float32"  # of ours
     products: int = 8  # of the matrices that ours are measured by, between two steps
 
 
@@ -109,7 +110,10 @@ def make_ours(case: Case) -> Callable[[], Told]:
     def one_round() -> Told:
         source.shapes.clear()
         product = Product(case.products)
-        _, seconds = our_steps(network, batches, optimizer, recipe.schedule, case.our_steps, case.seed, product.take)
+        _, seconds = our_steps(
+            network, batches, optimizer, recipe.schedule, case.our_steps, case.seed, product.take,
+            dtype=getattr(torch, case.dtype),
+        )  # fmt: skip
         shapes = source.shapes[WARM_STEPS:]
         return {
             "tokens_per_second": sum(shape.tokens for shape in shapes) / seconds,

@@ -50,6 +50,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("name", "lines"),
     [
         ("pretraining_speed", 3),
+        ("precision_speed", 1),
         ("preparation_speed", 2),
         ("finetuning_speed", 4),
         ("prediction_speed", 1),

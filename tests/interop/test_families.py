@@ -153,8 +153,8 @@ def test_a_vocab_size_other_than_that_of_the_weights_is_warned_about(pretrained,
     spoil(tmp_path, vocab_size=rows + 1000)
     assert read_parts(tmp_path, said.append).vocabulary_size == rows
     assert said == [
-        f"! {tmp_path / 'config.json'}: vocab_size is {rows + 1000}, but the weights have embeddings for {rows} tokens, "
-        "which are used."
+        f"! {tmp_path / 'config.json'}: vocab_size is {rows + 1000}, but the weights have embeddings for {rows} "
+        "tokens, which are used."
     ]
     with pytest.warns(LoadWarning, match=f"vocab_size is {rows + 1000}, but the weights have embeddings for {rows} t"):
         plmkit.load(tmp_path)

@@ -12,6 +12,7 @@ from transformers import BertConfig
 
 import plmkit
 from plmkit.errors import CheckpointError, FolderError, InputError
+from plmkit.inference.loading import read_parts
 
 CONFIG = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
@@ -165,8 +166,10 @@ def test_a_tokenizer_of_another_model_is_refused(pretrained, tmp_path):
     weights = load_file(tmp_path / "model.safetensors")
     weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:20].clone()
     save_file(weights, tmp_path / "model.safetensors")
+    said: list[str] = []
     with pytest.raises(CheckpointError, match="The files do not belong together"):
-        plmkit.load(tmp_path)
+        read_parts(tmp_path, said.append)
+    assert "but the weights have embeddings for 20 tokens" in said[0]  # config.json has the tokenizer's number
 
 
 WEIGHTS_OF_OTHERS = {
