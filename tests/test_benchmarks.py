@@ -57,6 +57,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("evaluation_speed", 4),
         ("generation_speed", 2),
         ("gpt_speed", 2),
+        ("translation_speed", 3),
         ("xlnet_speed", 2),
         ("elmo_speed", 1),
         ("contention", 6),
