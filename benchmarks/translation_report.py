@@ -47,7 +47,7 @@ def runs_in(folder: Path) -> Runs:
 def summary(runs: Runs) -> str:
     """Means over seeds, with standard deviations."""
     groups = [group_name(group) for group in next(iter(runs.values()))[0]["by_length"]]
-    head = ("network", "parameters", "tokens/s", "epochs' tokens", "seeds", "BLEU", "chrF", *groups)
+    head = ("network", "parameters", "tokens/s", "tokens", "seeds", "BLEU", "chrF", *groups)
     rows = []
     for name, some in runs.items():
         by_group = [[run["by_length"][number]["bleu"] for run in some] for number in range(len(groups))]

@@ -66,6 +66,23 @@ class Source:
     cut: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnreadSources(Unread):
+    """What was lost in reading sources."""
+
+    first: int  # number of the first source that was cut, from 1; 0: none
+
+    def cut_remark(self) -> str:
+        return tr(
+            "{cut:,} of {texts:,} sources are longer than the model's {length} tokens and were cut at their end; the "
+            "first is number {first:,}.",
+            cut=self.cut,
+            texts=self.texts,
+            length=self.length,
+            first=self.first,
+        )
+
+
 class Translator:
     """An encoder–decoder with its tokenizer: reads sources, and searches for their translations."""
 
@@ -132,8 +149,10 @@ class Translator:
         """What was lost in reading sources."""
         tokens = np.array([token for source in sources for token in source.tokens])
         unknown = self.vocabulary.unknown_share(tokens) if len(tokens) else 0.0
-        cut = sum(source.cut for source in sources)
-        return Unread(cut=cut, texts=len(sources), length=self.max_length, unknown=unknown)
+        cut = [number for number, source in enumerate(sources, start=1) if source.cut]
+        return UnreadSources(
+            cut=len(cut), texts=len(sources), length=self.max_length, unknown=unknown, first=cut[0] if cut else 0
+        )
 
     @torch.inference_mode()
     def search(self, sources: Sequence[Source], options: GenerationOptions) -> list[list[Translation]]:

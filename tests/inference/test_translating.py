@@ -111,7 +111,10 @@ def test_a_blank_text_has_a_blank_translation(model):
 
 def test_a_source_that_is_too_long_is_cut_at_its_end_and_a_target_at_the_maximum(model):
     long = " ".join(["the old cat sees a red dog"] * 4)
-    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than 20 tokens"):
+    with pytest.warns(
+        TruncationWarning,
+        match="1 of 2 sources are longer than the model's 20 tokens and were cut at their end; the first is number 1",
+    ):
         found = model.translate([long, SOURCE])
     kept = " ".join(long.split()[: 20 - len(model.tokenizer.vocabulary.source_row([]))])
     assert found[0].text == model.translate(kept).text
