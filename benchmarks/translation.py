@@ -52,8 +52,8 @@ def main() -> None:
     set_threads(asked.threads)
     try:
         test = read_pairs(str(asked.data / "test.tsv"), (asked.source, asked.target), True, Screen())
-        for name in asked.only or NAMES:
-            for seed in range(asked.seeds):
+        for seed in range(asked.seeds):
+            for name in asked.only or NAMES:
                 one_run(asked, name, seed, test)
     except PlmError as error:
         sys.exit(f"translation: {error}")

@@ -45,7 +45,7 @@ class Case:
     steps: int
 
 
-CASES = (Case("4 + 4 × 256, vocabulary of 8,000", 4, 256, 8_000, 600, 256, 64, 8),)
+CASES = (Case("2 + 2 × 256, vocabulary of 4,000", 2, 256, 4_000, 600, 256, 32, 16),)  # transformer-mini
 QUICK = (Case("1 + 1 × 32, vocabulary of 300", 1, 32, 300, 10, 16, 8, 1),)
 
 
