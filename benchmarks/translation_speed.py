@@ -152,22 +152,20 @@ def our_model(case: Case, seed: int, dropout: float = 0.0) -> Any:
 
 def train_to_copy(model: Any, case: Case, seed: int) -> float:
     """So that translations end where sentences do, and beams differ as they do in a trained model."""
+    from plmkit.schedules.optimizers import AdamW
+    from plmkit.training.step import Step
+
     rng = np.random.default_rng([seed, 1])
     network, translator = model.network.train(), model.translator
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    found = 0.0
-    for step in range(case.train_steps):
-        optimizer.param_groups[0]["lr"] = 1e-3 * min(1, (step + 1) / 50)
-        rows = sorted(sentences(4 * 32, rng), key=len)[(step % 4) * 32 :][:32]
-        batch = translator.pairs([[*row, END] for row in rows], rows)
-        loss = network.heads["translation_lm"](network.model(batch), batch)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        found = float(loss.detach())
+    step = Step(network, AdamW().build(network.named_parameters(), 1e-3), clip=1.0, dtype=translator.dtype)
+    loss = 0.0
+    for number in range(case.train_steps):
+        rows = sorted(sentences(4 * 32, rng), key=len)[(number % 4) * 32 :][:32]
+        loss = step.gradients(translator.pairs([[*row, END] for row in rows], rows)).loss
+        step.clipped()
+        step.update(min(1, (number + 1) / 50))
     network.eval()
-    return found
+    return loss
 
 
 # --- training
