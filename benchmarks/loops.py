@@ -87,7 +87,10 @@ def our_steps(
     return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds - sum(pauses)
 
 
-def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = None, grouped: bool = False) -> float:
+def their_seconds(
+    model: Any, rows: Any, case: Case, steps: int, collate: Any = None, grouped: bool = False,
+    clock: Callable[[], float] = time.perf_counter, **more: Any,
+) -> float:  # fmt: skip
     """Seconds that the Trainer took; its rows may be grouped by length."""
     from transformers import Trainer, TrainingArguments
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
@@ -99,7 +102,7 @@ def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = 
             self.ends: list[float] = []
 
         def on_step_end(self, *state: Any, **more: Any) -> None:
-            self.ends.append(time.perf_counter())
+            self.ends.append(clock())
 
     settings = TrainingArguments(
         output_dir=str(case.cache / "trainer"), max_steps=WARM_STEPS + steps,
@@ -107,13 +110,14 @@ def their_seconds(model: Any, rows: Any, case: Case, steps: int, collate: Any = 
         optim="adamw_torch_fused", use_cpu=True, seed=case.seed, dataloader_num_workers=0,
         dataloader_pin_memory=False, dataloader_drop_last=True, remove_unused_columns=False, **sampling(grouped),
         logging_strategy="no", save_strategy="no", eval_strategy="no", report_to="none", disable_tqdm=True,
+        **more,
     )  # fmt: skip
-    clock = Clock()
-    trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=collate, callbacks=[clock])
+    watch = Clock()
+    trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=collate, callbacks=[watch])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    assert len(clock.ends) == WARM_STEPS + steps
-    return clock.ends[-1] - clock.ends[WARM_STEPS - 1]
+    assert len(watch.ends) == WARM_STEPS + steps
+    return watch.ends[-1] - watch.ends[WARM_STEPS - 1]
 
 
 def sampling(grouped: bool) -> dict[str, Any]:

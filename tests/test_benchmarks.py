@@ -59,6 +59,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("evaluation_speed", 4),
         ("generation_speed", 2),
         ("gpt_speed", 2),
+        ("translation_speed", 3),
         ("xlnet_speed", 2),
         ("elmo_speed", 1),
         ("contention", 6),
@@ -142,6 +143,33 @@ def test_the_curves_of_attention_and_the_sweep_of_heads_are_printed_as_tables(tm
     assert picture.stat().st_size > 1000
     rows = bench("benchmarks.heads", *options).stdout.splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| 1", "| 2", "| 4", "| 8"]
+
+
+@pytest.mark.slow
+def test_translation_scores_networks_of_equal_minutes_and_repeats_nothing_that_is_finished(tmp_path: Path):
+    rng = random.Random(0)
+    for part, count in {"train": 80, "test": 20}.items():
+        pairs = [[rng.choice("abcdefgh") for _ in range(rng.randint(1, 8))] for _ in range(count)]
+        rows = [f"{' '.join(words)}\t{' '.join(words).upper()}" for words in pairs]
+        (tmp_path / f"{part}.tsv").write_text("\n".join(["en\tde", *rows]) + "\n", encoding="utf-8")
+    command = (
+        "benchmarks.translation", "--data", str(tmp_path), "--source", "en", "--target", "de", "--minutes", "0.001",
+        "--seeds", "1", "--only", "rnn-mini", "--only", "marian", "--set", "architecture.width=32",
+        "--set", "tokenizer.size=300", "--out", str(tmp_path / "out"), "--picture", str(tmp_path / "lengths.png"),
+    )  # fmt: skip
+    first = bench(*command)
+    for name in ("rnn-mini", "marian"):
+        told = json.loads((tmp_path / "out" / "figures" / f"{name}-0.json").read_text(encoding="utf-8"))
+        assert told["steps"] == max(1, round(0.06 * told["tokens_per_second"] / told["tokens_per_step"]))
+        assert sum(group["pairs"] for group in told["by_length"]) == 20
+        assert told["bleu"]["signature"].startswith("nrefs:1|bs:1000")
+        assert f"| {name} " in first.stdout
+    assert (tmp_path / "lengths.png").stat().st_size > 1000
+    again = bench(*command)
+    assert "steps" not in again.stderr
+    assert again.stdout == first.stdout
+    shown = bench("benchmarks.translation_report", str(tmp_path / "out"))
+    assert shown.stdout == first.stdout
 
 
 @pytest.mark.slow

@@ -41,16 +41,7 @@ class Unread:
     def remarks(self) -> Iterator[tuple[type[Warning], str]]:
         """The warnings that are worth giving, with their kinds."""
         if self.cut:
-            yield (
-                TruncationWarning,
-                tr(
-                    "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the "
-                    "longer text first).",
-                    cut=self.cut,
-                    texts=self.texts,
-                    length=self.length,
-                ),
-            )
+            yield TruncationWarning, self.cut_remark()
         if self.unknown > MANY_UNKNOWN_INPUT:
             yield (
                 UnknownTokensWarning,
@@ -60,6 +51,15 @@ class Unread:
                     share=self.unknown,
                 ),
             )
+
+    def cut_remark(self) -> str:
+        return tr(
+            "{cut:,} of {texts:,} texts are longer than {length} tokens and were truncated (of a pair, the longer "
+            "text first).",
+            cut=self.cut,
+            texts=self.texts,
+            length=self.length,
+        )
 
     def warn(self) -> None:
         """Warn callers from Python; the command line prints lines instead."""

@@ -149,19 +149,24 @@ def scored(metric: Any, texts: Sequence[str], references: Sequence[Sequence[str 
     return Interval(score=float(found.score), low=low, high=high, signature=str(metric.get_signature()))
 
 
+def words_in(text: str) -> int:
+    return len(WORD.findall(text))
+
+
 def by_length(
-    sources: Sequence[str], texts: Sequence[str], targets: Sequence[str], tokenizer: str
-) -> Iterator[dict[str, Any]]:
+    sources: Sequence[str], texts: Sequence[str], targets: Sequence[str], tokenizer: str,
+    lengths: Sequence[int] = LENGTHS,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """BLEU of the pairs whose source has up to 10, 20, 30, 40 words, and more."""
     from sacrebleu.metrics import BLEU
 
-    groups = np.searchsorted(LENGTHS, [len(WORD.findall(source)) for source in sources])
+    groups = np.searchsorted(lengths, list(map(words_in, sources)))
     for number in np.unique(groups).tolist():
         some = np.flatnonzero(groups == number).tolist()
         score = BLEU(tokenize=tokenizer).corpus_score([texts[n] for n in some], [[targets[n] for n in some]]).score
         yield {
-            "from": 1 + (LENGTHS[number - 1] if number else 0),
-            "to": LENGTHS[number] if number < len(LENGTHS) else None,
+            "from": 1 + (lengths[number - 1] if number else 0),
+            "to": lengths[number] if number < len(lengths) else None,
             "pairs": len(some),
             "bleu": float(score),
         }

@@ -1,6 +1,7 @@
 """Products with weight matrices whose number of rows is rounded up where every new number would cost time."""
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -45,10 +46,30 @@ def plain_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(..., in) → (..., out): inputs @ weight.T + bias, in the precision of autocast."""
+    """(..., in) → (..., out): inputs @ weight.T + bias, in the precision of autocast, or of a weight in bfloat16."""
+    if weight.dtype is torch.bfloat16 and inputs.dtype is torch.float32:
+        return product_in_bfloat16(inputs.flatten(0, -2), weight, bias).unflatten(0, inputs.shape[:-1])
     if not is_prepared(inputs):
         return F.linear(inputs, weight, bias)
     return RoundedLinear.apply(inputs.flatten(0, -2), weight, bias).unflatten(0, inputs.shape[:-1])
+
+
+def product_in_bfloat16(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """(N, in) float32 → (N, out) float32; only the factors of the product are rounded, and its result."""
+    made = torch.mm(pad_rows(inputs, weight.dtype), weight.t())[: len(inputs)]
+    return made.float() if bias is None else made + bias  # of float32, as bias is
+
+
+SomeModule = TypeVar("SomeModule", bound=nn.Module)
+
+
+def with_bfloat16_products(model: SomeModule) -> SomeModule:
+    """The model, for inference, with the weight matrices of its `Linear` in bfloat16; it shares all other weights."""
+    shared: dict[int, Any] = {id(part): part for part in (*model.parameters(), *model.buffers())}
+    for module in model.modules():
+        if isinstance(module, Linear):
+            shared[id(module.weight)] = nn.Parameter(module.weight.detach().bfloat16(), requires_grad=False)
+    return deepcopy(model, shared)
 
 
 class RoundedLinear(torch.autograd.Function):

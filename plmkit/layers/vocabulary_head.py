@@ -33,6 +33,10 @@ class TiedHead(nn.Module):
         """(vocabulary, width) token embeddings; their product with a state is the logits."""
         return self._table[0].weight
 
+    def in_bfloat16(self) -> "TiedHead":
+        """The same for inference, with a copy of the embeddings in bfloat16."""
+        return TiedHead(nn.Embedding.from_pretrained(self.table.detach().bfloat16()))
+
     def loss(self, hidden: Tensor, targets: Tensor, shares: Tensor | None = None) -> Tensor:
         """Mean cross entropy at N positions, or the sum weighted by shares (N,)."""
         return chunked_cross_entropy(hidden, self._table[0].weight, targets, shares)

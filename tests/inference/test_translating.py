@@ -27,6 +27,19 @@ def test_a_toy_language_is_translated_as_it_was_taught(model, language):
     assert len(new) == 50 and right >= 45
 
 
+def test_where_bfloat16_is_faster_products_are_in_it_and_translations_hardly_change(translating, language, monkeypatch):
+    sources = [source for source, _ in language[1]]
+    plain = plmkit.load(translating).translate(sources)
+    monkeypatch.setattr("plmkit.training.device.bfloat16_gain", lambda *_: 3.0)
+    fast = plmkit.load(translating)
+    found = fast.translate(sources)
+    kinds = {str(weight.dtype) for weight in fast.translator.model.model.parameters()}
+    assert kinds == {"torch.float32", "torch.bfloat16"}
+    assert sum(one.text == other.text for one, other in zip(plain, found, strict=True)) >= 48
+    assert all(abs(one.score - other.score) < 0.05 for one, other in zip(plain, found, strict=True))
+    assert {str(weight.dtype) for weight in fast.network.parameters()} == {"torch.float32"}  # as loaded
+
+
 def test_an_unknown_word_is_replaced_by_the_word_of_the_source_that_it_attends_to(model, language):
     _, _, named = language
     vocabulary = model.tokenizer.vocabulary
@@ -98,7 +111,10 @@ def test_a_blank_text_has_a_blank_translation(model):
 
 def test_a_source_that_is_too_long_is_cut_at_its_end_and_a_target_at_the_maximum(model):
     long = " ".join(["the old cat sees a red dog"] * 4)
-    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than 20 tokens"):
+    with pytest.warns(
+        TruncationWarning,
+        match="1 of 2 sources are longer than the model's 20 tokens and were cut at their end; the first is number 1",
+    ):
         found = model.translate([long, SOURCE])
     kept = " ".join(long.split()[: 20 - len(model.tokenizer.vocabulary.source_row([]))])
     assert found[0].text == model.translate(kept).text

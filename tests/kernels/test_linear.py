@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from plmkit.kernels.autograd import chunked_cross_entropy, plain_cross_entropy
-from plmkit.kernels.linear import Linear, linear, plain_linear, rounded
+from plmkit.kernels.linear import Linear, linear, plain_linear, rounded, with_bfloat16_products
 from plmkit.training.device import precision
 
 CPU = torch.device("cpu")
@@ -58,6 +58,29 @@ def test_in_bfloat16_products_have_rounded_rows_and_in_float32_their_own():
             layer(torch.randn(33, 8, requires_grad=True)).float().sum().backward()
         assert len(seen.shapes) >= 6  # of the product and its two gradients
         assert {size for shape in seen.shapes for size in shape} == {rows, 8, 5}
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_weight_in_bfloat16_multiplies_in_it_and_all_else_stays_in_float32(biased):
+    torch.manual_seed(0)
+    inputs, weight, bias = torch.randn(3, 11, 8), torch.randn(5, 8), torch.randn(5) if biased else None
+    with Rows() as seen:
+        made = linear(inputs, weight.bfloat16(), bias)
+    assert made.dtype is torch.float32
+    assert {size for shape in seen.shapes for size in shape} == {34, 8, 5}
+    torch.testing.assert_close(made, plain_linear(inputs, weight, bias), atol=0.05, rtol=0.02)
+
+
+def test_a_copy_with_products_in_bfloat16_shares_all_weights_but_matrices():
+    layers = torch.nn.Sequential(Linear(8, 8), torch.nn.LayerNorm(8))
+    copy = with_bfloat16_products(layers)
+    assert [weight.dtype for weight in copy.parameters()] == [torch.bfloat16, *[torch.float32] * 3]
+    assert [one is other for one, other in zip(copy.parameters(), layers.parameters(), strict=True)] == [
+        False, True, True, True,
+    ]  # fmt: skip
+    inputs = torch.randn(4, 8)
+    torch.testing.assert_close(copy(inputs), layers(inputs), atol=0.05, rtol=0.02)
+    assert layers[0].weight.dtype is torch.float32
 
 
 def test_rows_added_to_a_cross_entropy_change_neither_loss_nor_gradients():

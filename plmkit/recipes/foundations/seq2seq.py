@@ -12,10 +12,11 @@ from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.counted import Words
 
-FOR_MINUTES = for_minutes(
+CHANGED = (
     "size", "encoder directions", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "dropout",
-    "initial weights", "length", "vocabulary",
+    "length", "vocabulary",
 )  # fmt: skip
+FOR_MINUTES, AND_WEIGHTS = for_minutes(*CHANGED), for_minutes(*CHANGED, "initial weights")
 
 
 def sutskever() -> Recipe:
@@ -120,14 +121,14 @@ def rnn_mini() -> Recipe:
     return replace(
         sutskever(),
         name="rnn-mini",
-        notes=FOR_MINUTES,
+        notes=AND_WEIGHTS,
         for_minutes=True,
-        vocabulary=8_000,
-        tokenizer=ByteBPE(size=8_000),
-        architecture=RecurrentSeq2Seq(layers=2, width=256, cell_type="lstm", dropout=0.3, initial_range=0.05),
+        vocabulary=4_000,
+        tokenizer=ByteBPE(size=4_000),
+        architecture=RecurrentSeq2Seq(layers=1, width=256, cell_type="lstm", dropout=0.3, initial_range=0.1),
         stages=(Stage(length=128),),
         schedule=Schedule(
-            steps=10_000, batch=64, learning_rate=2e-3, warmup=0.05, shape="linear_to_zero", optimizer=AdamW()
+            steps=10_000, batch=32, learning_rate=4e-3, warmup=0.05, shape="linear_to_zero", optimizer=AdamW()
         ),
     )
 
@@ -138,6 +139,7 @@ def rnn_attention_mini() -> Recipe:
     return replace(
         mini,
         name="rnn-attention-mini",
+        notes=FOR_MINUTES,
         paper=paper.paper,
         summary=paper.summary,
         architecture=LuongSeq2Seq(**vars(mini.architecture)),
@@ -146,9 +148,11 @@ def rnn_attention_mini() -> Recipe:
 
 def rnn_tiny() -> Recipe:
     mini = rnn_mini()
-    return replace(mini, name="rnn-tiny", architecture=mini.architecture.with_settings(layers=1, width=128))
+    smaller = mini.architecture.with_settings(width=128, initial_range=0.05)
+    return replace(mini, name="rnn-tiny", architecture=smaller)
 
 
 def rnn_attention_tiny() -> Recipe:
     mini = rnn_attention_mini()
-    return replace(mini, name="rnn-attention-tiny", architecture=mini.architecture.with_settings(layers=1, width=128))
+    smaller = mini.architecture.with_settings(width=128, initial_range=0.05)
+    return replace(mini, name="rnn-attention-tiny", notes=AND_WEIGHTS, architecture=smaller)
