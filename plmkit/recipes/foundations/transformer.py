@@ -15,9 +15,7 @@ NOTES = (
     "The paper's batches hold about 25,000 source and 25,000 target tokens; ours have a fixed number of pairs of like "
     "length, about as many tokens. Average the last checkpoints with run.average=5 (base) or 20 (big)."
 )
-FOR_MINUTES = for_minutes(
-    "size", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "length", "vocabulary"
-)
+FOR_MINUTES = ("size", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "length", "vocabulary")
 
 
 def transformer_base() -> Recipe:
@@ -63,11 +61,11 @@ def transformer_mini() -> Recipe:
     return replace(
         transformer_base(),
         name="transformer-mini",
-        notes=FOR_MINUTES,
+        notes=for_minutes(*FOR_MINUTES, "dropout"),
         for_minutes=True,
         vocabulary=4_000,
         tokenizer=ByteBPE(size=4_000),
-        architecture=EncoderDecoder(layers=2, heads=4, width=256, inner=1024),
+        architecture=EncoderDecoder(layers=2, heads=4, width=256, inner=1024, dropout=0.2),
         stages=(Stage(length=128),),
         schedule=Schedule(
             steps=10_000,
@@ -85,5 +83,6 @@ def transformer_tiny() -> Recipe:
     return replace(
         mini,
         name="transformer-tiny",
-        architecture=mini.architecture.with_settings(heads=2, width=128, inner=512),
+        notes=for_minutes(*FOR_MINUTES),
+        architecture=mini.architecture.with_settings(heads=2, width=128, inner=512, dropout=0.1),
     )
