@@ -15,7 +15,9 @@ NOTES = (
     "The paper's batches hold about 25,000 source and 25,000 target tokens; ours have a fixed number of pairs of like "
     "length, about as many tokens. Average the last checkpoints with run.average=5 (base) or 20 (big)."
 )
-FOR_MINUTES = ("size", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "length", "vocabulary")
+FOR_MINUTES = for_minutes(
+    "size", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "length", "vocabulary"
+)
 
 
 def transformer_base() -> Recipe:
@@ -61,11 +63,11 @@ def transformer_mini() -> Recipe:
     return replace(
         transformer_base(),
         name="transformer-mini",
-        notes=for_minutes(*FOR_MINUTES, "dropout"),
+        notes=FOR_MINUTES,
         for_minutes=True,
         vocabulary=4_000,
         tokenizer=ByteBPE(size=4_000),
-        architecture=EncoderDecoder(layers=2, heads=4, width=256, inner=1024, dropout=0.2),
+        architecture=EncoderDecoder(layers=2, heads=4, width=256, inner=1024),
         stages=(Stage(length=128),),
         schedule=Schedule(
             steps=10_000,
@@ -83,6 +85,5 @@ def transformer_tiny() -> Recipe:
     return replace(
         mini,
         name="transformer-tiny",
-        notes=for_minutes(*FOR_MINUTES),
-        architecture=mini.architecture.with_settings(heads=2, width=128, inner=512, dropout=0.1),
+        architecture=mini.architecture.with_settings(heads=2, width=128, inner=512),
     )
