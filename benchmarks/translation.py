@@ -170,11 +170,11 @@ def train_ours(
         settings=replace(settings, run=replace(settings.run, dtype=dtype)), corpora=(str(asked.data / "train.tsv"),),
         out=out, budget=Budget(steps=steps), seed=seed, valid=held_out(asked),
     )  # fmt: skip
-    started = time.process_time()
+    resumed, started = out.exists(), time.process_time()
     done = pretrain(request, Screen())
     if not done.is_finished:
         sys.exit(130)  # Ctrl-C, after which the run was saved
-    seconds = time.process_time() - started
+    seconds = None if resumed else time.process_time() - started  # of the last part only
     model = load(out)
     found, _ = model.translator.translate(test.sources, GenerationOptions(beams=BEAMS))
     trained = {"parameters": model.network.parameter_count, "cpu_seconds": seconds, **done.result}

@@ -64,13 +64,17 @@ def each(runs: Runs) -> str:
     """Every run, with bootstrap intervals."""
     rows = [
         (
-            name, str(run["seed"]), f"{run['steps']:,}", f"{run['cpu_seconds'] / 60:.1f}", run["dtype"],
+            name, str(run["seed"]), f"{run['steps']:,}", minutes(run["cpu_seconds"]), run["dtype"],
             *(interval(run[score]) for score in ("bleu", "chrf")),
         )
         for name, some in runs.items()
         for run in some
     ]  # fmt: skip
     return table(("network", "seed", "steps", "CPU minutes", "precision", "BLEU (95 %)", "chrF (95 %)"), rows)
+
+
+def minutes(seconds: float | None) -> str:
+    return "resumed" if seconds is None else f"{seconds / 60:.1f}"
 
 
 def gains(runs: Runs) -> list[float]:

@@ -12,11 +12,10 @@ from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.counted import Words
 
-CHANGED = (
+FOR_MINUTES = (
     "size", "encoder directions", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "dropout",
     "length", "vocabulary",
 )  # fmt: skip
-FOR_MINUTES, AND_WEIGHTS = for_minutes(*CHANGED), for_minutes(*CHANGED, "initial weights")
 
 
 def sutskever() -> Recipe:
@@ -121,7 +120,7 @@ def rnn_mini() -> Recipe:
     return replace(
         sutskever(),
         name="rnn-mini",
-        notes=AND_WEIGHTS,
+        notes=for_minutes(*FOR_MINUTES, "initial weights"),
         for_minutes=True,
         vocabulary=4_000,
         tokenizer=ByteBPE(size=4_000),
@@ -139,7 +138,7 @@ def rnn_attention_mini() -> Recipe:
     return replace(
         mini,
         name="rnn-attention-mini",
-        notes=FOR_MINUTES,
+        notes=for_minutes(*FOR_MINUTES),
         paper=paper.paper,
         summary=paper.summary,
         architecture=LuongSeq2Seq(**vars(mini.architecture)),
@@ -155,4 +154,6 @@ def rnn_tiny() -> Recipe:
 def rnn_attention_tiny() -> Recipe:
     mini = rnn_attention_mini()
     smaller = mini.architecture.with_settings(width=128, initial_range=0.05)
-    return replace(mini, name="rnn-attention-tiny", notes=AND_WEIGHTS, architecture=smaller)
+    return replace(
+        mini, name="rnn-attention-tiny", notes=for_minutes(*FOR_MINUTES, "initial weights"), architecture=smaller
+    )
