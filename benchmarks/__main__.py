@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import (
+    answering_speed,
     attend_speed,
     contention,
     elmo_speed,
@@ -23,6 +24,7 @@ from benchmarks import (
     pretraining_speed,
     recipe_speed,
     resident,
+    search_speed,
     translation_speed,
     xlnet_speed,
 )
@@ -42,8 +44,10 @@ BENCHMARKS = {
     "resident": resident,
     "xlnet_speed": xlnet_speed,
     "elmo_speed": elmo_speed,
+    "answering_speed": answering_speed,
     "contention": contention,
     "attend_speed": attend_speed,
+    "search_speed": search_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

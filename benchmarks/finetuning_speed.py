@@ -117,7 +117,7 @@ def make_ours(case: Case) -> Callable[[], Told]:
     blank = Row(text="", line=1)
     examples = [Example(row=blank, inputs=(row,), label=number % 2) for number, row in enumerate(framed)]
     vocabulary = Vocabulary.from_tokens((*SPECIAL_TOKENS, *words))
-    batches = MixtureSource.of_one(LabelledExamples(examples, vocabulary, seed=case.seed), case.length)
+    batches = MixtureSource.of_one(LabelledExamples(task, examples, vocabulary, seed=case.seed), case.length)
     schedule = Schedule(steps=case.steps, batch=case.batch, learning_rate=RATE, warmup=0.0)
 
     def one_round() -> Told:

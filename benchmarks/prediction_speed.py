@@ -96,7 +96,8 @@ def write_model(options: Options, tokenizer: Path, texts: list[str], folder: Pat
     with torch.no_grad():  # random weights give all texts one class; now each class is near as likely as another
         head.classify.weight.mul_(100)
         head.classify.bias.copy_(-head.classify.weight @ pooled.mean(0))
-    write_huggingface(folder, weights_of(network), encoder, ready, vocabulary_size=size, classes=CLASSES)
+    settings = {"id2label": dict(enumerate(CLASSES)), "label2id": {name: number for number, name in enumerate(CLASSES)}}
+    write_huggingface(folder, weights_of(network), encoder, ready, vocabulary_size=size, settings=settings)
     return folder
 
 

@@ -1,6 +1,5 @@
 """The public Python API: what `plm pretrain` and `plm finetune` do, as functions that return the trained model."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any
 
 from plmkit.catalogue import find
 from plmkit.config.machine import Settings, refuse_ignored, settle
-from plmkit.config.settings import snake
+from plmkit.config.settings import as_text, snake
 from plmkit.data.reading.columns import Columns
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import count, number
@@ -20,8 +19,8 @@ from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
 from plmkit.tasks.finetune import FinetuneRequest
 from plmkit.tasks.finetune import finetune as run_finetuning
-from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import settle_task
+from plmkit.tasks.task_list import given_tasks
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
@@ -108,10 +107,11 @@ def pretrain(
 
 def finetune(
     model: PathLike,
-    task: str | Task,
-    train: PathLike,
-    out: PathLike,
+    task: str | Task | None = None,
+    train: PathLike | None = None,
+    out: PathLike | None = None,
     *,
+    tasks: PathLike | None = None,
     dev: PathLike | None = None,
     test: PathLike | None = None,
     epochs: float | None = None,
@@ -135,6 +135,7 @@ def finetune(
         task: A kind of task, such as "classify" or "pair", or a `Task`.
         train: A table of labelled rows.
         out: The new run folder; it also holds scores.json.
+        tasks: In place of `task` and `train`, a TOML file that names several tasks to train on together.
         dev: Rows that select the best epoch. Default: keep the last epoch.
         test: Rows that are scored once, at the end.
         epochs: Number of epochs. Default: 3, or what the model's paper used.
@@ -146,19 +147,15 @@ def finetune(
     """
     number(seed, "seed", whole=True)
     count(seeds, "seeds")
-    chosen, machine = settle_task(as_sets(settings), None if epochs is None else number(epochs, "epochs"))
-    request = FinetuneRequest(
-        model=Path(model),
-        task=find_kind(task)() if isinstance(task, str) else task,
-        train=Path(train),
-        dev=path_or_none(dev),
-        test=path_or_none(test),
-        out=Path(out),
-        settings=chosen,
-        machine=machine,
-        seed=seed,
-        seeds=seeds,
-        columns=columns,
+    if out is None:
+        raise SettingError(tr("plmkit.finetune needs a folder for the new run: out=..."))
+    given, left = given_tasks(
+        path_or_none(tasks), task, path_or_none(train), path_or_none(dev), path_or_none(test), columns,
+        as_sets(settings),
+    )  # fmt: skip
+    chosen, machine = settle_task(left, None if epochs is None else number(epochs, "epochs"))
+    request = FinetuneRequest.of(
+        given, model=Path(model), out=Path(out), settings=chosen, machine=machine, seed=seed, seeds=seeds
     )
     run_finetuning(request, Screen(quiet=quiet))
     return load(out)
@@ -288,12 +285,6 @@ def positive(name: str, value: float) -> None:
 def as_sets(settings: Mapping[str, Any] | None) -> list[str]:
     """`{"schedule.batch": 16}` as `--set` takes it."""
     return [f"{name}={as_text(value)}" for name, value in (settings or {}).items()]
-
-
-def as_text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or "none"
-    return json.dumps(value)
 
 
 def path_or_none(path: PathLike | None) -> Path | None:

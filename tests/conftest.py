@@ -183,7 +183,7 @@ def finetuned(made: Path, pretrained: Path, rows_file: Path) -> Path:
 
     order = FinetuneRequest(
         model=pretrained, task=find_kind("classify")(), train=rows_file, dev=rows_file, test=None,
-        out=made / "finetuned", settings=TaskSettings(epochs=2, batch=16), machine=Machine(threads=1),
+        out=made / "finetuned", settings=TaskSettings(epochs=2, batch=16, ngrams=False), machine=Machine(threads=1),
     )  # fmt: skip
     finetune(order, Screen())
     return order.out

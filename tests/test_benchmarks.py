@@ -54,6 +54,8 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("preparation_speed", 2),
         ("finetuning_speed", 4),
         ("prediction_speed", 1),
+        ("search_speed", 2),
+        ("answering_speed", 1),
         ("recipe_speed", 3),
         ("resident", 1),
         ("evaluation_speed", 4),

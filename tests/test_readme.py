@@ -1,5 +1,6 @@
 """Every command and every Python line of the README runs, in both languages, on tiny data."""
 
+import json
 import random
 import re
 import shlex
@@ -86,8 +87,30 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = "".join(f"{line}\t{' '.join(reversed(line.split()[:4]))}\n" for line in rng.sample(text, 60))
         (tmp_path / name).write_text(f"{header}\n{rows}", encoding="utf-8")
     write_shapes(tmp_path / "photos", 20, seed=0)
+    questions = [(number, line, rng.sample(text, 4)) for number, line in enumerate(rng.sample(text, 6))]
+    rows = "".join(
+        f"{qid}\t{question}\t{answer}\t{int(place == 0)}\n"
+        for qid, question, answers in questions
+        for place, answer in enumerate(answers)
+    )
+    (tmp_path / "candidates.tsv").write_text(f"qid\tquestion\tanswer\tlabel\n{rows}", encoding="utf-8")
+    rows = "".join(f"{one}\t{other}\t{number % 2}\n" for number, (one, other) in enumerate(pairwise(text[:25])))
+    (tmp_path / "matches.tsv").write_text(f"text_a\ttext_b\tlabel\n{rows}", encoding="utf-8")
     tagged = "1\tthe\t_\tDET\n2\tweather\t_\tNOUN\n3\tis\t_\tVERB\n\n"
     (tmp_path / "tagged.conllu").write_text(tagged * 10, encoding="utf-8")
+    (tmp_path / "entities.conll").write_text("we O\nwalk O\nalong O\nriver B-LOC\n\n" * 10, encoding="utf-8")
+    utterances = [{"tokens": ["read", "book"], "tags": ["O", "B-item"], "intent": name} for name in ("read", "buy")]
+    (tmp_path / "utterances.jsonl").write_text("\n".join(map(json.dumps, utterances * 5)) + "\n", encoding="utf-8")
+    span = {"type": "labels", "value": {"start": 8, "end": 13, "text": "river", "labels": ["LOC"]}}
+    studio = [{"id": 1, "data": {"text": "we walk river"}, "annotations": [{"result": [span]}]}]
+    (tmp_path / "annotated.json").write_text(json.dumps(studio), encoding="utf-8")
+    asked = [
+        {"id": str(number), "question": "where do we walk?", "answers": [{"text": line[:7], "answer_start": 0}]}
+        for number, line in enumerate(text[:12])
+    ]
+    paragraphs = [{"context": line, "qas": [one]} for line, one in zip(text, asked, strict=False)]
+    (tmp_path / "questions.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+    (tmp_path / "tasks.toml").write_text(blocks("README.md", "toml")[0], encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -110,12 +133,17 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
         "generate", "score", "prompt", "translate", "caption", "neighbours", "probe",
+        "search",
     }  # fmt: skip
     for file in (
         "new.hyp.txt",
+        "new.conll",
+        "entities-exported/model.safetensors",
         "best.jsonl",
         "pairs.hyp.txt",
         "answers.tsv",
+        "ranks.tsv",
+        "found.tsv",
         "vectors.npy",
         "exported/model.safetensors",
         "runs/reviews/scores.json",

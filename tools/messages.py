@@ -25,7 +25,17 @@ TRANSLATING = {"tr", "several", "translated", "message"}  # their first string i
 # where words in a row are no message: programmers read them, or they are data
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
 SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown
-SILENT_CONSTANTS = {"FOR_MINUTES", "NOTES", "SENTENCES", "TEXTS", "LABELS", "NAMES", "STOPWORDS", "PARTICLES"}
+SILENT_CONSTANTS = {
+    "FOR_MINUTES",
+    "TINY_FOR_MINUTES",
+    "NOTES",
+    "SENTENCES",
+    "TEXTS",
+    "LABELS",
+    "NAMES",
+    "STOPWORDS",
+    "PARTICLES",
+}
 SILENT_CONSTANTS |= {"HELP", "ERRORS", "SYSTEM"}  # of other programs
 SILENT_NODES = (ast.Assert, ast.Compare)
 

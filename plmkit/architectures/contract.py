@@ -36,6 +36,7 @@ class Architecture(ABC):
     tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding alone
     needs: ClassVar[tuple[str, ...] | None] = None  # special tokens it needs; None: those of its tokenizer
     head_bias: ClassVar[bool] = True  # whether classification heads have a bias
+    conditional_spans: ClassVar[bool] = False  # its paper predicts the end of an answer from the start
     may_change: ClassVar[frozenset[str]] = frozenset({"dropout", "attention_dropout"})  # when initialising from weights
     # settings of the random initial weights alone: here and not in a recipe's initialisation, because fine-tuning from
     # scratch starts with them too

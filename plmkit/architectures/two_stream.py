@@ -35,6 +35,7 @@ class TwoStream(Architecture):
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
     optional_pooler: ClassVar[bool] = True
+    conditional_spans: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 

@@ -19,6 +19,7 @@ from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
+from plmkit.tasks.floor import Mix
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import curve
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
@@ -173,19 +174,38 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     for part, scores in result["over_seeds"].items():
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
-            table.add_row(f"{label(part)} {label(name)}", *(f"{cell:.4f}" for cell in cells))
-    for part, baseline in result.get("baseline", {}).items():
+            table.add_row(f"{label(part)} {measured(name)}", *(f"{cell:.4f}" for cell in cells))
+    first = {place: [baseline] for place, baseline in result.get("baseline", {}).items()}
+    every = {**first, **result.get("baselines", {})}
+    for place, baseline in ((place, one) for place, some in every.items() for one in some):
+        part, stem = placed(place)
         table.add_row(
             tr(
                 "{part} {measure} of {answer}",
                 part=label(part),
-                measure=label(baseline["measure"]),
+                measure=measured(stem + baseline["measure"]),
                 answer=escape(Baseline(**baseline).shown),
             ),
             f"{baseline['score']:.4f}",
         )
+    linear = result.get("linear", {})
+    for task, found in linear.items():
+        stem = f"{task}." if len(record.tasks) > 1 else ""
+        for part in ("dev", "test"):
+            if part in found:
+                table.add_row(
+                    tr(
+                        "{part} {measure} of a linear model over n-grams",
+                        part=label(part),
+                        measure=measured(stem + found["measure"]),
+                    ),
+                    f"{found[part]:.4f}",
+                )
     if table.row_count:
         console.print(table)
+    for task, mix in result.get("mix", {}).items():
+        stem = tr("{task}: ", task=task) if len(record.tasks) > 1 else ""
+        console.print(stem + tr("N-grams: {mix}.", mix=Mix(**mix)), markup=False)
     chosen = []
     if "dev" in result:
         epochs = record.task["epochs"]
@@ -203,12 +223,25 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
 
 
+def placed(place: str) -> tuple[str, str]:
+    """`dev`, or with several tasks `rte.dev`: the part, and what the names of its scores begin with."""
+    *task, part = place.split(".")
+    return part, "".join(f"{name}." for name in task)
+
+
+def measured(name: str) -> str:
+    """The name of a score, with that of its task if there are several."""
+    *task, measure = name.split(".")
+    return " ".join([*task, label(measure)])
+
+
 def doubts(result: dict[str, Any]) -> Iterator[str]:
     """Warnings about scores that mean little."""
     if not result["over_seeds"]:
         yield tr("Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows.")
-    for part, baseline in result.get("baseline", {}).items():
-        found = result["over_seeds"][part][baseline["measure"]]["mean"]
+    for place, baseline in result.get("baseline", {}).items():
+        part, stem = placed(place)
+        found = result["over_seeds"][part][stem + baseline["measure"]]["mean"]
         if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
             yield tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
@@ -236,6 +269,12 @@ def scores(found: dict[str, Any]) -> None:
             span = f"{part['from']}–{part['to']}" if part["to"] else f"{part['from']}+"
             lengths.add_row(span, f"{part['pairs']:,}", f"{part['bleu']:.1f}")
         console.print(lengths)
+    if "types" in found:
+        names = ("precision", "recall", "f1")
+        types = Table(tr("type"), *map(label, (*names, "support")), box=None)
+        for part in found["types"]:
+            types.add_row(Text(part["type"]), *(f"{part[name]:.4f}" for name in names), f"{part['support']:,}")
+        console.print(types)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
     if "confusion" in found:

@@ -19,6 +19,7 @@ from plmkit.initialisation.corpus import Initialisation
 from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
 from plmkit.schedules.schedule import Schedule, Tuning
+from plmkit.tasks.registry import KINDS, find_kind
 from plmkit.tasks.settings import TaskSettings
 from plmkit.vectors.settings import SKIPGRAM, SkipGram
 
@@ -202,6 +203,8 @@ def texts_of_recipes() -> list[str]:
     texts = [text for recipe in made for text in (recipe.summary, recipe.notes) if text]
     kinds = settings_kinds()
     explanations = [explanation(kind, field.name) for kind in kinds for field in dataclasses.fields(kind)]
+    tasks = [find_kind(name) for name in KINDS]
+    explanations += [explanation(task, name) for task in tasks for name in task.settings()]
     return list(dict.fromkeys([*texts, *map(summary_of, (*kinds, Tuning)), *explanations]))
 
 

@@ -1,4 +1,4 @@
-"""What `plm neighbours` and `plm probe` print."""
+"""What `plm neighbours`, `plm probe` and `plm search` print."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -8,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.cli.show import console
+from plmkit.data.reading.cells import where
+from plmkit.inference.searching import Hit
 from plmkit.insight.neighbours import Neighbour
 from plmkit.insight.probing import Probed
 from plmkit.language import tr
@@ -47,6 +49,17 @@ def neighbour(one: Neighbour) -> Text:
     if one.text is not None:
         shown.append(f"  {one.text}", style="dim")
     return shown
+
+
+def hits(queries: Sequence[str], found: Sequence[Sequence[Hit]]) -> None:
+    """The texts of each query, nearest first, with their cosine and where they are."""
+    for query, texts in zip(queries, found, strict=True):
+        if len(queries) > 1:
+            console.print(Text(query, style="bold"))
+        for hit in texts:
+            place = str(hit.line) if hit.source is None else where(hit.source, hit.line)
+            shown = Text(f"{hit.score:.3f}  {' '.join(hit.text.split())}")
+            console.print(shown.append(f"  ({place})", style="dim"))
 
 
 def probed(found: Probed) -> None:

@@ -47,6 +47,9 @@ def finetuning_settings() -> list[str]:
     task = explanations_in("plmkit.tasks.settings", "TaskSettings")
     run = explanations_in("plmkit.config.machine", "Machine")
     explained = {f"task.{name}": text for name, text in task.items()}
+    for kind, place in KINDS.items():
+        own = explanations_in(*place.place.split(":"))
+        explained |= {f"task.{name} ({kind})": text for name, text in own.items() if text}
     explained |= {name: run.get(name.removeprefix("run."), "") for name in FINETUNING}
     return [tr("{name}: {summary}", name=name, summary=translated(text)) for name, text in explained.items()]
 
@@ -155,23 +158,26 @@ def word_vectors(
     help=tr("Fine-tune a model on labelled rows."),
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
+        "plm finetune runs/mine --tasks tasks.toml --out runs/many",
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     )
     + "\n\n".join(["", tr("Settings of --set:"), *finetuning_settings()]),
 )
 def finetune(
     model: ModelDir,
+    out: OutDir,
     train: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help=tr(
                 "Labelled rows: TSV, CSV, JSONL or Parquet with columns text and label (other names: --text, --label); "
-                "for two texts, text_a, text_b and label; for choices, JSONL with context, question, choices and label."
+                "for two texts, text_a, text_b and label; for choices, JSONL with context, question, choices and "
+                "label; for tags, CoNLL columns, JSONL with tokens and tags, or texts with spans."
             )
         ),
-    ],
+    ] = None,
     task: Annotated[
-        str,
+        str | None,
         typer.Option(
             help=tr(
                 "{tasks}.",
@@ -181,8 +187,16 @@ def finetune(
             ),
             autocompletion=task_names,
         ),
-    ],
-    out: OutDir,
+    ] = None,
+    tasks: Annotated[
+        Path | None,
+        typer.Option(
+            help=tr(
+                "Several tasks to train on together: a TOML file with a table for each, such as [rte], with kind, "
+                "train, dev and test."
+            )
+        ),
+    ] = None,
     dev: Annotated[
         Path | None, typer.Option(help=tr("Rows that select the best epoch. Default: keep the last epoch."))
     ] = None,
@@ -213,15 +227,15 @@ def finetune(
     from plmkit.cli import show
     from plmkit.tasks.finetune import FinetuneRequest
     from plmkit.tasks.finetune import finetune as train_task
-    from plmkit.tasks.registry import find_kind
     from plmkit.tasks.settings import settle_task
+    from plmkit.tasks.task_list import given_tasks
 
-    settings, machine = settle_task(sets or [], epochs)
-    request = FinetuneRequest(
-        model=model, task=find_kind(task)(), train=train, dev=dev, test=test, out=out,
-        settings=settings, machine=machine, seed=seed, seeds=seeds,
-        columns=columns_of(text, text_a, text_b, label, no_header),
-    )  # fmt: skip
+    columns = columns_of(text, text_a, text_b, label, no_header)
+    given, left = given_tasks(tasks, task, train, dev, test, columns, sets or [])
+    settings, machine = settle_task(left, epochs)
+    request = FinetuneRequest.of(
+        given, model=model, out=out, settings=settings, machine=machine, seed=seed, seeds=seeds
+    )
     record = train_task(request, screen(quiet))
     if as_json:
         print_json({"out": str(request.out), **record.result})

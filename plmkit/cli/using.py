@@ -28,10 +28,11 @@ from plmkit.language import tr
 
 
 @app.command(
-    help=tr("Predict classes with probabilities, or numbers, for the rows of a file."),
+    help=tr("Predict classes with probabilities, numbers, tags, or answers to questions, for the rows of a file."),
     epilog=examples(
         "plm predict runs/mine-reviews new.txt --out answers.tsv",
         'plm predict runs/mine-reviews "I liked it"',
+        'plm predict runs/answers --question "Who built it?" report.txt',
         "grep soup new.txt | plm predict runs/mine-reviews - --json",
     ),
 )
@@ -44,13 +45,19 @@ def predict(
     text_b: SecondColumn = None,
     no_header: NoHeader = False,
     task: TaskName = None,
+    question: Annotated[
+        str | None,
+        typer.Option(help=tr("A question about the text, the .txt file, or each row (question answering).")),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     from plmkit.tasks.use import predict_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
-    predict_file(opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns, task=task)
+    predict_file(
+        opened(model, quiet), file, out, screen(quiet), as_json=as_json, columns=columns, task=task, question=question
+    )
 
 
 @app.command(

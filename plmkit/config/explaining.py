@@ -33,13 +33,20 @@ def explanations_in(module: str, name: str) -> dict[str, str]:
 
 
 def comments(source: str, name: str) -> dict[str, str]:
-    """The comments on the lines of each annotated name in the body of this class."""
+    """The comments on the lines of each setting in the body of this class: not of constants, nor of what is learned."""
     line: Callable[[], str] = StringIO(source).readline
     found = {token.start[0]: token.string for token in tokenize.generate_tokens(line) if token.type == tokenize.COMMENT}
     body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name).body
     return {
         node.target.id: " ".join(found[line].lstrip("# ") for line in lines if line in found)
         for node in body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and is_setting(node)
         if (lines := range(node.lineno, (node.end_lineno or node.lineno) + 1))
     }
+
+
+def is_setting(field: ast.AnnAssign) -> bool:
+    """Whether --set may change it: it is neither a ClassVar nor `learned(...)`."""
+    constant = ast.unparse(field.annotation).startswith("ClassVar")
+    learned = isinstance(field.value, ast.Call) and ast.unparse(field.value.func) == "learned"
+    return not constant and not learned

@@ -123,6 +123,11 @@ def assign(settings: Any, path: list[str], text: str, full: str) -> Any:
     return changed(settings, name, parse(text, hint, full))
 
 
+def as_text(value: Any) -> str:
+    """A value as `--set` takes it."""
+    return value or "none" if value is None or isinstance(value, str) else json.dumps(value)
+
+
 def not_a_value(full: str, group: Any, kinds: Iterable[str] = ()) -> SettingError:
     """The error where a value is given to a group of settings."""
     options = comma().join(sorted(names_in(group)))

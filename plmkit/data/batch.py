@@ -46,7 +46,10 @@ class Batch:
     swapped_order: Tensor | None = None  # (B,) 1 where the two texts are swapped, 0 where they are in order, or IGNORE
     mixed_dialogue: Tensor | None = None  # (B,) 1 where an utterance is of another dialogue, 0 where none is, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
+    ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
+    words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
+    places: Tensor | None = None  # (B, L) 1 in the text that an answer is a part of, 2 at the token for "none", else 0
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
     reversed: Tensor | None = None  # (B,) True where a row is read backwards
@@ -87,9 +90,11 @@ class Batch:
         if self.alternatives is None:
             return self.each(lambda tensor: tensor[start:stop])
         first, end = torch.searchsorted(self.alternatives, torch.tensor([start, stop])).tolist()
-        rows = replace(self, labels=None).each(lambda tensor: tensor[first:end])
-        labels = None if self.labels is None else self.labels[start:stop]
-        return replace(rows, labels=labels, alternatives=self.alternatives[first:end] - start)
+        own = replace(self, labels=None, words=None, ngrams=None).each(lambda tensor: tensor[first:end])
+        labels, words = (None if some is None else some[start:stop] for some in (self.labels, self.words))
+        ngrams = None if self.ngrams is None else (self.ngrams[0][start:stop], self.ngrams[1][start:stop])
+        alternatives = self.alternatives[first:end] - start
+        return replace(own, labels=labels, words=words, ngrams=ngrams, alternatives=alternatives)
 
     def with_memory(self, memory: Memory | None) -> Self:
         """The batch with the memory of the previous batch, if its rows continue that batch."""

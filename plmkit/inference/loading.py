@@ -1,6 +1,7 @@
 """From a folder to a model: a run folder, or a Hugging Face folder."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,16 @@ from plmkit.interop.allennlp import is_allennlp, read_allennlp
 from plmkit.interop.families import ernie
 from plmkit.interop.hub import find_model
 from plmkit.interop.huggingface import class_in, length_in, our_weights, read_config, unused_head
-from plmkit.interop.pooling import MEAN, TANH, Dense, Pooling, read_pooling
+from plmkit.interop.ngrams import joined
+from plmkit.interop.pooling import MEAN, TANH, Dense, Normalize, Pooling, read_pooling
+from plmkit.interop.task_heads import TASK_HEADS, head_in
 from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safetensors
 from plmkit.language import sentences, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Tuning
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
-from plmkit.tasks.kinds.classify import ClassifyAny
-from plmkit.tasks.kinds.regress import Regress
+from plmkit.tasks.ngrams import load_ngrams
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.checkpoint import checkpoints, put_weights, read_checkpoint
@@ -218,7 +220,8 @@ def pretrained_parts(
 
 def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, weights: dict[str, Tensor]) -> Parts:
     try:
-        tasks = stored_tasks(record.tasks)
+        found = load_ngrams(folder)
+        tasks = tuple(replace(task, ngrams=found.get(task.name)) for task in stored_tasks(record.trained_tasks))
     except (KeyError, TypeError, AttributeError) as error:
         raise FolderError(
             tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / RUN_FILE, error=error)
@@ -226,8 +229,17 @@ def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, 
     return Parts(
         folder=folder, architecture=record.architecture, tokenizer=tokenizer, tasks=tasks,
         tuning=record.tuning or Tuning(), max_length=min(task.length for task in tasks),
-        weights=with_named_head(weights, LABEL, tasks[0].name),
+        weights=with_named_head(weights, LABEL, tasks[0].name), pooling=pooling_of(tasks, record.architecture),
     )  # fmt: skip
+
+
+def pooling_of(tasks: Sequence[Task], architecture: Architecture) -> Pooling:
+    """That of a task that trained vectors, by whose cosine it compares texts; the mean for any other."""
+    task = next((task for task in tasks if task.embeds), None)
+    if task is None:
+        return MEAN
+    first = "cls" if architecture.generates == "no" else "lasttoken"
+    return Pooling(modes=(first if task.pooling == "first" else task.pooling,), steps=(Normalize(),))
 
 
 def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
@@ -265,7 +277,7 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
         raise InputError(
             tr("{file} does not describe a network: {error}", file=folder / CONFIG, error=error)
         ) from error
-    weights = our_weights(theirs, folder, family, architecture)
+    weights = our_weights(theirs, folder, family, architecture, class_in(config))
     known = architecture.vocabulary_size(weights)
     if config.get("vocab_size", known) != known:
         say(
@@ -278,12 +290,14 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
         )
     if head := unused_head(theirs, config, family, architecture):
         say(tr("! {folder}: its head ({head}) is not used, only the network below it.", folder=folder, head=head))
-    if head or "label" not in family.CLASSES.get(class_in(config), {"label"}):
-        weights = {name: weight for name, weight in weights.items() if not name.startswith("heads.label.")}
-    task = foreign_task(folder, config, weights, architecture)
+    used = () if head else family.CLASSES.get(class_in(config), TASK_HEADS)
+    stems = tuple(f"heads.{name}." for name in TASK_HEADS if name not in used)
+    weights = {name: weight for name, weight in weights.items() if not name.startswith(stems)}
+    task, weights = foreign_task(folder, config, weights, architecture)
+    if task:
+        task, weights = joined(folder, task, weights)
     return Parts(
-        folder=folder, architecture=architecture, model_type=family.MODEL_TYPE,
-        weights=with_named_head(weights, LABEL, task.name) if task else weights,
+        folder=folder, architecture=architecture, model_type=family.MODEL_TYPE, weights=weights,
         tokenizer=load_tokenizer(folder, architecture.needs),
         tasks=(task,) if task else (), tuning=find(family.RECIPE).tuning,
         max_length=length_in(folder, architecture.max_length), pooling=read_pooling(folder, architecture.width) or MEAN,
@@ -292,24 +306,22 @@ def foreign_parts(folder: Path, theirs: dict[str, Tensor], say: Say) -> Parts:
 
 def foreign_task(
     folder: Path, config: dict[str, Any], weights: dict[str, Tensor], architecture: Architecture
-) -> Task | None:
-    """The task of a text classifier or regressor."""
-    if "heads.label.classify.weight" not in weights:
-        return None
-    if architecture.optional_pooler and not any(name.startswith("model.pooler") for name in weights):
+) -> tuple[Task | None, dict[str, Tensor]]:
+    """The task of a folder with a trained head, and the weights with its name."""
+    found = head_in(weights)
+    if found is None:
+        return None, weights
+    name, own = found
+    head = TASK_HEADS[name]
+    if head.pooled and architecture.optional_pooler and not any(key.startswith("model.pooler") for key in weights):
         raise CheckpointError(
             tr(
                 "{file} has a classifier, but the pooler below it is missing. Save the complete model.",
                 file=folder / WEIGHTS,
             )
         )
-    outputs = len(weights["heads.label.classify.weight"])
-    labels = config.get("id2label") or {}
-    numeric = outputs == 1 or config.get("problem_type") == "regression"
-    length = length_in(folder, architecture.max_length) or architecture.max_length
-    if numeric:
-        return Regress(length=length)
-    return ClassifyAny(classes=tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs)), length=length)
+    task = head.task(config, own, length_in(folder, architecture.max_length) or architecture.max_length)
+    return task, with_named_head(weights, name, task.name)
 
 
 def network_of(parts: Parts) -> Network:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from plmkit.inference.given import given, given_rows, given_texts
 from plmkit.inference.masked import fill_blanks, pseudo_score
 from plmkit.inference.predicting import predict_rows, task_named
 from plmkit.inference.reader import Reader, Unread
+from plmkit.inference.searching import Embedder, SearchIndex
 from plmkit.inference.translating import BEAMS, Translator
 from plmkit.language import tr
 from plmkit.terminal.screen import Screen
@@ -101,6 +103,28 @@ class Model(Reader):
             return np.stack(vectors) if vectors else np.zeros((0, self.width), dtype=np.float32)
         return inputs.answer(vectors)
 
+    def index(self, corpus: Any, folder: str | Path | None = None, *, progress: bool = False) -> SearchIndex:
+        """Embed texts once, to search them.
+
+        Args:
+            corpus: A list of texts, or the path of a file or folder, of which each row, paragraph or line is a text.
+            folder: Where the vectors of a path are kept until its files or the model change. Default: the cache.
+            progress: Show a progress bar on stderr.
+
+        Returns:
+            A `SearchIndex`, whose `search(query, top=10)` finds the nearest texts.
+        """
+        from plmkit.inference.search_index import listed_index, open_index
+
+        embedder = Embedder(
+            folder=self.folder, width=self.width, embed=lambda texts: self.embed(list(texts), progress=progress)
+        )
+        if isinstance(corpus, str | Path):
+            return open_index(embedder, Path(corpus), Screen(quiet=True), None if folder is None else Path(folder))
+        if folder is not None:
+            raise SettingError(tr("model.index keeps the vectors of files only; leave out folder, or give a path."))
+        return listed_index(embedder, given_texts(corpus).rows)
+
     @property
     def width(self) -> int:
         """Size of a sentence vector."""
@@ -112,15 +136,17 @@ class Model(Reader):
         """Predict the class of texts with probabilities, or a number.
 
         Args:
-            texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`), or a list
-                of these and of pairs of texts; or a DataFrame with such columns.
+            texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`; `query`
+                and `candidates`; `question` and `context`), or a list of these and of pairs of texts; or a DataFrame
+                with such columns.
             task: Name of the task, if the model was fine-tuned on several.
             batch_size: Texts per batch. Default: batches of up to 4,096 tokens.
             progress: Show a progress bar on stderr.
 
         Returns:
-            A `Prediction` (`label`, `probability`, `probabilities`), or a list of them; a blank text has the label
-            None.
+            A `Prediction` (`label`, `probability`, `probabilities`; of candidates also `scores` and `ranks`, of texts
+            that may match `cosine`, of a question `start`, `end`, `null_probability` and `n_best`), or a list of them;
+            a blank text has the label None.
         """
         chosen = task_named(self, task, tr("predict"))
         inputs = given_rows(texts, chosen, self.folder)

@@ -39,9 +39,11 @@ def predict_rows(
     """The prediction of the task for each row; rows without text get the label None."""
     filled = [number for number, row in enumerate(rows) if not row.blank]
     examples = task.frame([rows[number] for number in filled], reader.tokenizer, task.length)
-    groups = reader.batches(examples, batch_size, screen, tr("predicting"))
-    found = predictions_of(reader.network, task, examples, reader.tokenizer.vocabulary, reader.device, groups)
-    predictions = [Prediction(label=None)] * len(rows)
+    found = predictions_of(
+        reader.network, task, examples, reader.tokenizer.vocabulary, reader.device,
+        lambda some: reader.batches(some, batch_size, screen, tr("predicting")),
+    )  # fmt: skip
+    predictions = [task.nothing()] * len(rows)
     for number, prediction in zip(filled, found, strict=True):
         predictions[number] = prediction
     cut = sum(example.cut > 0 for example in examples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,12 @@ from plmkit.architectures.contract import Model as Network
 from plmkit.data.batch import Batch, States
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import comma, tr
+from plmkit.tasks.heads import TaskHead
 
 if TYPE_CHECKING:
     from plmkit.inference.model import Model
     from plmkit.tasks.contract import Task
+    from plmkit.tasks.heads import TaskHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +55,8 @@ def named_output(model: Model, states: States, batch: Batch, target: str | None)
     `target` chooses another class or token than the most likely one.
     """
     heads = model.network.all_heads()
-    if model.tasks:
-        return task_output(model, next(iter(model.tasks.values())), states, batch, target)
+    if predicting := [task for task in model.tasks.values() if not task.embeds]:
+        return task_output(model, predicting[0], states, batch, target)
     if (head := model.network.head_that_translates) is not None and batch.targets is not None:
         return translation_output(model, head.output, states, batch.targets[0])
     tokens, vocabulary = batch.source.tokens[0], model.tokenizer.vocabulary
@@ -89,11 +91,15 @@ def named_output(model: Model, states: States, batch: Batch, target: str | None)
 
 def task_output(model: Model, task: Task, states: States, batch: Batch, target: str | None) -> Output:
     """The log-probability of the predicted class, or of the class `target`; or the predicted number."""
-    answers = model.network.all_heads()[task.name].answers(states, batch)[0].flatten().float()
-    if len(answers) != len(task.classes):
+    head = cast(TaskHead, model.network.all_heads()[task.name])
+    answers = head.explained(states, batch)[0].float()
+    tagged = answers.dim() == 2
+    if not tagged and len(answers) != len(task.classes):
         if target is not None:
             raise SettingError(tr("{folder} predicts no classes; leave out --target.", folder=model.folder))
-        return Output(name=tr("{task}: {value:.3f}", task=task.name, value=float(answers[0])), value=answers[0])
+        return Output(
+            name=tr("{task}: {value:.3f}", task=task.name, value=float(answers[0].detach())), value=answers[0]
+        )
     if target is not None and target not in task.classes:
         raise SettingError(
             tr(
@@ -105,8 +111,22 @@ def task_output(model: Model, task: Task, states: States, batch: Batch, target: 
             )
         )
     logs = answers.log_softmax(-1)
+    if tagged:
+        return tag_output(model, task, logs, batch, target)
     place = int(logs.argmax()) if target is None else task.classes.index(target)
     return Output(name=with_probability(tr("class"), task.classes[place], logs[place]), value=logs[place])
+
+
+def tag_output(model: Model, task: Task, logs: Tensor, batch: Batch, target: str | None) -> Output:
+    """The tag `target`, or the most likely one but O, at the token where it is most likely."""
+    tokens = batch.source.tokens[0]
+    wanted = [number for number, name in enumerate(task.classes) if name == target or (not target and name != "O")]
+    ordinary = torch.from_numpy(model.tokenizer.vocabulary.is_ordinary(tokens.cpu().numpy())).to(logs.device)
+    some = logs[:, wanted].masked_fill(~ordinary[:, None], -torch.inf)
+    place, number = divmod(int(some.argmax()), len(wanted))
+    value = logs[place, wanted[number]]
+    name = tr("tag of {token}", token=model.tokenizer.readable(int(tokens[place])))
+    return Output(name=with_probability(name, task.classes[wanted[number]], value), value=value)
 
 
 def translation_output(model: Model, head: nn.Module, states: States, targets: Tensor) -> Output:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from plmkit.data.corpus import Corpus, open_corpus
+from plmkit.data.reading.words import Sentence
 from plmkit.data.text import split_sentences
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import InputError, nearest
-from plmkit.insight.word_states import Sentence, word_states
+from plmkit.insight.word_states import word_states
 from plmkit.language import tr
 from plmkit.segmentation.characters import LETTER, codes_of, kinds_of
 from plmkit.storage.files import cache_folder

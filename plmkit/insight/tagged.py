@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from plmkit.data.text import WIDE
+from plmkit.data.reading import conll
+from plmkit.data.reading.words import TAGS, TOKENS, Sentence, sentence_of
 from plmkit.errors import InputError, SettingError, not_there
-from plmkit.insight.word_states import Sentence
 from plmkit.language import comma, tr
 
-TOKENS = ("tokens", "words")  # columns of a JSONL file, in the order of preference
-TAGS = ("tags", "upos", "pos", "ner_tags", "labels")
 SENSES = "senses"
-IS_WIDE = re.compile(f"[{WIDE}]")
 PARTS_OF_SPEECH = {  # by the first three letters of a tag, or its first
     "ADV": "adverb", "AUX": "verb",
     "N": "noun", "V": "verb", "J": "adjective", "A": "adjective", "S": "adjective", "R": "adverb",
@@ -39,17 +33,6 @@ class Tagged:
     @cached_property
     def sentence(self) -> Sentence:
         return sentence_of(self.words)
-
-
-def sentence_of(words: Sequence[str]) -> Sentence:
-    """Words as text: with spaces between them, except beside Chinese characters."""
-    text, spans = "", []
-    for word in words:
-        if text and not (IS_WIDE.match(text[-1]) or IS_WIDE.match(word)):
-            text += " "
-        spans.append((len(text), len(text) + len(word)))
-        text += word
-    return Sentence(text=text, spans=np.array(spans, dtype=np.int64).reshape(-1, 2))
 
 
 def read_tagged(path: Path) -> list[Tagged]:
@@ -132,28 +115,14 @@ def lemma_of(lemma: str, part_of_speech: str) -> str:
 
 def columns(path: Path, lines: Iterator[str]) -> Iterator[Tagged]:
     """CoNLL-U, or one word and its tag per line with any columns between them; a blank line ends a sentence."""
-    words: list[str] = []
-    tags: list[str] = []
-    universal = path.suffix == ".conllu"
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            if words:
-                yield tag_all(words, tags)
-            words, tags = [], []
-            continue
-        if line.startswith("#") and (universal or not words):
-            continue
-        parts = line.rstrip("\n").split("\t") if "\t" in line else line.split()
-        if len(parts) < (4 if universal else 2) or not parts[1 if universal else 0].strip():
+    names, sentences = conll.columns(path, enumerate(lines, start=1))
+    tags = names.index("upos") if "upos" in names else len(names) - 1
+    for words in sentences:
+        if tags < 1:
             raise problem(
-                path, number, tr("expected a word and its tag, found {found}.", found=repr(line.strip()[:40]))
+                path, words[0].line, tr("expected a word and its tag, found {found}.", found=repr(words[0].cells[0]))
             )
-        if universal and not parts[0].isdigit():  # 1-2 and 1.1: several words written as one, and words left out
-            continue
-        words.append(parts[1] if universal else parts[0])
-        tags.append(parts[3] if universal else parts[-1])
-    if words:
-        yield tag_all(words, tags)
+        yield tag_all([word.cells[0] for word in words], [word.cells[tags] for word in words])
 
 
 def tag_all(words: list[str], tags: list[str]) -> Tagged:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from plmkit.data.reading.words import Sentence
 from plmkit.errors import PlmError, SettingError
 from plmkit.language import tr
 from plmkit.tasks.framing import batch_of, frame_all, place_in
@@ -16,18 +17,6 @@ from plmkit.tasks.framing import batch_of, frame_all, place_in
 if TYPE_CHECKING:
     from plmkit.inference.reader import Reader
     from plmkit.terminal.screen import Screen
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sentence:
-    """A text, and where its words are."""
-
-    text: str
-    spans: np.ndarray  # (W, 2) first character and the one after the last
-
-    @property
-    def words(self) -> list[str]:
-        return [self.text[begin:end] for begin, end in self.spans.tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,21 +16,25 @@ from plmkit.errors import CheckpointError, PlmError, SettingError, nearest
 from plmkit.inference.loading import Parts, model_of, read_parts
 from plmkit.inference.model import Model
 from plmkit.interop.allennlp import read_allennlp, write_allennlp
-from plmkit.interop.families.family import Net
+from plmkit.interop.families.family import Family, Net
 from plmkit.interop.huggingface import check_new, write_huggingface
 from plmkit.interop.naming import family_of, heads_of, left_out
+from plmkit.interop.ngrams import FILES, apart
 from plmkit.interop.reference import hub_network, hub_tokens, transformers_installed
+from plmkit.interop.task_heads import TASK_HEADS, head_for
 from plmkit.language import comma, tr
 from plmkit.storage.files import held, new_folder, reported_os_errors, unfinished
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Task
 from plmkit.tasks.framing import by_length
-from plmkit.tasks.registry import LABEL, with_named_head
+from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.registry import with_named_head
 from plmkit.terminal.screen import Screen
 from plmkit.vectors.word_vectors import TEXT_FILE, is_static, load_vectors, write_text
 
 FORMATS = ("huggingface", "allennlp", "word2vec")
 TOLERANCE = 1e-4
+WIDE = 16  # positions, at least: a head that searches for answers needs some
 TEXTS = (  # short and long, of several scripts, with capitals, accents, symbols and stray spaces
     "The cat sat on the mat.",
     "今天天气很好，我们去公园散步。",
@@ -69,9 +73,9 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 model=model,
             )
         )
-    task, family = exported_task(parts), family_of(parts.architecture, parts.model_type)
-    if task:
-        parts = replace(parts, weights=with_named_head(parts.weights, parts.tasks[0].name, LABEL), tasks=(task,))
+    tasks, weights, ngrams = apart(parts.tasks, parts.weights)
+    family = family_of(parts.architecture, parts.model_type)
+    task, parts = exported_task(replace(parts, tasks=tasks, weights=weights), family)
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
     for net in nets:
         for head in sorted(heads_of(left_out(net.weights, family))):
@@ -95,11 +99,20 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         write_huggingface(
             draft, parts.weights, parts.architecture, parts.tokenizer,
             vocabulary_size=parts.vocabulary_size, model_type=parts.model_type,
-            classes=task.classes if task else None, numeric=bool(task and task.problem == "regression"),
+            settings=TASK_HEADS[task.name].config(task) if task else None,
             max_length=parts.max_length, pooling=parts.pooling,
         )  # fmt: skip
         with held(draft):
             difference = compared(parts, nets, draft, folder) if transformers_installed() else None
+        if ngrams:
+            ngrams.save(draft)
+            screen.say(
+                tr(
+                    "! Other libraries load the network alone. Its n-grams are in {files}, which plm reads when it "
+                    "opens the folder.",
+                    files=tr(" and ").join(FILES),
+                )
+            )
         for net in nets:
             seal(draft / net.place)
     report: dict[str, Any] = {"folder": str(folder), "format": format, "checked": difference is not None}
@@ -156,10 +169,16 @@ def export_elmo(parts: Parts, folder: Path, screen: Screen) -> dict[str, Any]:
     return {"folder": str(folder), "format": "allennlp", "checked": True}
 
 
-def exported_task(parts: Parts) -> Task | None:
-    """The task that a Hugging Face folder can hold, under the name used there; others are refused."""
+def without_heads(parts: Parts) -> dict[str, Tensor]:
+    """The weights without those of the heads of tasks."""
+    heads = tuple(f"heads.{task.name}." for task in parts.tasks)
+    return {name: weight for name, weight in parts.weights.items() if not name.startswith(heads)}
+
+
+def exported_task(parts: Parts, family: Family) -> tuple[Task | None, Parts]:
+    """The task that a Hugging Face folder can hold, if any, and the parts with the name that its head has there."""
     if not parts.tasks:
-        return None
+        return None, parts
     if len(parts.tasks) > 1:
         raise PlmError(
             tr(
@@ -168,6 +187,10 @@ def exported_task(parts: Parts) -> Task | None:
             )
         )
     (task,) = parts.tasks
+    if task.embeds:  # vectors have no head there
+        return None, replace(parts, weights=without_heads(parts), tasks=())
+    if task.refusal:
+        raise PlmError(tr("{folder} cannot be exported: {why}.", folder=parts.folder, why=task.refusal))
     if task.pooling != "first":
         raise PlmError(
             tr(
@@ -177,16 +200,21 @@ def exported_task(parts: Parts) -> Task | None:
                 pooling=task.pooling,
             )
         )
-    if task.problem is None:
+    head = head_for(task, parts.weights, family)
+    if head is None:
         raise PlmError(
             tr(
-                "{folder} runs the model several times per row ({kind}), which Hugging Face's classifiers do not "
-                "support. Export the pretrained model, or a classifier.",
-                folder=parts.folder,
+                "No Hugging Face {title} computes the same as --task {kind}, so {folder} cannot be exported.\n"
+                "Export the pretrained model, or share the run folder: `plmkit.load` and all `plm` commands read it.",
+                title=family.TITLE,
                 kind=task.kind,
+                folder=parts.folder,
             )
         )
-    return replace(task, name=LABEL)
+    named, weights = replace(task, name=head), with_named_head(parts.weights, task.name, head)
+    if not TASK_HEADS[head].pooled:  # their class has no pooler, and ours is not trained
+        weights = {name: weight for name, weight in weights.items() if not name.startswith("model.pooler")}
+    return named, replace(parts, weights=weights, tasks=(named,))
 
 
 @contextmanager
@@ -280,7 +308,9 @@ def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
     gaps: dict[str, Gap] = defaultdict(Gap)
     compute = hub_network(folder)
     for numbers in by_length(rows, 2):  # the logits of a long row over a large vocabulary take much memory
-        states, batch = model.states([rows[number] for number in numbers])
+        some = [rows[number] for number in numbers]
+        wide = max(len(row.tokens) for row in some)
+        states, batch = model.states(some, max(wide, min(WIDE, model.max_length)))
         for name, theirs in compute(batch).items():
             ours = head_logits(model, name, states, batch)
             if ours.shape[:2] == batch.source.visible.shape:  # outputs at padding are undefined
@@ -294,4 +324,4 @@ def head_logits(model: Model, name: str, states: Any, batch: Any) -> Tensor:
     if name == "hidden":
         return states.hidden
     head: Any = model.network.heads[name]
-    return head.answers(states, batch)
+    return head.compared(states, batch) if isinstance(head, TaskHead) else head.answers(states, batch)

@@ -57,10 +57,12 @@ def read_config(folder: Path, weights: Iterable[str] = ()) -> tuple[dict[str, An
     return config, family
 
 
-def our_weights(weights: dict[str, Tensor], folder: Path, family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Their weights under our names; missing weights and other shapes are refused."""
+def our_weights(
+    weights: dict[str, Tensor], folder: Path, family: Family, architecture: Any, name: str = ""
+) -> dict[str, Tensor]:
+    """Their weights, of the class `name`, under our names; missing weights and other shapes are refused."""
     try:
-        found = from_huggingface(weights, family, architecture)
+        found = from_huggingface(weights, family, architecture, name)
     except (RuntimeError, IndexError) as error:  # parts of one matrix that cannot be concatenated
         raise CheckpointError(
             tr("{folder}: weights have shapes that do not fit together: {error}.", folder=folder, error=error)
@@ -149,12 +151,14 @@ def write_huggingface(
     *,
     vocabulary_size: int,
     model_type: str | None = None,
-    classes: tuple[str, ...] | None = None,
-    numeric: bool = False,
+    settings: Mapping[str, Any] | None = None,
     max_length: int | None = None,
     pooling: Pooling = MEAN,
 ) -> None:
-    """A folder that transformers opens, or one with several such folders; written completely or not at all."""
+    """A folder that transformers opens, or one with several such folders; written completely or not at all.
+
+    `settings` are those of the head of a task, in config.json.
+    """
     check_new(folder)
     family = family_of(architecture, model_type)
     vocabulary = tokenizer.vocabulary
@@ -163,13 +167,9 @@ def write_huggingface(
         config = {
             **config_of(net, family),
             "vocab_size": vocabulary_size,
-            **token_ids(vocabulary, bool(classes or numeric)),
+            **token_ids(vocabulary, bool(settings)),
+            **(settings or {}),
         }
-        if classes and not numeric:
-            config["id2label"] = {str(number): name for number, name in enumerate(classes)}
-            config["label2id"] = {name: number for number, name in enumerate(classes)}
-        if numeric:
-            config |= {"num_labels": 1, "problem_type": "regression"}
         ready.append((net, config, to_huggingface(net.weights, family, net.architecture)))
     if folder.is_dir():
         folder.rmdir()

@@ -74,10 +74,17 @@ def left_out(weights: dict[str, Tensor], family: Family) -> list[str]:
     return [name for name in weights if name.startswith("heads.") and name.split(".")[1] not in family.HEADS]
 
 
-def from_huggingface(weights: dict[str, Tensor], family: Family, architecture: Any) -> dict[str, Tensor]:
-    """Their weights under our names, without the tied output embedding and weights that we do not use."""
+def from_huggingface(
+    weights: dict[str, Tensor], family: Family, architecture: Any, name: str = ""
+) -> dict[str, Tensor]:
+    """Their weights under our names, without the tied output embedding and weights that we do not use.
+
+    Where two heads have the same names of theirs, the class `name` tells which it is; by default it is the first.
+    """
     weights = current(weights, family)
-    heads = [head for head, names in family.HEADS.items() if weights.keys() & set(names.values())]
+    first = {tuple(names.values()): head for head, names in reversed([*family.HEADS.items()])}
+    first |= {tuple(family.HEADS[head].values()): head for head in family.CLASSES.get(name, {})}
+    heads = [head for names, head in first.items() if weights.keys() & set(names)]
     return {
         ours: torch.cat([family.as_ours(name, weights[name], architecture) for name in theirs])
         for ours, theirs in all_pairs(family, architecture, heads)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plmkit.data.batch import Batch
+from plmkit.interop.families.family import Outputs
 from plmkit.interop.huggingface import read_config
 
 VERY_LONG = 1 << 30  # transformers' value for a tokenizer without a maximum length is larger
@@ -61,7 +62,21 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
         tokens = source.tokens
         if config.pad_token_id is not None:  # some find the end of a row by padding
             tokens = tokens.where(source.visible, config.pad_token_id)
+        also |= family.also_given(name, batch)
         out = model(input_ids=tokens, attention_mask=source.visible.long(), **also)
-        return {head: getattr(out, output) for head, output in outputs.items()}
+        return {head: joined([getattr(out, one) for one in names_of(output)]) for head, output in outputs.items()}
 
     return compute
+
+
+def names_of(outputs: Outputs) -> tuple[str, ...]:
+    return (outputs,) if isinstance(outputs, str) else outputs
+
+
+def joined(outputs: Sequence[Tensor]) -> Tensor:
+    """Several outputs for one head: numbers of the same positions side by side, others one after the other."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if len({output.shape for output in outputs}) == 1:
+        return torch.stack(list(outputs), -1)
+    return torch.cat([output.flatten(1) if output.dim() > 1 else output[:, None] for output in outputs], -1)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from plmkit.data.reading.cells import where
+from plmkit.data.reading.conll import sentences
 from plmkit.data.text import split_sentences
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
@@ -172,42 +173,38 @@ def read_bio(path: str) -> Tagged:
     marks: list[int] = []
     starts: list[bool] = []
     lines: list[int] = []
-    sentences = [0]
+    ends = [0]
     size = 0
-    opened = False
-    for number, line in enumerate(read_lines(path, FILE), start=1):
-        fields = line.split()
-        if not fields or fields[0] == "-DOCSTART-":
-            if sentences[-1] != size:
-                sentences.append(size)
-            opened = False
-            continue
-        mark = mark_of(fields, where(path, number))
-        token = fields[0]
-        inside = INSIDE if mark != OUTSIDE else OUTSIDE
-        first = BEGINS if mark == INSIDE and not opened else mark
-        opened = mark != OUTSIDE
-        pieces.append(token)
-        marks += [first, *[inside] * (len(token) - 1)]
-        starts += [True, *[False] * (len(token) - 1)]
-        lines += [number] * len(token)
-        size += len(token)
+    for words in sentences(enumerate(read_lines(path, FILE), start=1)):
+        opened = False
+        for word in words:
+            mark = mark_of(word.cells, where(path, word.line))
+            token = "".join(word.cells[0].split())
+            if not token:
+                continue
+            inside = INSIDE if mark != OUTSIDE else OUTSIDE
+            first = BEGINS if mark == INSIDE and not opened else mark
+            opened = mark != OUTSIDE
+            pieces.append(token)
+            marks += [first, *[inside] * (len(token) - 1)]
+            starts += [True, *[False] * (len(token) - 1)]
+            lines += [word.line] * len(token)
+            size += len(token)
+        ends.append(size)
     if not size:
         raise InputError(
             tr("{path} has no tokens. Write one token and its tag per line, a blank line between sentences.", path=path)
         )
-    if sentences[-1] != size:
-        sentences.append(size)
     return Tagged(
         text="".join(pieces),
         marks=np.array(marks, dtype=np.int8),
         starts=np.array(starts, dtype=bool),
         lines=np.array(lines, dtype=np.int32),
-        sentences=sentences,
+        sentences=ends,
     )
 
 
-def mark_of(fields: list[str], place: str) -> int:
+def mark_of(fields: Sequence[str], place: str) -> int:
     tag = fields[-1]
     if len(fields) > 1 and tag == "O":
         return OUTSIDE

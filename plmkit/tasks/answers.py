@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
-from plmkit.data.reading.columns import Say
+from plmkit.data.reading.columns import Say, ignore
 from plmkit.language import comma, message, tr
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
+from plmkit.tasks.ngrams import LinearModel
 from plmkit.tasks.remarks import remark_labels
 from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
@@ -47,6 +49,7 @@ class RowTask(Task):
                 row=row,
                 inputs=tuple(next(inputs) for _ in texts),
                 label=None if row.label is None else self.target(row),
+                ngrams=self.ngrams.vector((row.text, row.other)) if self.ngrams else None,
             )
             for row, texts in zip(rows, versions, strict=True)
         ]
@@ -63,6 +66,7 @@ class RowTask(Task):
             "pooling": self.pooling,
             "length": self.length,
             "dropout": dropout,
+            "ngrams": len(self.ngrams) if self.ngrams else 0,
         }
 
 
@@ -71,6 +75,7 @@ class ClassTask(RowTask):
     """A task whose answer is one of the classes of the training rows."""
 
     problem: ClassVar[str | None] = "classification"
+    has_linear_model: ClassVar[bool] = True
 
     def target(self, row: Row) -> int:
         return self.classes.index(str(row.label))
@@ -98,11 +103,26 @@ class ClassTask(RowTask):
         check_trainable(rows, path)
         return replace(self, classes=classes_of(rows))
 
-    def check(self, rows: Sequence[Row], path: Path) -> None:
+    def check(self, rows: Sequence[Row], path: Path, say: Say = ignore) -> None:
         check_classes(rows, self.classes, path)
 
     def remark(self, file: Labelled, say: Say) -> None:
         remark_labels(file, say)
+
+    def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
+        """Logistic regression of each class against the others."""
+        from sklearn.linear_model import LogisticRegression  # slow to import
+
+        targets = np.array([self.target(row) for row in rows])
+        weights, biases = [], []
+        for number in range(len(self.classes)) if len(self.classes) > 2 else (1,):
+            found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets == number)
+            weights.append(found.coef_[0])
+            biases.append(found.intercept_[0])
+        weight, bias = np.stack(weights, axis=1), np.array(biases)
+        if len(self.classes) == 2:  # the logit of the second class, as two that differ by it
+            weight, bias = np.concatenate([-weight, weight], axis=1) / 2, np.concatenate([-bias, bias]) / 2
+        return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         (label, _), *_ = Counter(row.label for row in train).most_common(1)
@@ -139,6 +159,7 @@ class NumberTask(RowTask):
 
     best: ClassVar[str] = "pearson"
     problem: ClassVar[str | None] = "regression"
+    has_linear_model: ClassVar[bool] = True
 
     def target(self, row: Row) -> float:
         return float(row.label)
@@ -158,6 +179,14 @@ class NumberTask(RowTask):
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
         check_trainable(rows, path)
         return self
+
+    def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
+        """Ridge regression."""
+        from sklearn.linear_model import Ridge  # slow to import
+
+        found = Ridge(alpha=1 / strength, solver="sparse_cg").fit(matrix, np.array([self.target(row) for row in rows]))
+        weight, bias = found.coef_[:, None], np.array([found.intercept_])
+        return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         mean = sum(float(row.label) for row in train) / len(train)

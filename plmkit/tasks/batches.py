@@ -1,6 +1,6 @@
 """Examples in batches: for training, and for predictions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,33 +14,45 @@ from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.network import Network
 from plmkit.tasks.contract import Example, Prediction, Task
-from plmkit.tasks.framing import batch_of, by_length, place_in
+from plmkit.tasks.framing import Padded, batch_of, by_length
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.ngrams import padded
 
 ORDER = 5  # key of the random numbers for the order of examples
 POOL = 4  # batches whose examples are sorted by length together; with 50 accuracy falls (benchmarks/README.md)
 POOLS = 4  # at least; with fewer, the same examples would often share a batch
+Group = Callable[[Sequence[Padded]], Iterable[np.ndarray]]  # indices of the rows of each batch
 
 
 def batch_of_examples(examples: Sequence[Example], vocabulary: Vocabulary, length: int | None = None) -> Batch:
     """The inputs of all examples, those of one example next to each other; without labels."""
     counts = [len(example.inputs) for example in examples]
     batch = batch_of([framed for example in examples for framed in example.inputs], vocabulary, length)
+    vectors = [example.ngrams for example in examples if example.ngrams is not None]
+    words = words_in(examples, batch.source.tokens.shape[1])
+    batch = replace(batch, words=words, ngrams=padded(vectors) if vectors else None)
     if max(counts) == 1:
         return batch
     return replace(batch, alternatives=torch.arange(len(examples)).repeat_interleave(torch.tensor(counts)))
 
 
-def labels_of(examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
-    """(examples,), or (examples, L) with IGNORE on padding where every token has a label."""
-    labels = [example.label for example in examples]
-    if not isinstance(labels[0], np.ndarray):
-        return torch.tensor(labels)
-    padded = np.full((len(labels), width), IGNORE, dtype=np.int64)
-    for number, label in enumerate(labels):
-        assert isinstance(label, np.ndarray)
-        padded[number, place_in(width, len(label), vocabulary)] = label
-    return torch.from_numpy(padded)
+def words_in(examples: Sequence[Example], width: int) -> Tensor | None:
+    """(examples, W, 2) where each word is predicted, -1 for no word; None: the examples have no words."""
+    found = [example.words for example in examples if example.words is not None]
+    if len(found) < len(examples):
+        return None
+    words = np.full((len(found), max(1, *map(len, found)), 2), -1, dtype=np.int64)
+    for row, own in zip(words, found, strict=True):
+        row[: len(own)] = own
+        row[: len(own), 1] %= width
+    return torch.from_numpy(words)
+
+
+def one_by_one(task: Task, examples: Sequence[Example]) -> list[Example]:
+    """The examples as they are trained on: of a text in windows, each window on its own."""
+    if not task.windows:
+        return list(examples)
+    return [example.alone(number) for example in examples for number in range(len(example.inputs))]
 
 
 def next_tokens(batch: Batch) -> Tensor:
@@ -54,62 +66,107 @@ class LabelledExamples:
     """Batches of examples of similar length; their order is a pure function of (seed, epoch)."""
 
     def __init__(
-        self, examples: Sequence[Example], vocabulary: Vocabulary, *, seed: int, length: int | None = None,
+        self, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, *, seed: int,
         heads: frozenset[str] | None = None,
     ) -> None:  # fmt: skip
-        self.examples, self.vocabulary = examples, vocabulary
-        self.length, self.seed, self.heads = length, seed, heads
-        self.padded = np.array([example.padded for example in examples])
-        self.latest: tuple[int, np.ndarray] | None = None  # epoch, and its order
+        self.task, self.examples, self.vocabulary = task, examples, vocabulary
+        self.seed, self.heads = seed, heads
+        self.latest: tuple[int, Sequence[Example], np.ndarray] | None = None  # epoch, its examples, and their order
+
+    def __len__(self) -> int:
+        """Examples per epoch."""
+        return len(self.task.for_epoch(self.examples, self.seed, 0))
 
     def next(self, place: Place, rows: int, length: int) -> tuple[Batch, Place]:
-        if place.index >= len(self.examples):
+        rows = self.task.examples_per_step(rows)
+        examples, order = self.order(place.epoch, rows)
+        if place.index >= len(order):
             place = Place(epoch=place.epoch + 1)
-        order = self.order(place.epoch, rows)[place.index : place.index + rows]
-        chosen = [self.examples[number] for number in order]
-        batch = batch_of_examples(chosen, self.vocabulary, self.length)
-        labels = labels_of(chosen, self.vocabulary, batch.source.tokens.shape[1])
+            examples, order = self.order(place.epoch, rows)
+        chosen = [examples[number] for number in order[place.index : place.index + rows]]
+        batch = batch_of_examples(chosen, self.vocabulary, self.task.fixed_length)
+        labels = self.task.labels(chosen, self.vocabulary, batch.source.tokens.shape[1])
         after = replace(place, index=place.index + len(chosen))
         return replace(batch, labels=labels, targets=next_tokens(batch), heads=self.heads), after
 
-    def order(self, epoch: int, batch: int) -> np.ndarray:
+    def batches(self, rows: int) -> int:
+        """The batches of an epoch."""
+        return -(-len(self) // self.task.examples_per_step(rows))
+
+    def order(self, epoch: int, batch: int) -> tuple[Sequence[Example], np.ndarray]:
         """Every example once, in batches of similar length in random order; the incomplete batch comes last."""
         if self.latest is None or self.latest[0] != epoch:
+            examples = self.task.for_epoch(self.examples, self.seed, epoch)
+            padded = np.array([example.padded for example in examples])
             random = generator(self.seed, ORDER, epoch)
-            count = len(self.examples) // batch
-            rows, left = np.split(random.permutation(len(self.examples)), [count * batch])
+            count = len(examples) // batch
+            rows, left = np.split(random.permutation(len(examples)), [count * batch])
             pool = batch * max(1, min(POOL, count // POOLS))
             for start in range(0, len(rows), pool):
-                rows[start : start + pool] = self.longest_first(rows[start : start + pool])
+                rows[start : start + pool] = longest_first(rows[start : start + pool], padded)
             shuffled = rows.reshape(count, batch)[random.permutation(count)]
-            self.latest = epoch, np.concatenate([shuffled.ravel(), self.longest_first(left)])
-        return self.latest[1]
+            self.latest = epoch, examples, np.concatenate([shuffled.ravel(), longest_first(left, padded)])
+        return self.latest[1:]
 
-    def longest_first(self, rows: np.ndarray) -> np.ndarray:
-        return rows[np.argsort(-self.padded[rows], kind="stable")]
+
+def longest_first(rows: np.ndarray, padded: np.ndarray) -> np.ndarray:
+    return rows[np.argsort(-padded[rows], kind="stable")]
 
 
 @torch.inference_mode()
 def predictions_of(
     network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
-    groups: Iterable[np.ndarray] | None = None,
+    group: Group = by_length,
 ) -> list[Prediction]:  # fmt: skip
-    """The predictions of a network in evaluation mode, one per example; each of `groups` is one batch."""
-    head = cast(TaskHead, network.heads[task.name])
+    """The predictions of a network in evaluation mode, one per example; `group` makes the batches."""
+    if task.apart:
+        return predictions_apart(network, task, examples, vocabulary, device, group)
     found: dict[int, Prediction] = {}
-    for numbers in by_length(examples) if groups is None else groups:
+    for numbers, answers in answers_of(network, task, examples, vocabulary, device, group):
+        found |= zip(numbers, task.decide(answers, [examples[number] for number in numbers]), strict=True)
+    return [found[number] for number in range(len(examples))]
+
+
+def answers_of(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
+    group: Group = by_length,
+) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
+    """The answers of a task's head, batch by batch, with the numbers of the examples."""
+    head = cast(TaskHead, network.heads[task.name])
+    for numbers in group(examples):
         some = [examples[number] for number in numbers]
         batch = batch_of_examples(some, vocabulary, task.fixed_length).to(device)
         states = network.model(replace(batch, needed=head.needed(batch)))
-        answers = head.answers(states, batch).float().cpu()
-        found |= zip(numbers.tolist(), task.decide(answers, some), strict=True)
-    return [found[number] for number in range(len(examples))]
+        yield numbers.tolist(), head.answers(states, batch).float().cpu()
+
+
+def predictions_apart(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
+    group: Group,
+) -> list[Prediction]:  # fmt: skip
+    """The same where every input of an example is one row of a batch: inputs of like length meet, however many."""
+    alone = [replace(example, inputs=(framed,), label=None) for example in examples for framed in example.inputs]
+    made: dict[int, Tensor] = {}
+    for numbers, answers in answers_of(network, task, alone, vocabulary, device, group):
+        made |= zip(numbers, answers, strict=True)
+    parts = iter([made[number] for number in range(len(alone))])
+    return [task.decide(torch.stack([next(parts) for _ in one.inputs]), [one])[0] for one in examples]
 
 
 def evaluate(
     network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device
 ) -> dict[str, Any]:
     """The scores of a network on labelled examples."""
+    return tune(network, task, examples, vocabulary, device, fixed=True)[1]
+
+
+def tune(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device, *,
+    fixed: bool = False,
+) -> tuple[Task, dict[str, Any]]:  # fmt: skip
+    """The task with what its predictions determine, unless it is fixed, and its scores."""
     network.eval()
     predictions = predictions_of(network, task, examples, vocabulary, device)
-    return task.score(predictions, [example.row for example in examples])
+    rows = [example.row for example in examples]
+    made = task if fixed else task.tuned(predictions, rows)
+    return made, made.score([made.revised(prediction) for prediction in predictions], rows)

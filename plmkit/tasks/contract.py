@@ -1,17 +1,19 @@
 """What a task is: rows of a table, examples for a model, a head, predictions and scores."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
-from plmkit.data.reading.columns import Columns, Say, Search
+from plmkit.data.reading.columns import Columns, Say, Search, ignore
 from plmkit.data.reading.whole import Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
@@ -19,6 +21,8 @@ from plmkit.inference.arguments import text_or_pair
 from plmkit.language import comma, tr, translated
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.ngrams import LinearModel, Ngrams, Vector
+from plmkit.tasks.tables import open_table
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -32,6 +36,7 @@ class Row:
     label: Any = None  # a class, a number, or whatever the task reads; None if it is missing
     choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
     line: int  # 1-based line, or row of a Parquet file
+    places: tuple[int, ...] = ()  # indices of the rows of the table that it was made of, where these are several
 
     @property
     def blank(self) -> bool:
@@ -55,8 +60,14 @@ class Example:
 
     row: Row
     inputs: tuple[Framed, ...]  # several where it is read in both orders, or with each choice
-    label: int | float | np.ndarray | None = None  # as the head reads it; an array has one for every token
-    words: np.ndarray | None = None  # (L,) the word that each token of the input belongs to, or -1
+    label: int | float | np.ndarray | None = None  # as the head reads it; an array has one for every word
+    words: np.ndarray | None = None  # (W, 2) the input that each word is predicted in, and its place; < 0: from the end
+    windows: int = 1  # into which a text that is too long was split
+    ngrams: Vector | None = None  # of its texts, where the head reads them
+
+    def alone(self, number: int) -> Self:
+        """The same with one of its inputs, for a kind whose inputs are trained on one by one."""
+        return replace(self, inputs=(self.inputs[number],))
 
     @property
     def cut(self) -> int:
@@ -88,12 +99,16 @@ class Prediction:
     probability: float | None = None
     probabilities: dict[str, float] | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """As `plm predict --json` prints it."""
+        return asdict(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """The score of an answer that does not depend on the text."""
+    """The score of an answer that needs no network, such as one label for all texts."""
 
-    answer: str  # predicted for every text, in English: a run folder keeps it
+    answer: str  # in English: a run folder keeps it
     label: str | None = None  # that the answer is, if it is one
     measure: str
     score: float
@@ -108,25 +123,50 @@ class Baseline:
         return answer if self.label is None else tr("{answer}, {label}", answer=answer, label=self.label)
 
 
+def learned(default: Any) -> Any:
+    """A field of a kind that training determines, so that it is not a setting."""
+    return field(default=default, metadata={"learned": True})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
     """One task: how its rows are read, framed, answered and scored, with everything that a run folder keeps of it."""
 
     kind: ClassVar[str]  # by which the registry lists it
     best: ClassVar[str] = "accuracy"  # the score by which the best epoch is chosen: higher is better
-    problem: ClassVar[str | None] = None  # of the Hugging Face classifier it is exported as; None: no such classifier
+    has_linear_model: ClassVar[bool] = False  # over n-grams
+    problem: ClassVar[str | None] = None  # by which interop.task_heads lists it; None: no Hugging Face head computes it
+    writes: ClassVar[tuple[str, ...]] = ()  # endings of files that `plm predict` can write, besides those of tables
+    windows: ClassVar[bool] = False  # the inputs of an example are windows of one text, each trained on by itself
+    apart: ClassVar[bool] = False  # in predictions, every input of an example is read by itself, as one row
+    usual_length: ClassVar[int | None] = None  # tokens per row by default, if fewer than the model's maximum
+    asks: ClassVar[bool] = False  # a row is a question about a text
+    grouped: ClassVar[bool] = False  # it ranks the rows of a table that have the same query together
+    embeds: ClassVar[bool] = False  # what it trains are vectors of texts, which `plm embed` gives and an export has
+    tunes: ClassVar[bool] = False  # after training, `tuned` chooses something on dev
 
     name: str = ""  # of its head; by default its kind
     classes: tuple[str, ...] = ()  # that a label may be; none where the answer is a number
     pooling: str = "first"  # which hidden states a head for whole rows reads
     length: int = 512  # tokens per row, special tokens included
     columns: Columns = Columns()  # that it was trained on
+    ngrams: Ngrams | None = None  # that the head reads; kept in a file of its own
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.kind)
         if not self.name.isidentifier():
             raise SettingError(tr("A task name has only letters, digits and '_'; found '{name}'.", name=self.name))
+
+    @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """The fields that a kind adds, which `--set task.NAME` takes; their comments explain them."""
+        common = {part.name for part in fields(Task)}
+        return tuple(part.name for part in fields(cls) if part.name not in common and not part.metadata.get("learned"))
+
+    def open(self, path: str | Path, search: Search, say: Say) -> Table:
+        """The table of a file; a kind may know other formats than tables."""
+        return open_table(path, search, say)
 
     @abstractmethod
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
@@ -136,27 +176,70 @@ class Task(ABC):
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
         """The rows as token ids, at most `length` each, with labels in the shape that the head reads."""
 
+    def labels(self, examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
+        """(examples, ...) in the shape that the head reads; `width` is the padded length of the rows."""
+        return torch.tensor([example.label for example in examples])
+
+    def for_epoch(self, examples: Sequence[Example], seed: int, epoch: int) -> Sequence[Example]:
+        """The examples that an epoch trains on: a pure function of (seed, epoch), and the same number in each."""
+        return examples
+
+    def examples_per_step(self, batch: int) -> int:
+        """Examples per step, where `task.batch` is a number of rows that the network reads."""
+        return batch
+
     @abstractmethod
     def head(self, architecture: Architecture, dropout: float = 0.1) -> TaskHead:
         """A new head over the states of an architecture."""
 
     @abstractmethod
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        """What the head's answers, (examples, ...) on the CPU, predict for each example."""
+        """What the head's answers, (examples, ...) on the CPU, predict for each example.
+
+        With `apart`, the answers, (inputs, ...), are those of one example.
+        """
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """How good the predictions are; `best` is one of the scores."""
 
+    def chosen_by(self, scores: Mapping[str, Any]) -> str:
+        """The one of these scores that chooses the best epoch, where it depends on the rows."""
+        return self.measure
+
+    def tuned(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Self:
+        """The task with what predictions for the dev rows determine, such as a threshold."""
+        return self
+
+    def revised(self, prediction: Prediction) -> Prediction:
+        """A prediction of this task before it was tuned, as it is now."""
+        return prediction
+
     def render(self, prediction: Prediction) -> dict[str, Any]:
         """The columns that `plm predict` adds to a row."""
         return {"prediction": prediction.label}
+
+    def nothing(self) -> Prediction:
+        """The prediction for a blank text."""
+        return Prediction(label=None)
+
+    def by_line(self, predictions: Sequence[Prediction], rows: Sequence[Row], lines: int) -> list[Prediction]:
+        """One prediction for each of the `lines` rows of the table that the rows were read from."""
+        return list(predictions)
+
+    def written(self, rows: Sequence[Row], predictions: Sequence[Prediction], ending: str) -> str:
+        """The content of a file with one of the endings that it `writes`."""
+        raise NotImplementedError(f"{type(self).__name__} writes tables only")
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
         """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
 
-    def check(self, rows: Sequence[Row], path: Path) -> None:  # noqa: B027 (optional)
+    def jointly(self, rows: int) -> Self:
+        """The task as it is trained with others, on this many rows."""
+        return self
+
+    def check(self, rows: Sequence[Row], path: Path, say: Say = ignore) -> None:  # noqa: B027 (optional)
         """Refuse labels that were never seen in training."""
 
     def remark(self, file: Labelled, say: Say) -> None:  # noqa: B027 (optional)
@@ -167,13 +250,32 @@ class Task(ABC):
         text, other = text_or_pair(given, number)
         return Row(text=text, other=other, line=number)
 
-    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline | None:
-        """The score of one answer for all texts, taken from the training labels."""
+    def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel | None:
+        """A linear model over n-grams; the lower its strength, the more it is regularised. None: the kind has none."""
         return None
+
+    def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline | None:
+        """The score to beat: that of one answer for all texts, taken from the training labels."""
+        return None
+
+    def baselines(self, train: Sequence[Row], rows: Sequence[Row]) -> tuple[Baseline, ...]:
+        """All scores to compare with, the one to beat first."""
+        found = self.baseline(train, rows)
+        return (found,) if found else ()
 
     def describe(self, rows: Sequence[Row]) -> str:
         """The labels of the training rows, in a few words."""
         return tr("{count:,} different labels", count=len({str(row.label) for row in rows}))
+
+    @property
+    def measure(self) -> str:
+        """The score by which the best epoch is chosen, where it depends on the labels."""
+        return self.best
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no Hugging Face class computes the same, although there is one for its kind."""
+        return None
 
     @property
     def answers(self) -> str:
@@ -186,8 +288,14 @@ class Task(ABC):
         return self.length if self.pooling == "concat" else None
 
 
+def learned_by(task: Task) -> dict[str, Any]:
+    """The fields that training determined, by name."""
+    return {part.name: getattr(task, part.name) for part in fields(task) if part.metadata.get("learned")}
+
+
 def stored(task: Task) -> dict[str, Any]:
     """The task as run.json has it."""
     from plmkit.config.settings import to_json
 
-    return {"kind": task.kind, **{field.name: to_json(getattr(task, field.name)) for field in fields(task)}}
+    kept = [part.name for part in fields(task) if part.name != "ngrams"]
+    return {"kind": task.kind, **{name: to_json(getattr(task, name)) for name in kept}}

@@ -3,29 +3,36 @@
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
+
+from torch import Tensor
 
 from plmkit.architectures.features import FeatureModel
 from plmkit.config.machine import Machine
 from plmkit.config.settings import to_json
-from plmkit.data.reading.columns import Columns, Search
-from plmkit.errors import FolderError, SettingError
+from plmkit.data.reading.columns import Columns
+from plmkit.errors import FolderError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.inference.reader import check_reads_text
 from plmkit.language import tr
 from plmkit.storage.files import new_folder, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
-from plmkit.tasks.contract import Example, Labelled, Task, stored
+from plmkit.tasks.contract import Baseline, Task, stored
 from plmkit.tasks.features import FILE, precompute, with_features
+from plmkit.tasks.floor import Mix, as_used
 from plmkit.tasks.gpt_finetuning import with_task_tokens
+from plmkit.tasks.mixing import Mixing
+from plmkit.tasks.ngrams import Ngrams, save_ngrams
 from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
-from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData, build
 from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.tasks.taking_up import TaskFiles, taken_up
+from plmkit.tasks.task_list import TaskList
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.processes import check_alone
@@ -34,7 +41,6 @@ from plmkit.training.run_record import FINISHED, FinetuneRecord
 from plmkit.training.threads import Threads
 from plmkit.training.watch import Log
 
-LENGTH_STEP = 8
 FILES = ("train", "dev", "test")
 SEEDS, OUTCOME = "seeds", "outcome.json"  # results of finished seeds, until all are
 
@@ -54,6 +60,22 @@ class FinetuneRequest:
     seed: int = 0
     seeds: int = 1
     columns: Columns = Columns()  # where to read text and label
+    others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
+    mixing: Mixing = Mixing()  # of the batches of all tasks
+
+    @classmethod
+    def of(cls, given: TaskList, **others: Any) -> Self:
+        """A request for one task, or for several that are trained together."""
+        first = given.tasks[0]
+        return cls(
+            task=first.task, train=first.train, dev=first.dev, test=first.test, columns=first.columns,
+            others=given.tasks[1:], mixing=given.mixing, **others,
+        )  # fmt: skip
+
+    @property
+    def tasks(self) -> tuple[TaskFiles, ...]:
+        own = TaskFiles(task=self.task, train=self.train, dev=self.dev, test=self.test, columns=self.columns)
+        return (own, *self.others)
 
 
 def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
@@ -61,17 +83,17 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     check_reads_text(parts.architecture, request.model, tr("be fine-tuned on texts"))
-    settings = request.settings.settled(parts.architecture, parts.tuning)
+    pooling = request.task.pooling if not request.others else "first"
+    settings = request.settings.settled(parts.architecture, parts.tuning, pooling)
     parts = with_features(parts, settings.features)
-    files = read_files(request, screen)
-    task = task_from(request, files)
+    taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
+    if len(taken) > 1:
+        taken = [replace(each, task=each.task.jointly(len(each.train))) for each in taken]
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
     found, width = RunFolder(request.out).record, parts.architecture.width
     dtype = keep_dtype(device, request.machine.dtype, found.dtype if found else None, screen.say, width)
-    train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, parts.architecture.max_length))
-    task = replace(task, length=settled_length(request, train, parts.architecture.max_length))
-    record = replace(record_of(request, settings, parts, task), dtype=name_of(dtype))
+    record = replace(record_of(request, settings, parts, [each.task for each in taken]), dtype=name_of(dtype))
     folder = RunFolder(request.out)
     earlier = finished_run(folder, record)  # all checks of the request come before this
     if earlier and folder.has_weights:
@@ -86,15 +108,15 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
             )
         )
     screen.say(computing(device, dtype, width))
-    remark_files(list(files.values()), task, screen.say)
-    check_tokens(train, files["train"], parts.tokenizer.vocabulary, screen.say)
-    report_examples(train, task, parts.tokenizer.vocabulary, screen)
-    dev, test = (
-        task.frame(files[name].rows, parts.tokenizer, task.length) if name in files else [] for name in FILES[1:]
-    )
+    for each in taken:
+        if len(taken) > 1:
+            screen.say(tr("{task}:", task=each.task.name))
+        remark_files(list(each.files.values()), each.task, screen.say)
+        check_tokens(each.train, each.files["train"], parts.tokenizer.vocabulary, screen.say)
+        report_examples(each.train, each.task, parts.tokenizer.vocabulary, screen)
     finetuning = Finetuning(
-        parts=parts, data=TaskData(task=task, train=train, dev=dev, test=test), settings=settings,
-        machine=request.machine, out=request.out, device=device, dtype=dtype, threads=threads,
+        parts=parts, data=tuple(each.data(parts.tokenizer) for each in taken), settings=settings,
+        machine=request.machine, out=request.out, device=device, dtype=dtype, threads=threads, mixing=request.mixing,
     )  # fmt: skip
     with folder.lock():
         if finished_run(RunFolder(request.out), record) != earlier:  # now that nobody else can write
@@ -128,7 +150,7 @@ def carry_out(
                 if request.seeds > 1
                 else tr("fine-tuning")
             )
-            result = load_result(kept / str(seed), data.task)
+            result = load_result(kept / str(seed), data[0].task)
             if result is None:
                 try:
                     result = SeedRun(finetuning, seed, log).run(name, screen, request.seeds - number)
@@ -146,15 +168,28 @@ def carry_out(
             results.append(result)
     best = max(results, key=lambda result: result.choice)
     runs = [result.scores for result in results]
-    summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), "baseline": baselines(data)}
-    saved = folder.save_weights(best.weights)
+    summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), **baselines(data)}
+    if floors := {one.task.name: one.floor.summary(one.scored) for one in data if one.floor}:
+        summary["linear"] = floors
+    saved = folder.save_weights(with_used_ngrams(request.out, data, best))
     write_json(request.out / "scores.json", summary)
     seconds = round(time.perf_counter() - started, 1)
-    record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds)
+    record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds, learned=best.learned)
     folder.write(record)
     shutil.rmtree(kept, ignore_errors=True)
     folder.seal()
     return record
+
+
+def with_used_ngrams(out: Path, data: Sequence[TaskData], best: SeedResult) -> dict[str, Tensor]:
+    """The weights to keep: n-grams that did not help are left out, the others are written to a file of their own."""
+    weights, kept = best.weights, dict[str, Ngrams]()
+    for one in data:
+        if one.task.ngrams:
+            task, weights = as_used(one.task, weights, Mix(**best.scores["mix"][one.task.name]))
+            kept |= {task.name: task.ngrams} if task.ngrams else {}
+    save_ngrams(out, kept)
+    return weights
 
 
 def with_precomputed(finetuning: Finetuning, seed: int, folder: Path) -> Finetuning:
@@ -163,35 +198,35 @@ def with_precomputed(finetuning: Finetuning, seed: int, folder: Path) -> Finetun
     if features is None or features.place == "none" or not features.precomputed:
         return finetuning
     folder.mkdir(exist_ok=True)
-    model = build(finetuning.settings, parts, data.task, seed).model
-    train, dev, test = precompute(
-        cast(FeatureModel, model), parts.tokenizer.vocabulary, (data.train, data.dev, data.test), folder / FILE,
-        finetuning.device,
-    )  # fmt: skip
-    return replace(finetuning, data=replace(data, train=train, dev=dev, test=test))
+    model = build(finetuning.settings, parts, [one.task for one in data], seed).model
+    made = []
+    for number, one in enumerate(data):
+        train, dev, test = precompute(
+            cast(FeatureModel, model), parts.tokenizer.vocabulary, (one.train, one.dev, one.test),
+            folder / f"{number}-{FILE}", finetuning.device,
+        )  # fmt: skip
+        made.append(replace(one, train=train, dev=dev, test=test))
+    return replace(finetuning, data=tuple(made))
 
 
-def task_from(request: FinetuneRequest, files: dict[str, Labelled]) -> Task:
-    """The task with what its training rows determine; the other files must fit it."""
-    train = files["train"]
-    task = replace(request.task, pooling=request.settings.pooling, columns=train.columns)
-    task = task.learn(train.rows, request.train)
-    for name in FILES[1:]:
-        if name in files:
-            task.check(files[name].rows, files[name].path)
-    return task
-
-
-def baselines(data: TaskData) -> dict[str, Any]:
-    """For dev and test the score of an answer that does not depend on the text."""
-    found = {part: data.task.baseline(data.rows("train"), data.rows(part)) for part in FILES[1:] if data.rows(part)}
-    return {part: vars(baseline) for part, baseline in found.items() if baseline}
+def baselines(data: Sequence[TaskData]) -> dict[str, Any]:
+    """For dev and test the scores of answers that need no network: the one to beat, and all where there are several."""
+    found: dict[str, tuple[Baseline, ...]] = {}
+    for one in data:
+        stem = f"{one.task.name}." if len(data) > 1 else ""
+        found |= {f"{stem}{part}": one.task.baselines(one.rows("train"), one.rows(part)) for part in one.scored}
+    several = {place: [vars(one) for one in every] for place, every in found.items() if len(every) > 1}
+    first = {place: vars(every[0]) for place, every in found.items() if every}
+    return {"baseline": first, **({"baselines": several} if several else {})}
 
 
 def save_result(folder: Path, result: SeedResult) -> None:
     with new_folder(folder) as partial:
         save_tensors(partial / WEIGHTS, result.weights)
-        record = {"choice": result.choice, "scores": result.scores, "checksum": checksum(partial / WEIGHTS)}
+        record = {
+            "choice": result.choice, "scores": result.scores, "checksum": checksum(partial / WEIGHTS),
+            "learned": to_json(result.learned),
+        }  # fmt: skip
         write_json(partial / OUTCOME, record)
 
 
@@ -202,19 +237,10 @@ def load_result(folder: Path, task: Task) -> SeedResult | None:
         if checksum(folder / WEIGHTS) != record["checksum"]:
             return None
         weights = with_named_head(load_tensors(folder / WEIGHTS), LABEL, task.name)
-        return SeedResult(choice=record["choice"], scores=record["scores"], weights=weights)
+        learned = record.get("learned", {})
+        return SeedResult(choice=record["choice"], scores=record["scores"], weights=weights, learned=learned)
     except (OSError, ValueError, KeyError):
         return None
-
-
-def read_files(request: FinetuneRequest, screen: Screen) -> dict[str, Labelled]:
-    """The given files; the columns of the training rows are preferred in the others."""
-    train = read_labelled(request.train, request.task, Search(named=request.columns), screen.say)
-    search = Search(named=request.columns, trained=train.columns, reported=True)
-    paths = {"dev": request.dev, "test": request.test}
-    return {"train": train} | {
-        name: read_labelled(path, request.task, search, screen.say) for name, path in paths.items() if path
-    }
 
 
 def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | None:
@@ -238,35 +264,19 @@ def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | 
     return record if record.is_finished else None
 
 
-def length_of(request: FinetuneRequest, max_length: int) -> int:
-    """The set length, or the model's maximum: later texts may be longer than the training rows."""
-    if request.settings.length and request.settings.length > max_length:
-        raise SettingError(
-            tr(
-                "task.length={length}, but the maximum length of {model} is {max_length} tokens.",
-                length=request.settings.length,
-                model=request.model,
-                max_length=max_length,
-            )
-        )
-    return request.settings.length or max_length
-
-
-def settled_length(request: FinetuneRequest, train: list[Example], max_length: int) -> int:
-    """Tokens per row; with concat pooling, no more than the training rows need."""
-    if request.settings.pooling == "concat" and not request.settings.length:
-        return min(-(-max(example.length for example in train) // LENGTH_STEP) * LENGTH_STEP, max_length)
-    return length_of(request, max_length)
-
-
-def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, task: Task) -> FinetuneRecord:
+def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, tasks: Sequence[Task]) -> FinetuneRecord:
     """What run.json says while the fine-tuning is under way."""
-    paths = {"train": request.train, "dev": request.dev, "test": request.test}
+    stems = [f"{task.name}." if len(tasks) > 1 else "" for task in tasks]
+    paths = {
+        f"{stem}{name}": path
+        for stem, files in zip(stems, request.tasks, strict=True)
+        for name, path in files.paths.items()
+    }
     return FinetuneRecord(
         model=str(request.model),
         step=parts.step,
-        tasks=(stored(task),),
-        task=to_json(settings),
+        tasks=tuple(stored(task) for task in tasks),
+        task=to_json(settings) | ({"mixing": to_json(request.mixing)} if len(tasks) > 1 else {}),
         tuning=parts.tuning,
         run=request.machine,
         architecture=parts.architecture.for_task(settings.dropout),

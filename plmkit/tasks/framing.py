@@ -30,6 +30,7 @@ class Framed:
     cut: int  # number of tokens that did not fit
     unknown: tuple[str, ...] = ()  # its unknown words in order, for a network that reads their characters
     features: np.ndarray | None = None  # (L, layers, width) computed before
+    places: np.ndarray | None = None  # (L,) as in Batch, for a head that finds a part of the second text
 
     @property
     def padded(self) -> int:
@@ -115,7 +116,8 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
         side = replace(side, features=features_of(rows, width, vocabulary))
     unknown = [word for row in rows for word in row.unknown]
     return Batch(
-        source=replace(side, characters=characters_of(tokens, visible, unknown, vocabulary) if unknown else None)
+        source=replace(side, characters=characters_of(tokens, visible, unknown, vocabulary) if unknown else None),
+        places=padded([row.places for row in rows if row.places is not None], vocabulary, width, 0),
     )
 
 
@@ -133,6 +135,16 @@ def characters_of(tokens: np.ndarray, visible: np.ndarray, unknown: Sequence[str
     characters = vocabulary.spelling[tokens]
     characters[visible & (tokens == vocabulary.unknown)] = spell(unknown)
     return torch.from_numpy(characters)
+
+
+def padded(rows: Sequence[np.ndarray], vocabulary: Vocabulary, width: int, filler: int) -> Tensor | None:
+    """(B, L) from one number per token of each row; None without rows."""
+    if not rows:
+        return None
+    made = np.full((len(rows), width), filler, dtype=np.int64)
+    for row, numbers in zip(made, rows, strict=True):
+        row[place_in(width, len(numbers), vocabulary)] = numbers
+    return torch.from_numpy(made)
 
 
 class Padded(Protocol):

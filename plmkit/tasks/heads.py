@@ -15,21 +15,33 @@ from plmkit.language import comma, tr
 from plmkit.layers.transformer import Dropout
 from plmkit.objectives.contract import Head
 
+NGRAM_DROPOUT = 0.3
 POOLINGS = ("first", "mean", "max", "concat")
+Labels = Callable[[], Tensor]  # of all training rows, made when they are needed
 Look = Callable[[], tuple[States, Batch]]  # the states of a first batch, computed when they are needed
 
 
 class TaskHead(Head):
     """From states to answers (examples, ...), which `Task.decide` reads, and to a loss."""
 
+    compares: bool = False  # its loss compares the examples of a batch, so that a batch is read as a whole
+
     @abstractmethod
     def answers(self, states: States, batch: Batch) -> Tensor:
         """(examples, ...)."""
 
+    def explained(self, states: States, batch: Batch) -> Tensor:
+        """(examples, ...) what an explanation is about: the answers, or the logits of tags at every position."""
+        return self.answers(states, batch)
+
+    def compared(self, states: States, batch: Batch) -> Tensor:
+        """What the same head of another library gives, to compare with: by default its answers."""
+        return self.answers(states, batch)
+
     def scored(self, batch: Batch) -> int:
         return batch.examples
 
-    def fit(self, labels: Tensor, look: Look) -> None:
+    def fit(self, labels: Labels, look: Look) -> None:
         """Initialise from the labels of the training rows."""
 
     def in_units(self, weights: dict[str, Tensor], stem: str) -> dict[str, Tensor]:
@@ -40,12 +52,25 @@ class TaskHead(Head):
         """Reset what `fit` found, after loading weights that contain it."""
 
 
+def pooled_by(pooling: str, hidden: Tensor, visible: Tensor) -> Tensor:
+    """(B, width): the mean or the maximum over the tokens of a row, or the state of its first or last one."""
+    shown = visible[:, :, None]
+    if pooling == "mean":
+        return (hidden * shown).sum(1) / shown.sum(1)
+    if pooling == "max":
+        return hidden.masked_fill(~shown, -torch.inf).amax(1)
+    rows, places = torch.arange(len(hidden), device=hidden.device), visible.int()
+    if pooling == "last":
+        return hidden[rows, visible.shape[1] - 1 - places.flip(1).argmax(1)]
+    return hidden[rows, places.argmax(1)]
+
+
 class RowHead(TaskHead):
     """Pooling, dropout and one linear layer."""
 
     def __init__(
         self, *, width: int, outputs: int, pooling: str = "first", dropout: float = 0.1,
-        length: int | None = None, bias: bool = True, initialiser: str = "truncated",
+        length: int | None = None, bias: bool = True, initialiser: str = "truncated", ngrams: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in POOLINGS:
@@ -63,18 +88,16 @@ class RowHead(TaskHead):
         inputs = width * length if pooling == "concat" and length else width
         self.classify = nn.Linear(inputs, outputs, bias=bias)
         INITIALISERS[initialiser](self)
+        self.ngrams = NgramWeights(ngrams, outputs) if ngrams else None
 
     def pool(self, states: States, batch: Batch) -> Tensor:
         """(B, width), or (B, length * width) for concat pooling."""
         if self.pooling == "first":
             assert states.pooled is not None
             return states.pooled
-        shown = batch.source.visible[:, :, None]
-        if self.pooling == "mean":
-            return (states.hidden * shown).sum(1) / shown.sum(1)
-        if self.pooling == "max":
-            return states.hidden.masked_fill(~shown, -torch.inf).amax(1)
-        return (states.hidden * shown).flatten(1)
+        if self.pooling == "concat":
+            return (states.hidden * batch.source.visible[:, :, None]).flatten(1)
+        return pooled_by(self.pooling, states.hidden, batch.source.visible)
 
     def needed(self, batch: Batch) -> Tensor | None:
         return torch.zeros_like(batch.source.visible) if self.pooling == "first" else None
@@ -89,7 +112,29 @@ class RowHead(TaskHead):
     def logits(self, states: States, batch: Batch) -> Tensor:
         """(examples, outputs)."""
         logits: Tensor = self.classify(self.dropout(self.pooled(states, batch)))
-        return logits
+        return logits if self.ngrams is None else self.ngrams(logits.float(), batch)
+
+
+class NgramWeights(nn.Module):
+    """Logits of a network plus those of a linear model over n-grams, of which a share is dropped in training."""
+
+    share: Tensor
+    bias: Tensor
+
+    def __init__(self, ngrams: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(ngrams, outputs))
+        self.register_buffer("bias", torch.zeros(outputs))  # these two change after training, when models are mixed
+        self.register_buffer("share", torch.ones(()))
+        self.dropout = nn.Dropout(NGRAM_DROPOUT)
+
+    def forward(self, logits: Tensor, batch: Batch) -> Tensor:
+        """(examples, outputs)."""
+        assert batch.ngrams is not None
+        numbers, weights = batch.ngrams
+        with torch.autocast(logits.device.type, enabled=False):
+            own = F.embedding_bag(numbers, self.weight, per_sample_weights=self.dropout(weights), mode="sum")
+            return self.share * logits + own + self.bias
 
 
 class ClassHead(RowHead):
@@ -119,20 +164,23 @@ class NumberHead(RowHead):
         return F.mse_loss(self.logits(states, batch).squeeze(1), (batch.labels - self.mean) / self.deviation)
 
     @torch.no_grad()
-    def fit(self, labels: Tensor, look: Look) -> None:
+    def fit(self, labels: Labels, look: Look) -> None:
         """Standardise the labels; without a bias, initialise the layer to predict the mean label for the mean row."""
-        self.deviation = float(labels.std(correction=0)) or 1.0
+        numbers = labels()
+        self.deviation = float(numbers.std(correction=0)) or 1.0
         if self.classify.bias is not None:
-            self.mean = float(labels.mean())
+            self.mean = float(numbers.mean())
             return
         middle = self.pooled(*look()).float().mean(0)
-        self.classify.weight += float(labels.mean()) / self.deviation * middle / middle.dot(middle)
+        self.classify.weight += float(numbers.mean()) / self.deviation * middle / middle.dot(middle)
 
     def in_units(self, weights: dict[str, Tensor], stem: str) -> dict[str, Tensor]:
         weight, bias = f"{stem}.classify.weight", f"{stem}.classify.bias"
         changed = {weight: weights[weight] * self.deviation}
         if bias in weights:
             changed[bias] = weights[bias] * self.deviation + self.mean
+        if (ngrams := f"{stem}.ngrams.weight") in weights:
+            changed[ngrams] = weights[ngrams] * self.deviation
         return weights | changed
 
     def forget(self) -> None:

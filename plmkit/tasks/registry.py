@@ -29,6 +29,11 @@ KINDS = {
     "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", summary="two texts in both orders, one class"),
     "similarity": Kind("plmkit.tasks.kinds.similarity:Similarity", summary="two texts in both orders, a number"),
     "choose": Kind("plmkit.tasks.kinds.choose:Choose", summary="a context, a question, and one of several choices"),
+    "tag": Kind("plmkit.tasks.kinds.tag:Tag", summary="a tag for every word: entities, parts of speech"),
+    "slots": Kind("plmkit.tasks.kinds.slots:Slots", summary="the intent of an utterance, and a tag for every word"),
+    "qa": Kind("plmkit.tasks.kinds.qa:QA", summary="a question and a text; the answer is a part of the text"),
+    "rank": Kind("plmkit.tasks.kinds.rank:Rank", summary="a query and its candidates in order of relevance"),
+    "match": Kind("plmkit.tasks.kinds.match:Match", summary="two texts, the cosine of their vectors; for plm search"),
     "regress": Kind("plmkit.tasks.kinds.regress:Regress", summary="one or two texts, a number"),
 }
 

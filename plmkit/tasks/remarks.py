@@ -27,10 +27,11 @@ def remark_files(files: Sequence[Labelled], task: Task, say: Say) -> None:
     for number, file in enumerate(others, start=1):
         for earlier in files[:number]:
             remark_shared(earlier, file, say)
-    if ranked := next((name for name in train.names if folded(name) in RANKED), None):
+    if not task.grouped and (ranked := next((name for name in train.names if folded(name) in RANKED), None)):
         say(
             tr(
-                "! {path}: column {ranked} is not used: {kind} scores each row by itself and does not rank.",
+                "! {path}: column {ranked} is not used: {kind} scores each row by itself. --task rank ranks the rows "
+                "of each query.",
                 path=train.path,
                 ranked=ranked,
                 kind=task.kind,
@@ -135,13 +136,34 @@ def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabul
     labels = task.describe([example.row for example in examples])
     screen.say(tr("{rows}, {labels}.", rows=several(len(examples), "row"), labels=labels))
     screen.say(lengths_report(examples, task.length))
+    if long := sum(len(example.inputs) > 1 for example in examples) if task.windows else 0:
+        screen.say(
+            tr(
+                "{long:,} of {total:,} rows are longer than {length} tokens and are read in windows ({windows:,} "
+                "in all).",
+                long=long,
+                total=len(examples),
+                length=task.length,
+                windows=sum(len(example.inputs) for example in examples),
+            )
+        )
     report_unknown(examples, vocabulary, screen)
 
 
 def lengths_report(examples: Sequence[Example], length: int) -> str:
     lengths = np.array([example.length + example.cut for example in examples])
     median, high = np.percentile(lengths, [50, 95])
-    cut = sum(example.cut > 0 for example in examples)
+    cut, split = (sum(some) for some in zip(*((one.cut > 0, one.windows > 1) for one in examples), strict=True))
+    if split:
+        return tr(
+            "Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}; {split:,} of {total:,} rows are longer "
+            "than {length} tokens and are read in windows that overlap.",
+            median=median,
+            high=high,
+            split=split,
+            total=len(examples),
+            length=length,
+        )
     truncated = (
         tr(
             "{cut:,} of {total:,} rows are longer than {length} tokens and are truncated (of a pair, the longer "

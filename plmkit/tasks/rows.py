@@ -11,7 +11,7 @@ from plmkit.errors import InputError, nearest
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import comma, several, tr
 from plmkit.tasks.contract import Labelled, Row, Task
-from plmkit.tasks.tables import columns_in, open_table
+from plmkit.tasks.tables import columns_in
 
 SHOWN = 5  # places of rows in a message
 FEW = 20  # labels that are never too many, however few the rows
@@ -28,7 +28,7 @@ def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, l
 
 def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
     """Rows to train or to evaluate on."""
-    table = open_table(path, search, say)
+    table = task.open(path, search, say)
     rows, columns = task.read(table, search, say)
     remark_stripped(table, columns, say)
     return Labelled(path=path, rows=whole_rows(rows, path, say), columns=columns, names=table.columns)

@@ -1,6 +1,6 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -10,20 +10,23 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.config.machine import Machine
-from plmkit.data.batch import Batch, States
 from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Place
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
 from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.storage.tensors import WEIGHTS
-from plmkit.tasks.batches import LabelledExamples, evaluate, labels_of
-from plmkit.tasks.contract import Example, Row, Task
+from plmkit.tasks.batches import LabelledExamples, answers_of, evaluate, tune
+from plmkit.tasks.contract import Example, Row, Task, learned_by
+from plmkit.tasks.floor import Floor, Mix
 from plmkit.tasks.framing import TOKENS_AT_ONCE
 from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.mixing import JointExamples, Mixing
 from plmkit.tasks.settings import Settled
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
@@ -35,6 +38,9 @@ from plmkit.training.threads import Threads
 from plmkit.training.watch import Log, interruptible
 from plmkit.training.world import World
 
+NGRAM_RATE = 0.01  # learning rate of the weights of n-grams, which begin at 0
+TUNED_ON = 2000  # training examples that choose a threshold, where there is no dev
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskData:
@@ -44,6 +50,12 @@ class TaskData:
     train: list[Example]
     dev: list[Example]
     test: list[Example]
+    floor: Floor | None = None  # where the head reads n-grams
+
+    @property
+    def scored(self) -> dict[str, list[Example]]:
+        """What there is of dev and test."""
+        return {name: some for name, some in (("dev", self.dev), ("test", self.test)) if some}
 
     def rows(self, part: str) -> list[Row]:
         """The rows of `train`, `dev` or `test`."""
@@ -52,16 +64,17 @@ class TaskData:
 
 @dataclass(frozen=True, kw_only=True)
 class Finetuning:
-    """A model, a task with its data, and settings: what every seed starts from."""
+    """A model, tasks with their data, and settings: what every seed starts from."""
 
     parts: Parts
-    data: TaskData
+    data: tuple[TaskData, ...]
     settings: Settled
     machine: Machine
     out: Path
     device: torch.device
     dtype: torch.dtype
     threads: Threads
+    mixing: Mixing = Mixing()  # of several tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,21 +84,95 @@ class SeedResult:
     choice: float  # by which the best epoch and seed are chosen
     scores: dict[str, Any]
     weights: dict[str, Tensor]
+    learned: dict[str, dict[str, Any]]  # what training determined of each task, besides weights
+
+
+class TaskRun:
+    """One of the tasks that a network is trained on: its head and its scores."""
+
+    def __init__(self, data: TaskData, network: Network, vocabulary: Vocabulary, device: torch.device) -> None:
+        self.data, self.task = data, data.task
+        self.network, self.vocabulary, self.device = network, vocabulary, device
+        self.head = cast(TaskHead, network.heads[data.task.name])
+        self.stem = f"heads.{data.task.name}"
+        self.baseline = data.task.baseline(data.rows("train"), data.rows("dev")) if data.dev else None
+
+    def fit(self, source: LabelledExamples, rows: int) -> None:
+        """Initialise the head from the labels, and the states of a first batch."""
+        first = source.next(Place(), rows, self.task.length)[0].to(self.device)
+        self.network.eval()
+        with torch.no_grad():
+            self.head.fit(
+                lambda: self.task.labels(self.data.train, self.vocabulary, self.task.length),
+                lambda: (self.network.states(first), first),
+            )
+
+    @torch.inference_mode()
+    def dev_scores(self) -> tuple[Task, dict[str, Any], Mix | None]:
+        """The task as dev determines it, and its scores; with n-grams, those of the best mix with the linear model."""
+        data = self.data
+        if data.floor is None:
+            return *self.tuned_on(data.dev), None
+        self.network.eval()
+        found = dict[int, Tensor]()
+        for numbers, answers in answers_of(self.network, data.task, data.dev, self.vocabulary, self.device):
+            found |= zip(numbers, answers, strict=True)
+        joint = torch.stack([found[number] for number in range(len(data.dev))])
+        weight = self.head.in_units(weights_of(self.network), self.stem)[f"{self.stem}.ngrams.weight"]
+        mix, scores = data.floor.choose(joint, weight.detach().cpu())
+        return self.task, scores, mix
+
+    def tuned_on(self, examples: list[Example]) -> tuple[Task, dict[str, Any]]:
+        """The task with what labelled examples determine of it, and its scores on them."""
+        return tune(self.network, self.task, examples, self.vocabulary, self.device)
+
+    def scores(self, task: Task, examples: list[Example]) -> dict[str, Any]:
+        return evaluate(self.network, task, examples, self.vocabulary, self.device)
+
+    def finished(self, weights: dict[str, Tensor], mix: Mix | None) -> dict[str, Tensor]:
+        """The weights in the units of the labels, mixed with the linear model."""
+        weights = self.head.in_units(weights, self.stem)
+        return self.data.floor.mixed(weights, self.stem, mix) if mix and self.data.floor else weights
 
 
 class SeedRun:
     """The training of one seed."""
 
     def __init__(self, finetuning: Finetuning, seed: int, log: Log) -> None:
-        settings, data = finetuning.settings, finetuning.data
-        self.finetuning, self.data, self.seed, self.log = finetuning, data, seed, log
-        self.device, self.vocabulary = finetuning.device, finetuning.parts.tokenizer.vocabulary
-        self.network = build(settings, finetuning.parts, data.task, seed).to(self.device)
-        self.head = cast(TaskHead, self.network.heads[data.task.name])
-        self.epoch_steps = -(-len(data.train) // settings.batch)
+        settings, vocabulary = finetuning.settings, finetuning.parts.tokenizer.vocabulary
+        self.finetuning, self.seed, self.log = finetuning, seed, log
+        self.device = finetuning.device
+        tasks = tuple(data.task for data in finetuning.data)
+        self.network = build(settings, finetuning.parts, tasks, seed).to(self.device)
+        self.runs = [TaskRun(data, self.network, vocabulary, self.device) for data in finetuning.data]
+        self.compares = any(run.head.compares for run in self.runs)
+        if self.compares and finetuning.machine.micro_batch:
+            raise SettingError(
+                tr(
+                    "The loss of this task compares all pairs of a batch, which run.micro_batch would divide. Leave it "
+                    "out, and lower task.batch if memory is short."
+                )
+            )
+        shared = frozenset(self.network.heads) - {task.name for task in tasks}
+        self.sources = [
+            LabelledExamples(data.task, data.train, vocabulary, seed=seed, heads=shared | {data.task.name})
+            for data in finetuning.data
+        ]
+        self.feed = (
+            self.sources[0]
+            if len(self.sources) == 1
+            else JointExamples(self.sources, finetuning.mixing, seed=seed, epochs=settings.epochs)
+        )
+        self.epoch_steps = self.feed.batches(settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
+        self.ends = {
+            *range(self.epoch_steps, self.steps, self.epoch_steps),
+            self.steps,
+        }  # steps after which dev is scored
+        if isinstance(self.feed, JointExamples) and finetuning.mixing.is_sequential:
+            self.ends = {*self.feed.ends(settings.batch), self.steps}
         self.best: SeedResult | None = None
-        self.baseline = data.task.baseline(data.rows("train"), data.rows("dev")) if data.dev else None
+        self.history: list[dict[str, float]] = []  # of every epoch, the score of each task by which it is chosen
         self.losses: list[float] = []  # since the last line in the log
         self.of_epoch: list[float] = []
 
@@ -94,7 +181,7 @@ class SeedRun:
 
         `after` is the number of seeds that follow.
         """
-        finetuning, settings, task = self.finetuning, self.finetuning.settings, self.data.task
+        finetuning, settings = self.finetuning, self.finetuning.settings
         schedule = Schedule(
             steps=self.steps,
             batch=settings.batch,
@@ -104,12 +191,8 @@ class SeedRun:
             clip=settings.clip,
         )
         optimizer = optimizer_of(self.network, settings)
-        source = LabelledExamples(
-            self.data.train, self.vocabulary, length=task.fixed_length, seed=self.seed,
-            heads=frozenset(self.network.heads),
-        )  # fmt: skip
-        first = source.next(Place(), settings.batch, task.length)[0]
-        self.head.fit(labels_of(self.data.train, self.vocabulary, task.length), lambda: self.look(first))
+        for run, source in zip(self.runs, self.sources, strict=True):
+            run.fit(source, settings.batch)
         with interruptible() as interrupted, screen.training(name, after) as bar:
 
             def watch(report: Report) -> bool:
@@ -122,20 +205,14 @@ class SeedRun:
                 step = Step(
                     self.network, optimizer, clip=schedule.clip, world=World(device=self.device),
                     dtype=finetuning.dtype, rows_at_once=finetuning.machine.micro_batch,
-                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" else None,
+                    tokens_at_once=TOKENS_AT_ONCE if self.device.type == "cpu" and not self.compares else None,
                 )  # fmt: skip
-                batches, budget = MixtureSource.of_one(source, task.length), Budget(steps=self.steps)
+                length = max(run.task.length for run in self.runs)
+                batches, budget = MixtureSource.of_one(self.feed, length), Budget(steps=self.steps)
                 train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.learning_rate")
             if interrupted():
                 raise KeyboardInterrupt
         return self.scored()
-
-    @torch.no_grad()
-    def look(self, batch: Batch) -> tuple[States, Batch]:
-        """The states of a batch before training."""
-        self.network.eval()
-        batch = batch.to(self.device)
-        return self.network.states(batch), batch
 
     def note(self, report: Report, bar: Any, say: Callable[[str], None]) -> None:
         """After a step: a line in the log every `log_steps`, a score after each epoch."""
@@ -148,20 +225,34 @@ class SeedRun:
         if step % self.finetuning.machine.log_steps == 0 or step == self.steps:
             self.log.write(step, {f"train/{self.seed}/loss": round(recent, 5), "learning_rate": report.learning_rate})
             self.losses.clear()
-        if step % self.epoch_steps == 0 or step == self.steps:
+        if step in self.ends:
             report.check()
             self.end_epoch(step, say)
 
     def end_epoch(self, step: int, say: Callable[[str], None]) -> None:
         report = [tr("train loss {loss:.3f}", loss=sum(self.of_epoch) / len(self.of_epoch))]
         found = self.keep_best(step)
-        if self.baseline and found:
-            names = dict.fromkeys((self.data.task.best, self.baseline.measure))
-            report += [tr("dev {name} {score:.3f}", name=label(name), score=found[name]) for name in names]
-            report[-1] += tr(" ({baseline})", baseline=self.baseline)
+        for run in self.runs:
+            if run.baseline and found:
+                own = self.own_scores(run, found)
+                names = dict.fromkeys((run.task.chosen_by(own), run.baseline.measure))
+                report += [tr("dev {name} {score:.3f}", name=self.label(run, name), score=own[name]) for name in names]
+                report[-1] += tr(" ({baseline})", baseline=run.baseline)
         say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=tr(", ").join(report)))
         self.of_epoch.clear()
         self.network.train()
+
+    def own_scores(self, run: TaskRun, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The scores of one task by their plain names."""
+        stem = self.key(run, "")
+        return {name.removeprefix(stem): value for name, value in found.items() if name.startswith(stem)}
+
+    def key(self, run: TaskRun, measure: str) -> str:
+        """The name of a score: with that of its task, if there are several."""
+        return measure if len(self.runs) == 1 else f"{run.task.name}.{measure}"
+
+    def label(self, run: TaskRun, measure: str) -> str:
+        return label(measure) if len(self.runs) == 1 else f"{run.task.name} {label(measure)}"
 
     def epoch(self, step: int) -> str:
         return tr(
@@ -170,43 +261,70 @@ class SeedRun:
 
     def keep_best(self, step: int) -> dict[str, Any]:
         """Score on dev, and keep the weights if they are the best so far; without dev, the last are the best."""
-        scores: dict[str, Any] = {}
         found: dict[str, Any] = {}
-        choice = float(step)
-        if self.data.dev:
-            found = evaluate(self.network, self.data.task, self.data.dev, self.vocabulary, self.device)
-            scores["dev"] = found
-            choice = found[self.data.task.best]
-            numbers = {name: value for name, value in found.items() if isinstance(value, float)}
+        mixes: dict[str, Mix] = {run.task.name: Mix() for run in self.runs if run.data.floor}
+        chosen: dict[str, float] = {}
+        learned: dict[str, dict[str, Any]] = {}
+        for run in self.runs:
+            if run.data.dev:
+                task, scores, mix = run.dev_scores()
+                found |= {self.key(run, name): value for name, value in scores.items()}
+                mixes |= {run.task.name: mix} if mix else {}
+                learned |= {run.task.name: own} if (own := learned_by(task)) else {}
+                chosen[run.task.name] = scores[run.task.chosen_by(scores)]
+        self.history.append(chosen)
+        numbers = {name: value for name, value in found.items() if isinstance(value, float)}
+        if numbers:
             self.log.write(step, {f"dev/{self.seed}/{name}": value for name, value in numbers.items()})
+        if len(self.runs) > 1 and chosen:
+            found["mean"] = sum(chosen.values()) / len(chosen)
+        last = not chosen or (self.finetuning.mixing.is_sequential and len(self.runs) > 1)
+        choice = float(step) if last else sum(chosen.values()) / len(chosen)
         if self.best is None or choice > self.best.choice:
             weights = {name: tensor.cpu().clone() for name, tensor in weights_of(self.network).items()}
-            weights = self.head.in_units(weights, f"heads.{self.data.task.name}")
-            epoch = round(step / self.epoch_steps, 3)
-            self.best = SeedResult(choice=choice, scores={**scores, "step": step, "epoch": epoch}, weights=weights)
+            for run in self.runs:
+                weights = run.finished(weights, mixes.get(run.task.name))
+            self.best = SeedResult(
+                choice=choice, scores=self.noted(step, found, mixes), weights=weights, learned=learned
+            )
         return found
+
+    def noted(self, step: int, found: dict[str, Any], mixes: Mapping[str, Mix]) -> dict[str, Any]:
+        """What scores.json keeps of an epoch."""
+        scores: dict[str, Any] = {"dev": found} if found else {}
+        scores |= {"step": step, "epoch": round(step / self.epoch_steps, 3)}
+        return scores | ({"mix": {name: vars(mix) for name, mix in mixes.items()}} if mixes else {})
 
     def scored(self) -> SeedResult:
         """The best epoch, with its scores on the test rows."""
         assert self.best is not None
         self.network.load_state_dict(self.best.weights)
-        self.head.forget()
-        scores = {"seed": self.seed, **self.best.scores}
-        if self.data.test:
-            scores["test"] = evaluate(self.network, self.data.task, self.data.test, self.vocabulary, self.device)
-        return replace(self.best, scores=scores)
+        scores: dict[str, Any] = {"seed": self.seed, **self.best.scores}
+        learned = dict(self.best.learned)
+        for run in self.runs:
+            run.head.forget()
+        for run in self.runs:
+            if run.task.tunes and not run.data.dev:
+                learned[run.task.name] = learned_by(run.tuned_on(run.data.train[:TUNED_ON])[0])
+            if run.data.test:
+                task = replace(run.task, **learned.get(run.task.name, {}))
+                found = {self.key(run, name): value for name, value in run.scores(task, run.data.test).items()}
+                scores["test"] = scores.get("test", {}) | found
+        if len(self.runs) > 1:
+            scores |= {"history": self.history}
+        return replace(self.best, scores=scores, learned=learned)
 
 
-def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
-    """The pretrained model, unchanged, with a new head; with `task.scratch`, all weights random."""
+def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> Network:
+    """The pretrained model, unchanged, with new heads; with `task.scratch`, all weights random."""
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(parts.vocabulary)
-    heads: dict[str, Any] = {task.name: task.head(architecture, settings.dropout)}
+    heads: dict[str, Any] = {task.name: task.head(architecture, settings.dropout) for task in tasks}
     embedding = model.token_embedding
     if settings.lm_weight and embedding is not None:
         heads[RowLM.name] = RowLM(embedding)
-    network = Network(model, heads, {task.name: 1.0, RowLM.name: settings.lm_weight})
+    network = Network(model, heads, dict.fromkeys(heads, 1.0) | {RowLM.name: settings.lm_weight})
     if not settings.scratch:
         own = network.state_dict()
         tuned = [name for name in parts.weights if name.startswith("model.") and parts.architecture.is_tuned(name)]
@@ -218,16 +336,22 @@ def build(settings: Settled, parts: Parts, task: Task, seed: int) -> Network:
 def optimizer_of(network: Network, task: Settled) -> torch.optim.Optimizer:
     """Over the trained parameters, with the learning rate of lower layers reduced by `task.layer_decay`."""
     architecture = cast(Architecture, network.model.settings)
-    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}  # by peak learning rate and decay
     for name, parameter in network.named_parameters():
         if task.frozen and architecture.is_pretrained(name):
             parameter.requires_grad_(False)
             continue
         steps = 0 if name.startswith("heads.") else architecture.decay_steps(name)
-        key = task.layer_decay**steps, parameter.dim() > 1
+        key = task.learning_rate * task.layer_decay**steps, parameter.dim() > 1
+        if name.endswith(".ngrams.weight"):
+            key = NGRAM_RATE, False
         groups.setdefault(key, []).append(parameter)
+    if not groups:
+        raise SettingError(
+            tr("task.frozen leaves nothing to train: this task has no weights of its own. Leave it out.")
+        )
     described = [
-        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": task.learning_rate * factor}
-        for (factor, decays), members in groups.items()
+        {"params": members, "weight_decay": task.decay if decays else 0.0, "peak": peak}
+        for (peak, decays), members in groups.items()
     ]
     return task.optimizer.build_groups(described, task.learning_rate)

@@ -15,7 +15,9 @@ from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
+from plmkit.tasks.contract import Task
 from plmkit.tasks.heads import POOLINGS
+from plmkit.tasks.registry import KINDS, find_kind
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 FEATURES_RATE = 2e-3  # of a recurrent network that begins from random weights
@@ -36,13 +38,16 @@ class TaskSettings:
     clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
     dropout: float = 0.1  # dropout rate before the head and inside the network
-    pooling: str = "first"  # of the hidden states into one vector: first, mean, max or concat
-    length: int | None = None  # tokens per row; none: the model's maximum length
+    pooling: str | None = (
+        None  # of states into one vector: first, mean, max or concat; none: mean for match, else first
+    )
+    length: int | None = None  # tokens per row; none: the model's maximum length, for qa at most 384
     frozen: bool | None = None  # train only what is new: head, and network over features; none: the paper's
     features: Features | None = (
         None  # Features: a small LSTM reads the layers, see features.place, cell, words ...; none: the paper's
     )
     scratch: bool = False  # start from random weights, for comparison
+    ngrams: bool | None = None  # mix in a linear model over n-grams where it helps on dev; none: where possible
     lm_weight: float | None = None  # loss weight of a language model on the rows; none: 0.5 where possible
 
     def __post_init__(self) -> None:
@@ -80,7 +85,7 @@ class TaskSettings:
                         other=self.optimizer.decay,
                     )
                 )
-        if self.pooling not in POOLINGS:
+        if self.pooling not in (None, *POOLINGS):
             raise SettingError(
                 tr(
                     "task.pooling takes {poolings}; found '{pooling}'.",
@@ -115,8 +120,8 @@ class TaskSettings:
                 tr("task.frozen does not train the language model, so task.lm_weight would have no effect. Drop one.")
             )
 
-    def settled(self, architecture: Any, tuning: Tuning = Tuning()) -> "Settled":
-        """With what is unset filled in from the model's paper and architecture."""
+    def settled(self, architecture: Any, tuning: Tuning = Tuning(), pooling: str = "first") -> "Settled":
+        """With what is unset filled in from the model's paper and architecture, and the task's own pooling."""
         possible = CausalLM.name in architecture.tied_heads
         if self.lm_weight and not possible:
             raise SettingError(
@@ -153,6 +158,8 @@ class TaskSettings:
             "lm_weight": 0.5 if possible and not frozen and not reading else 0.0,
             "frozen": frozen,
             "features": features,
+            "ngrams": True,
+            "pooling": pooling,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
@@ -170,7 +177,9 @@ class Settled(TaskSettings):
     clip: float
     frozen: bool
     layer_decay: float
+    pooling: str
     lm_weight: float
+    ngrams: bool
 
 
 GROUPS = {
@@ -191,6 +200,29 @@ def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
 def rate_for(width: int, usual: float = Tuning().learning_rate) -> float:
     """Narrow networks need higher learning rates than at a width of 768: BERT's 3e-5 becomes 2.7e-4 at 256."""
     return min(5e-4, usual * (PAPER_WIDTH / width) ** 2)
+
+
+def settle_kind(kind: Task, assignments: Sequence[str]) -> tuple[Task, list[str]]:
+    """A kind with its own settings applied, and the assignments that are left for `settle_task`."""
+    left = []
+    for assignment in assignments:
+        name, text = cut(assignment)
+        root, *path = name.split(".")
+        own = path[0] if root == "task" and path else ""
+        if own in kind.settings():
+            kind = assign(kind, path, text, name)
+        elif others := [other for other in KINDS if own in find_kind(other).settings()]:
+            raise SettingError(
+                tr(
+                    "{name} is a setting of --task {kinds}, and has no effect on --task {kind}. Leave it out.",
+                    name=name,
+                    kinds=comma().join(others),
+                    kind=kind.kind,
+                )
+            )
+        else:
+            left.append(assignment)
+    return checked(kind), left
 
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:

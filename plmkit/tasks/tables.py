@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from plmkit.data.reading.cells import folded, listed
@@ -114,10 +116,27 @@ def is_file(given: str) -> bool:
     return named or os.path.exists(given) or (folder != "" and os.path.isdir(folder))
 
 
-def input_table(given: str, search: Search, say: Say) -> Table:
+Open = Callable[[str | Path, Search, Say], Table]
+
+
+def asked_table(given: str, question: str, search: Search, say: Say, open_file: Open = open_table) -> Table:
+    """The same question about every row of a table, or about one text: a .txt file, stdin or the given text."""
+    table = input_table(given, search, say, open_file)
+    if table.plain:
+        text = "\n".join(str(text) for (text,) in table.rows)
+        return replace(table, columns=("question", "context"), rows=[(question, text)], lines=[1], plain=False)
+    kept = [number for number, name in enumerate(table.columns) if name != "question"]
+    return replace(
+        table,
+        columns=("question", *(table.columns[number] for number in kept)),
+        rows=[(question, *(cells[number] for number in kept)) for cells in table.rows],
+    )
+
+
+def input_table(given: str, search: Search, say: Say, open_file: Open = open_table) -> Table:
     """The rows of a file, of stdin, or one text."""
     if is_file(given):
-        return open_table(given, search, say)
+        return open_file(given, search, say)
     if not given.strip():
         raise InputError(tr("The text is empty. Give a text, a file, or - for stdin."))
     if given != STDIN:

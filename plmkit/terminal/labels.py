@@ -11,6 +11,13 @@ NAMES = (
     # scores
     "accuracy", "macro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu", "chrf",
     "rouge_1", "rouge_2", "pairs",
+    "precision", "recall", "strict_precision", "strict_recall", "strict_f1", "intent_accuracy", "exact_match", "words",
+    "slot_precision", "slot_recall", "slot_f1", "slot_strict_precision", "slot_strict_recall", "slot_strict_f1",
+    "slot_accuracy", "slot_macro_f1", "support",
+    "answerable_exact", "answerable_f1", "unanswerable_exact", "unanswerable_f1", "best_exact", "best_f1", "threshold",
+    "english_exact", "english_f1", "chinese_exact", "chinese_f1",
+    "map", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "ndcg_at_10", "queries", "without_relevant",
+    "ap", "threshold", "recall_at_1", "recall_at_10", "texts",
     "rows", "tokens", "characters", "bytes", "unknown_share", "perplexity", "bits_per_character", "bits_per_byte",
     "dev", "test",
     # scripts of a corpus

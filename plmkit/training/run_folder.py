@@ -27,6 +27,7 @@ from plmkit.training.differences import Difference
 from plmkit.training.run_record import FORMAT, RECORDS, RunRecord
 
 RUN_FILE = "run.json"
+NGRAMS = "ngrams.json"  # that the heads of its tasks read
 
 
 class RunFolder:
@@ -84,7 +85,7 @@ class RunFolder:
 
     def seal(self) -> None:
         """Write the manifest of the run's files; with its logs, once they are complete."""
-        seal(self.path, [RUN_FILE, WEIGHTS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
+        seal(self.path, [RUN_FILE, WEIGHTS, NGRAMS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
 
     def save_weights(self, weights: dict[str, Tensor]) -> str:
         """Write the final weights atomically; returns their checksum."""

@@ -172,6 +172,12 @@ class FinetuneRecord(RunRecord):
     contents: dict[str, str | None]  # their checksums
     seeds: int = 1
     seconds: float | None = None
+    learned: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each task, what training determined
+
+    @property
+    def trained_tasks(self) -> list[dict[str, Any]]:
+        """The tasks with what training determined."""
+        return [{**task, **self.learned.get(task.get("name") or "", {})} for task in self.tasks]
 
     @classmethod
     def own_fields(cls, fields: Fields) -> dict[str, Any]:
@@ -186,6 +192,7 @@ class FinetuneRecord(RunRecord):
             "contents": fields.optional("contents", is_a(dict)) or {},
             "seeds": fields.optional("seeds", is_a(int)) or 1,
             "seconds": fields.optional("seconds", float),
+            "learned": fields.optional("learned", is_a(dict)) or {},
         }
 
     def own_json(self) -> dict[str, Any]:
@@ -200,6 +207,7 @@ class FinetuneRecord(RunRecord):
             "contents": self.contents,
             "seeds": self.seeds,
             **({} if self.seconds is None else {"seconds": self.seconds}),
+            **({"learned": self.learned} if self.learned else {}),
         }
 
     def differences(self, new: Self) -> list[Difference]:

@@ -34,7 +34,7 @@ def test_scores_that_were_not_taken_are_missed():
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_what_to_do_next_is_said_unless_quiet(quiet, finetuned, pretrained, rows_file, plm):
-    options = ["--epochs", "2", "--set", "task.batch=16"]
+    options = ["--epochs", "2", "--set", "task.batch=16", "--set", "task.ngrams=false"]
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--out"]
     ran = plm(*command, finetuned, *options, *(["--quiet"] if quiet else []))
     assert ran.code == 0, ran.err

@@ -211,7 +211,7 @@ def test_order_needs_documents_of_two_sentences(refused, tmp_path):
     text.write_text("A cat sits here.\n\nA dog runs there.\n\nBirds fly.\n\nFish swim.\n", encoding="utf-8")
     said = refused("sentence_task=sop", text=text)
     assert f"{text}, line 1: none of the 3 documents has two sentences, so there is no order to learn." in said
-    assert "In plain text, put each sentence on its own line" in said
+    assert "Train without pairs: --set sentence_task=none. Or, in plain text, put each sentence on its own line" in said
 
 
 def test_dialogues_need_turns(refused, tmp_path):

@@ -282,6 +282,16 @@ def test_the_mix_of_a_task_on_features_is_shown_and_adds_up_to_one(made, mixed_c
     assert attended.mix["input"].sum() == pytest.approx(1)
 
 
+def test_the_tag_of_a_word_is_explained(pretrained, tmp_path):
+    (tmp_path / "a.conll").write_text("the O\ncat B-x\n\na O\ncat B-x\n")
+    for kind in ("false", "true"):
+        model = plmkit.finetune(pretrained, "tag", tmp_path / "a.conll", tmp_path / kind, epochs=1, quiet=True,
+                                settings={"run.threads": 1, "task.crf": kind == "true"})  # fmt: skip
+        found = model.attend("the cat", target="B-x").attribution
+        assert found.output.startswith("tag of ") and ": B-x (" in found.output
+        assert model.attend("the cat").attribution.output.partition(": ")[2][:3] in ("B-x", "I-x")
+
+
 def test_an_unknown_token_shows_what_the_text_has_in_its_place():
     model = tiny_model("bert-tiny")
     found = model.attend("the 龘 [MASK] 😀", "a Ω").tokens

@@ -8,8 +8,9 @@ import pytest
 
 from plmkit.catalogue import find
 from plmkit.data.corpus import open_corpus
+from plmkit.data.reading.words import Sentence
 from plmkit.insight.neighbours import contextual_neighbours, has_text, own_corpus, place_of, sample_of, sentence_with
-from plmkit.insight.word_states import Sentence, owners_of, word_states
+from plmkit.insight.word_states import owners_of, word_states
 from plmkit.training.run_folder import RunFolder
 from plmkit.vectors.settings import SkipGram
 from plmkit.vectors.training import SkipGramRequest, train_vectors

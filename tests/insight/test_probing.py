@@ -8,6 +8,7 @@ import pytest
 from models import tiny_model
 
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.data.reading.words import sentence_of
 from plmkit.errors import InputError, PlmError
 from plmkit.insight.probing import (
     Examples,
@@ -21,7 +22,7 @@ from plmkit.insight.probing import (
     probe,
     split,
 )
-from plmkit.insight.tagged import Tagged, lemma_of, read_inventory, read_tagged, sentence_of
+from plmkit.insight.tagged import Tagged, lemma_of, read_inventory, read_tagged
 
 
 def examples(answers, lemmas=(), sentences=None, states=None):

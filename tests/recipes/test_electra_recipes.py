@@ -223,7 +223,7 @@ def tuned(run, made, rows_file):
 def test_fine_tuning_starts_at_the_discriminator_bit_for_bit(run):
     parts = without_generator(read_parts(run[0]))
     task = find_kind("classify")(classes=("a", "b"), length=32)
-    network = build(TaskSettings().settled(parts.architecture), parts, task, seed=0)
+    network = build(TaskSettings().settled(parts.architecture), parts, [task], seed=0)
     own = load_file(run[0] / "model.safetensors")
     for name, weight in network.model.state_dict().items():
         if not name.startswith("pooler"):

@@ -109,7 +109,8 @@ def test_suspicious_rows_are_reported(plm, pretrained, rows, tmp_path):
     )
     assert reported[1:] == [
         f"! {dev}: all {len(rows)} texts are also in {train}, so its score says less about new texts.",
-        f"! {train}: column qid is not used: classify scores each row by itself and does not rank.",
+        f"! {train}: column qid is not used: classify scores each row by itself. --task rank ranks the rows of each "
+        "query.",
     ]
 
 

@@ -15,6 +15,7 @@ from plmkit.tasks.batches import LabelledExamples
 from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.gpt_finetuning import RowLM
+from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.registry import find_kind
 from plmkit.training.step import Step, fitting
 
@@ -31,7 +32,9 @@ def example(label: int, *lengths: int) -> Example:
 
 
 def source(lengths: list[int], seed: int = 0) -> LabelledExamples:
-    return LabelledExamples([example(number, length) for number, length in enumerate(lengths)], WORDS, seed=seed)
+    return LabelledExamples(
+        Classify(), [example(number, length) for number, length in enumerate(lengths)], WORDS, seed=seed
+    )
 
 
 def epochs(rows: LabelledExamples, batch: int, count: int) -> list[list[list[int]]]:
@@ -100,7 +103,7 @@ def test_rows_are_computed_in_groups_that_fit():
 
 def test_the_inputs_of_one_example_stay_together_and_labels_are_per_example():
     rows = [example(0, 9, 8, 7), example(1, 7, 3), example(2, 4, 5)]
-    batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
+    batch = LabelledExamples(Classify(), rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     assert (batch.alternatives.tolist(), batch.examples) == ([0, 0, 0, 1, 1, 2, 2], 3)
     last = batch.part(1, 3)
     assert (last.labels.tolist(), last.alternatives.tolist(), last.examples) == ([1, 2], [0, 0, 1, 1], 2)
@@ -117,7 +120,7 @@ def test_gradient_accumulation_gives_the_gradient_of_the_whole_batch(kind):
     rows = [example(1, 9), example(0, 7), example(1, 4)]
     if kind == "choose":
         rows = [example(1, 9, 8, 7), example(0, 7, 3), example(1, 4, 5)]
-    batch: Batch = LabelledExamples(rows, WORDS, seed=0).next(Place(), 3, 0)[0]
+    batch: Batch = LabelledExamples(Classify(), rows, WORDS, seed=0).next(Place(), 3, 0)[0]
     task = find_kind(kind)(classes=("a", "b"), length=9, name="label")
     torch.manual_seed(0)
     model = architecture.build(unnamed(20))

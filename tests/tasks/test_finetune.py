@@ -130,7 +130,7 @@ def test_before_training_the_encoder_is_the_pretrained_one_bit_for_bit_under_a_n
     request = request_for(pretrained, rows_file, Path("unused"))
     parts = read_parts(pretrained)
     task = Classify(classes=("bad", "good"), length=32)
-    first, second = (build(settled(request, parts), parts, task, seed).state_dict() for seed in (0, 1))
+    first, second = (build(settled(request, parts), parts, [task], seed).state_dict() for seed in (0, 1))
     encoder = {name: tensor for name, tensor in parts.weights.items() if name.startswith("model.")}
     assert encoder
     for name, tensor in encoder.items():
@@ -145,7 +145,7 @@ def test_from_scratch_no_weight_is_pretrained(pretrained, rows_file):
     request = request_for(pretrained, rows_file, Path("unused"), scratch=True)
     parts = read_parts(pretrained)
     task = Classify(classes=("bad", "good"), length=32)
-    fresh = build(settled(request, parts), parts, task, 0).state_dict()
+    fresh = build(settled(request, parts), parts, [task], 0).state_dict()
     for name in ("model.embed.tokens.weight", "model.blocks.0.feed_forward.expand.weight", "model.pooler.weight"):
         assert not torch.equal(fresh[name], parts.weights[name])
 
@@ -181,7 +181,7 @@ def test_layer_decay_has_the_factors_of_the_released_code(pretrained, rows_file)
     request = request_for(pretrained, rows_file, Path("unused"), layer_decay=0.5, learning_rate=1.0)
     task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
-    network = build(settled(request, parts), parts, task, 0)
+    network = build(settled(request, parts), parts, [task], 0)
     optimizer = optimizer_of(network, settled(request, parts))
     names = {id(weight): name for name, weight in network.named_parameters()}
     peaks = {names[id(weight)]: group["peak"] for group in optimizer.param_groups for weight in group["params"]}
@@ -196,7 +196,7 @@ def test_biases_and_norms_do_not_decay(pretrained, rows_file):
     request = request_for(pretrained, rows_file, Path("unused"))
     task = Classify(classes=("bad", "good"), length=32)
     parts = read_parts(pretrained)
-    optimizer = optimizer_of(build(settled(request, parts), parts, task, 0), settled(request, parts))
+    optimizer = optimizer_of(build(settled(request, parts), parts, [task], 0), settled(request, parts))
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.01 if group["params"][0].dim() > 1 else 0.0)
 
@@ -271,12 +271,14 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
     accuracies = iter([0.5, 0.9, 0.7, 0.9])
     seen = []
 
-    def scripted(network, *asked):
+    def scripted(network, task, *given):
         seen.append({name: tensor.clone() for name, tensor in network.state_dict().items()})
-        return {"accuracy": next(accuracies)}
+        return task, {"accuracy": next(accuracies)}
 
-    monkeypatch.setattr(finetuning, "evaluate", scripted)
-    record = finetune(request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4), Screen())
+    monkeypatch.setattr(finetuning, "tune", scripted)
+    record = finetune(
+        request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4, ngrams=False), Screen()
+    )
     assert record.result["dev"] == {"accuracy": 0.9}
     assert record.result["step"] == 6  # 48 rows are 3 steps of 16: the end of the second epoch
     kept = load_file(tmp_path / "out" / "model.safetensors")
@@ -532,7 +534,7 @@ def test_an_interrupted_fine_tuning_of_one_seed_reports_that_it_starts_again(
 def test_a_finished_fine_tuning_does_not_run_again(finetuned, pretrained, rows_file, plm):
     before = (finetuned / "model.safetensors").stat().st_mtime_ns
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file,
-              "--out", finetuned, "--epochs", 2, "--set", "task.batch=16")  # fmt: skip
+              "--out", finetuned, "--epochs", 2, "--set", "task.batch=16", "--set", "task.ngrams=false")  # fmt: skip
     assert ran.code == 0
     assert "holds this fine-tuning, finished" in ran.err
     assert (finetuned / "model.safetensors").stat().st_mtime_ns == before

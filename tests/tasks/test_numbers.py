@@ -89,7 +89,7 @@ def test_a_head_is_initialised_to_the_mean_and_its_weights_absorb_the_unit(bias)
     rows = torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.5, 4.0]])
     labels = torch.tensor([90.0, 110.0])
     states, batch = asked(rows)
-    head.fit(labels, lambda: (states, batch))
+    head.fit(lambda: labels, lambda: (states, batch))
     answers = head.answers(states, batch)
     assert answers.mean().item() == pytest.approx(100, abs=2)
     loss = head(states, replace(batch, labels=labels)).item()
@@ -105,7 +105,7 @@ def test_a_head_is_initialised_to_the_mean_and_its_weights_absorb_the_unit(bias)
 def test_equal_numbers_have_no_standard_deviation_to_divide_by():
     head = head_of(bias=True)
     rows = torch.ones(3, 4)
-    head.fit(torch.full((3,), 7.0), lambda: asked(rows))
+    head.fit(lambda: torch.full((3,), 7.0), lambda: asked(rows))
     assert (head.mean, head.deviation) == (7.0, 1.0)
 
 

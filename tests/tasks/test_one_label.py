@@ -5,10 +5,12 @@ import json
 import pytest
 
 from plmkit.config.machine import Machine
+from plmkit.data.reading.columns import ignore
 from plmkit.errors import InputError
-from plmkit.tasks.finetune import FinetuneRequest, read_files, task_from
+from plmkit.tasks.finetune import FinetuneRequest
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.taking_up import read_files, task_from
 from plmkit.terminal.screen import Screen
 
 
@@ -22,7 +24,8 @@ def order(tmp_path, kind: str, rows: list[dict]) -> FinetuneRequest:
 
 
 def learn(request: FinetuneRequest):
-    return task_from(request, read_files(request, Screen()))
+    (files,) = request.tasks
+    return task_from(files, request.settings, read_files(files, Screen()), ignore)
 
 
 @pytest.mark.parametrize(

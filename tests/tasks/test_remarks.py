@@ -113,7 +113,8 @@ def test_one_file_given_twice_is_reported(tmp_path):
 def test_an_unused_column_for_ranking_is_reported():
     train = file_of("train.tsv", ("a", "x"), ("b", "y"), names=("label", "QID", "text"))
     assert warnings_of(train) == [
-        "! train.tsv: column QID is not used: classify scores each row by itself and does not rank."
+        "! train.tsv: column QID is not used: classify scores each row by itself. --task rank ranks the rows of each "
+        "query."
     ]
 
 

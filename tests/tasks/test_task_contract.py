@@ -18,7 +18,7 @@ from plmkit.inference.loading import read_parts
 from plmkit.network import Network
 from plmkit.storage.manifest import unseal
 from plmkit.tasks.batches import LabelledExamples, predictions_of
-from plmkit.tasks.contract import Prediction, Task, stored
+from plmkit.tasks.contract import Task, stored
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.registry import KINDS, find_kind, stored_tasks, with_named_head
 from plmkit.training.checkpoint import checksum
@@ -29,6 +29,23 @@ ROWS: dict[str, list[dict]] = {
     "choose": [
         {"question": "who?", "choices": ["cat", "dog"], "label": 1},
         {"question": "what?", "choices": ["sea", "a", "b"], "label": "a"},
+    ],
+    "tag": [{"tokens": ["the", "cat"], "tags": ["O", "B-X"]}, {"tokens": ["a", "b", "c"], "tags": ["O", "O", "B-X"]}],
+    "slots": [
+        {"tokens": ["the", "cat"], "tags": ["O", "B-X"], "intent": "yes"},
+        {"tokens": ["a", "b", "c"], "tags": ["O", "O", "B-X"], "intent": "no"},
+    ],
+    "qa": [
+        {"question": "who?", "context": "the cat sees a dog.", "answers": [{"text": "the cat", "answer_start": 0}]},
+        {"question": "what?", "context": "the sea", "answers": []},
+    ],
+    "rank": [
+        {"query": "who?", "candidates": ["the cat", "a dog"], "labels": [1, 0]},
+        {"query": "what?", "candidates": ["sea", "a", "b"], "label": "a"},
+    ],
+    "match": [
+        {"text_a": "the cat", "text_b": "a cat", "label": 4.5},
+        {"text_a": "a dog", "text_b": "the sea", "label": 0.5},
     ],
     "regress": [{"text": "the cat", "label": 1.5}, {"text": "a dog", "label": -2.0}],
     "similarity": [
@@ -70,23 +87,29 @@ def test_every_kind_keeps_the_contract(kind, parts, tmp_path):
     model = parts.architecture.build(parts.vocabulary)
     network = Network(model, {task.name: head}, {task.name: 1.0}).eval()
     vocabulary = parts.tokenizer.vocabulary
-    batch, _ = LabelledExamples(examples, vocabulary, seed=0, heads=frozenset({task.name})).next(Place(), 2, 0)
-    assert batch.examples == head.scored(batch) == 2
+    batch, _ = LabelledExamples(task, examples, vocabulary, seed=0, heads=frozenset({task.name})).next(Place(), 64, 0)
+    by_words = kind in ("tag", "slots")  # these read the states of all words, the others one pooled vector
+    assert (batch.words is not None) == by_words
+    assert (batch.examples, head.scored(batch)) == (2, 5 if by_words else 2)
     outcome = network(batch)
     assert outcome.losses.keys() == {task.name}
     outcome.losses[task.name].backward()
     assert all(weight.grad is not None for weight in head.parameters())
     predictions = predictions_of(network, task, examples, vocabulary, torch.device("cpu"))
-    assert [type(found.label) for found in predictions] == [type(row.label) for row in rows]
+    shown = [str] * len(rows) if task.apart else [type(row.label) for row in rows]  # the best candidate
+    assert [type(found.label) for found in predictions] == shown
     scores = task.score(predictions, rows)
-    assert isinstance(scores[task.best], float)
-    columns_of = [list(task.render(found)) for found in (*predictions, Prediction(label=None))]
+    assert isinstance(scores[task.measure], float)
+    columns_of = [list(task.render(found)) for found in (*predictions, task.nothing())]
     assert columns_of[0] == columns_of[1] == columns_of[2]
     baseline = task.baseline(rows, rows)
     assert baseline is None or baseline.measure in scores
     assert task.describe(rows)
     assert task.answers
-    assert (task.problem is None) == any(len(example.inputs) > 1 for example in examples)
+    several = any(len(example.inputs) > 1 for example in examples)
+    assert (task.problem is None) == ((several and not task.apart) or kind == "slots")  # no class of Hugging Face
+    for ending in task.writes:
+        assert task.written(rows, predictions, ending)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -42,7 +42,7 @@ class Table:
 def read_table(path: str | Path, *, header: bool = True) -> Table:
     """All rows of a file with the columns that its first row names, or with numbered ones."""
     path = Path(path)
-    _check_file(path)
+    check_file(path)
     table = _read(path, header)
     if not table.columns:
         raise InputError(tr("{path} is empty.", path=path))
@@ -90,7 +90,7 @@ def _read(path: Path, header: bool) -> Table:
     return _plain(path, lines) if format == "txt" else _cells(path, format, lines, header)
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
     try:
         if path.is_file():
             if path.stat().st_size == 0:

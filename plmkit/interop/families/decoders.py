@@ -12,7 +12,7 @@ from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, linear
-from plmkit.interop.families.family import Family, Pair
+from plmkit.interop.families.family import SPAN, Family, Pair
 from plmkit.language import comma, tr
 
 BLOCK = {
@@ -62,9 +62,16 @@ class GPT2(DecoderFamily):
     """GPT-2 (Radford et al., 2019)."""
 
     MODEL_TYPE, TITLE, RECIPE = "gpt2", "GPT-2", "gpt2-small"
+    HEADS: ClassVar = {
+        **DecoderFamily.HEADS,
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
+    }
     CLASSES: ClassVar = {
         "GPT2LMHeadModel": {"causal_lm": "logits"},
         "GPT2ForSequenceClassification": {"label": "logits"},
+        "GPT2ForTokenClassification": {"tag": "logits"},
+        "GPT2ForQuestionAnswering": {"span": SPAN},
         "GPT2Model": {},
     }
     REFUSALS: ClassVar = {

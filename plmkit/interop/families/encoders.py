@@ -12,7 +12,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.architectures.encoder import Encoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
-from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.interop.families.family import SPAN, Family, Net, Pair
 from plmkit.language import comma, tr
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
@@ -161,12 +161,16 @@ class Bert(Family):
         ),
         "next_sentence": linear("classify", "cls.seq_relationship"),
         "label": linear("classify", "classifier"),
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "BertForPreTraining": {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"},
         "BertForMaskedLM": {"masked_lm": "logits"},
         "BertForNextSentencePrediction": {"next_sentence": "logits"},
         "BertForSequenceClassification": {"label": "logits"},
+        "BertForTokenClassification": {"tag": "logits"},
+        "BertForQuestionAnswering": {"span": SPAN},
         "BertModel": {},
     }
     REFUSALS: ClassVar = {
@@ -221,10 +225,14 @@ class Roberta(Family):
     HEADS: ClassVar = {
         "masked_lm": vocabulary_head(dense="lm_head.dense", norm="lm_head.layer_norm", bias="lm_head.bias"),
         "label": linear("classify", "classifier.out_proj"),
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "RobertaForMaskedLM": {"masked_lm": "logits"},
         "RobertaForSequenceClassification": {"label": "logits"},
+        "RobertaForTokenClassification": {"tag": "logits"},
+        "RobertaForQuestionAnswering": {"span": SPAN},
         "RobertaModel": {},
     }
     POSITIONS = "model.embed.positions.weight"

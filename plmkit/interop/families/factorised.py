@@ -25,7 +25,7 @@ from plmkit.interop.families.encoders import (
     vocabulary_head,
     write_shape,
 )
-from plmkit.interop.families.family import Family, Net, Pair
+from plmkit.interop.families.family import SPAN, Family, Net, Pair
 from plmkit.language import tr
 
 ALBERT_BLOCK = {
@@ -56,11 +56,15 @@ class Albert(Family):
         "masked_lm": vocabulary_head(dense="predictions.dense", norm="predictions.LayerNorm", bias="predictions.bias"),
         "sentence_order": linear("classify", "sop_classifier.classifier"),
         "label": linear("classify", "classifier"),
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "AlbertForPreTraining": {"masked_lm": "prediction_logits", "sentence_order": "sop_logits"},
         "AlbertForMaskedLM": {"masked_lm": "logits"},
         "AlbertForSequenceClassification": {"label": "logits"},
+        "AlbertForTokenClassification": {"tag": "logits"},
+        "AlbertForQuestionAnswering": {"span": SPAN},
         "AlbertModel": {},
     }
 
@@ -127,11 +131,15 @@ class Electra(Family):
             **linear("verdict", "discriminator_predictions.dense_prediction"),
         },
         "label": linear("classify", "classifier.out_proj"),
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "ElectraForMaskedLM": {"masked_lm": "logits"},
         "ElectraForPreTraining": {"replaced_token": "logits"},
         "ElectraForSequenceClassification": {"label": "logits"},
+        "ElectraForTokenClassification": {"tag": "logits"},
+        "ElectraForQuestionAnswering": {"span": SPAN},
         "ElectraModel": {},
     }
     REFUSALS: ClassVar = {GeneratorDiscriminator: lambda: tr("ELECTRA's heads use gelu")}

@@ -9,8 +9,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
+from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import Vocabulary
 
+Outputs = str | tuple[str, ...]  # names of what a class of theirs computes for one head of ours
+SPAN: Outputs = ("start_logits", "end_logits")
 Pair = tuple[str, tuple[str, ...]]  # our name of a weight, and theirs; of several, ours is their concatenation
 
 
@@ -38,7 +41,7 @@ class Family(ABC):
     PREFIX: ClassVar[str]  # of the network's weights, if there are heads too
     DECODER: ClassVar[str]  # their name of the output embedding, which is tied to the token embedding
     HEADS: ClassVar[Mapping[str, Mapping[str, str]]]  # for each head of ours, its weights and their names
-    CLASSES: ClassVar[Mapping[str, Mapping[str, str]]]  # for each class of theirs, its heads and their outputs
+    CLASSES: ClassVar[Mapping[str, Mapping[str, Outputs]]]  # for each class of theirs, its heads and their outputs
     SEGMENTS: ClassVar[bool] = True  # whether segments are passed to it
     REFUSALS: ClassVar[Mapping[type, Callable[[], str]]] = {}  # similar architectures, and why it cannot hold them
 
@@ -61,6 +64,10 @@ class Family(ABC):
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
         """The networks to write; several if a run trains several."""
         return [Net(architecture=architecture, weights=weights)]
+
+    def also_given(self, kind: str, batch: Batch) -> dict[str, Tensor]:
+        """Further inputs of a class of theirs."""
+        return {}
 
     def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
         """One weight of theirs in our shape."""

@@ -9,9 +9,10 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.segment_recurrence import SegmentSettings
 from plmkit.architectures.two_stream import TwoStream
+from plmkit.data.batch import Batch
 from plmkit.errors import InputError
 from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, PARAMETERS, linear
-from plmkit.interop.families.family import Family, Pair
+from plmkit.interop.families.family import SPAN, Family, Pair
 from plmkit.language import comma, tr
 
 MAX_LENGTH = 512  # transformers sets no limit; the released models were trained at this length
@@ -60,10 +61,25 @@ class XLNet(Family):
     HEADS: ClassVar = {
         "permuted_lm": {"vocabulary.bias": "lm_loss.bias"},
         "label": linear("classify", "logits_proj"),
+        "tag": linear("classify", "classifier"),
+        "span": linear("classify", "qa_outputs"),
+        "conditional_span": {
+            **linear("start", "start_logits.dense"),
+            **linear("end_hidden", "end_logits.dense_0"),
+            **linear("end_norm", "end_logits.LayerNorm"),
+            **linear("end", "end_logits.dense_1"),
+            **linear("null_hidden", "answer_class.dense_0"),
+            "null.weight": "answer_class.dense_1.weight",
+        },
     }
     CLASSES: ClassVar = {
         "XLNetLMHeadModel": {"permuted_lm": "logits"},
         "XLNetForSequenceClassification": {"label": "logits"},
+        "XLNetForTokenClassification": {"tag": "logits"},
+        "XLNetForQuestionAnsweringSimple": {"span": SPAN},
+        "XLNetForQuestionAnswering": {
+            "conditional_span": ("start_top_log_probs", "end_top_log_probs", "cls_logits")  # probabilities, in fact
+        },
         "XLNetModel": {},
     }
     REFUSALS: ClassVar = {SegmentSettings: lambda: tr("transformers no longer has Transformer-XL")}
@@ -139,6 +155,10 @@ class XLNet(Family):
                 yield f"{ours}.{own}", (f"{theirs}.{other}",)
         for kind in PARAMETERS:
             yield f"model.pooler.{kind}", (f"sequence_summary.summary.{kind}",)
+
+    def also_given(self, kind: str, batch: Batch) -> dict[str, Tensor]:
+        """Padding is not left out of the softmax over positions unless it is masked."""
+        return {"p_mask": (~batch.source.visible).float()} if kind == "XLNetForQuestionAnswering" else {}
 
     def as_ours(self, name: str, theirs: Tensor, architecture: Any) -> Tensor:
         """One weight of theirs in our shape."""

@@ -12,9 +12,13 @@ from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tokenizers.byte_bpe import ByteBPE
 from plmkit.tokenizers.counted import Words
 
-FOR_MINUTES = (
+FOR_MINUTES = for_minutes(
     "size", "encoder directions", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "dropout",
     "length", "vocabulary",
+)  # fmt: skip
+TINY_FOR_MINUTES = for_minutes(
+    "size", "encoder directions", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "dropout",
+    "length", "vocabulary", "initial weights",
 )  # fmt: skip
 
 
@@ -120,7 +124,7 @@ def rnn_mini() -> Recipe:
     return replace(
         sutskever(),
         name="rnn-mini",
-        notes=for_minutes(*FOR_MINUTES, "initial weights"),
+        notes=TINY_FOR_MINUTES,
         for_minutes=True,
         vocabulary=4_000,
         tokenizer=ByteBPE(size=4_000),
@@ -138,7 +142,7 @@ def rnn_attention_mini() -> Recipe:
     return replace(
         mini,
         name="rnn-attention-mini",
-        notes=for_minutes(*FOR_MINUTES),
+        notes=FOR_MINUTES,
         paper=paper.paper,
         summary=paper.summary,
         architecture=LuongSeq2Seq(**vars(mini.architecture)),
@@ -154,6 +158,4 @@ def rnn_tiny() -> Recipe:
 def rnn_attention_tiny() -> Recipe:
     mini = rnn_attention_mini()
     smaller = mini.architecture.with_settings(width=128, initial_range=0.05)
-    return replace(
-        mini, name="rnn-attention-tiny", notes=for_minutes(*FOR_MINUTES, "initial weights"), architecture=smaller
-    )
+    return replace(mini, name="rnn-attention-tiny", notes=TINY_FOR_MINUTES, architecture=smaller)

@@ -1,0 +1,89 @@
+"""Columns of words: one word per line with its tags, and a blank line between sentences (CoNLL, CoNLL-U, BIO)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from plmkit.data.reading.cells import folded, numbered
+from plmkit.data.reading.dialect import Line
+from plmkit.data.reading.words import TAGS, TOKENS
+from plmkit.errors import InputError
+from plmkit.language import tr
+
+UNIVERSAL = ("id", "tokens", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # CoNLL-U
+DOCUMENT = "-DOCSTART-"
+HEADERS = frozenset({"word", "token", "form", *TOKENS})  # how a line of column names begins
+SHOWN = 40  # characters of a line in an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """One line of columns."""
+
+    line: int
+    cells: tuple[str, ...]
+    indented: bool = False  # it begins with white space, which may be the word itself
+
+
+def cells_of(line: str) -> list[str]:
+    """The columns of a line, separated by tabs or, where it has none, by spaces."""
+    return [cell.strip() for cell in line.rstrip("\r\n").split("\t")] if "\t" in line else line.split()
+
+
+def sentences(lines: Iterable[Line]) -> Iterator[list[Word]]:
+    """The lines between blank ones; a line that begins a document ends a sentence too."""
+    found: list[Word] = []
+    for number, line in lines:
+        cells = cells_of(line)
+        if cells and any(cells) and cells[0] != DOCUMENT:
+            found.append(Word(line=number, cells=tuple(cells), indented=line[:1].isspace()))
+        elif found:
+            yield found
+            found = []
+    if found:
+        yield found
+
+
+def columns(path: Path, lines: Iterable[Line]) -> tuple[tuple[str, ...], list[list[Word]]]:
+    """The names of the columns, `tokens` first and `tags` last, and the sentences, each line with as many cells.
+
+    Left out are a line of column names, comments (`# id = 1`, or other numbers of cells) and words of white space; of
+    CoNLL-U also the numbers of words, and words that are written as one or not at all.
+    """
+    universal = path.name.removesuffix(".gz").removesuffix(".zst").endswith(".conllu")
+    found = list(sentences(lines))
+    width = next((len(word.cells) for words in found for word in words if not comment(word)), 0)
+    kept = []
+    for words in found:
+        rows: list[Word] = []
+        for word in words:
+            if comment(word) and (universal or (not rows and (len(word.cells) != width or word.cells[2:3] == ("=",)))):
+                continue
+            if not word.cells[0] or (word.indented and len(word.cells) == width - 1):
+                continue
+            if len(word.cells) != width or (universal and width < 4):
+                raise InputError(
+                    tr(
+                        "{path}, line {line}: {reason}",
+                        path=path,
+                        line=word.line,
+                        reason=tr(
+                            "expected a word and its tag, found {found}.", found=repr(" ".join(word.cells)[:SHOWN])
+                        ),
+                    )
+                )
+            if universal and word.cells[0].isdigit():  # not 1-2 and 1.1: several words as one, and words left out
+                rows.append(Word(line=word.line, cells=word.cells[1:]))
+            elif not universal:
+                rows.append(word)
+        kept += [rows] if rows else []
+    if kept and not universal and width > 1 and folded(kept[0][0].cells[0]) in HEADERS:
+        kept = [rows for rows in (kept[0][1:], *kept[1:]) if rows]
+    if universal:
+        return UNIVERSAL[1:width] if width <= len(UNIVERSAL) else numbered(width - 1), kept
+    return (TOKENS[0], *numbered(width)[1:-1], TAGS[0])[:width], kept
+
+
+def comment(word: Word) -> bool:
+    """Whether it may be a comment; a word may begin with # too."""
+    return word.cells[0].startswith("#")

@@ -1,0 +1,142 @@
+"""Files of questions: SQuAD's JSON, CMRC's, JSON lines with a paragraph or a question each, and tables."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from plmkit.data.reading.blocks import read_blocks, read_lines
+from plmkit.data.reading.cells import short, where
+from plmkit.data.reading.columns import Say, Search
+from plmkit.data.reading.files import format_of
+from plmkit.data.reading.whole import Table, read_table
+from plmkit.errors import InputError
+from plmkit.inference.arguments import kind_of
+from plmkit.language import tr
+from plmkit.tasks.tables import open_table
+
+QUESTIONS = "qas"  # the key of a paragraph's list of questions
+NAMES = {"query_text": "question", "query_id": "id", "context_text": "context"}  # of CMRC's first files
+COLUMNS = ("id", "question", "context", "answers", "is_impossible")
+DEEPEST = 50  # levels of JSON
+LONGEST = 1 << 30  # characters of a line: SQuAD's training set is one line of 30 million
+
+
+def open_questions(path: str | Path, search: Search, say: Say) -> Table:
+    """A table with a question per row, whatever the file holds."""
+    path = Path(path)
+    if is_json(path):
+        return table_of(path, document_questions(path))
+    table = open_table(path, search, say)
+    if QUESTIONS not in table.columns:
+        return table
+    paragraphs = [
+        (line, dict(zip(table.columns, cells, strict=True)))
+        for line, cells in zip(table.lines, table.rows, strict=True)
+    ]
+    return table_of(path, [one for line, found in paragraphs for one in questions_in(found, path, line)])
+
+
+def is_json(path: Path) -> bool:
+    """Whether it is one JSON document."""
+    format, compression = format_of(path)
+    return format == "jsonl" and path.name.lower().removesuffix(f".{compression}").endswith(".json")
+
+
+def table_of(path: Path, questions: list[tuple[int, dict[str, Any]]]) -> Table:
+    if not questions:
+        raise InputError(tr("{path} has no questions.", path=path))
+    found = dict.fromkeys(name for _, record in questions for name in record)
+    columns = (*(name for name in COLUMNS if name in found), *(name for name in found if name not in COLUMNS))
+    rows: list[tuple[object, ...]] = [tuple(record.get(name) for name in columns) for _, record in questions]
+    return Table(path=path, columns=columns, rows=rows, lines=[line for line, _ in questions])
+
+
+def document_questions(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The questions of a JSON document, with the lines they are on."""
+    if not path.is_file() or not path.stat().st_size:
+        read_table(path)  # says what is wrong
+    blocks = read_blocks(str(path), format_of(path)[1])
+    text = "\n".join(line for _, lines in read_lines(blocks, str(path), longest=LONGEST, cut=False) for line in lines)
+    try:
+        found = json.loads(text)
+        if is_deep(found):
+            raise RecursionError
+    except json.JSONDecodeError as error:
+        raise InputError(
+            tr(
+                "{place}: not JSON ({reason}). Is the file complete? For an object per line, name it .jsonl.",
+                place=where(path, error.lineno),
+                reason=error.msg,
+            )
+        ) from None
+    except RecursionError:
+        raise InputError(tr("{path}: the JSON is nested too deeply to hold questions.", path=path)) from None
+    lines = Lines(text)
+    return [
+        (lines.of(question), question)
+        for paragraph in paragraphs_in(found, path)
+        for _, question in questions_in(paragraph, path, lines.number)
+    ]
+
+
+def is_deep(value: Any, levels: int = DEEPEST) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels <= 1 or is_deep(part, levels - 1) for part in parts if isinstance(part, dict | list))
+
+
+class Lines:
+    """Finds the lines of questions that are given in their order in the text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place, self.number = text, 0, 1
+
+    def of(self, question: Mapping[str, Any]) -> int:
+        for name in ("id", "question"):
+            value = question.get(name)
+            for written in (json.dumps(value, ensure_ascii=False), json.dumps(value)) if isinstance(value, str) else ():
+                found = self.text.find(written, self.place)
+                if found >= 0:
+                    self.number += self.text.count("\n", self.place, found)
+                    self.place = found
+                    return self.number
+        return self.number
+
+
+def paragraphs_in(found: Any, path: Path) -> Iterator[Mapping[str, Any]]:
+    """`{"data": [{"paragraphs": [...]}]}` of SQuAD, or a list of paragraphs or of questions."""
+    documents = found.get("data", [found]) if isinstance(found, dict) else found
+    if not isinstance(documents, list):
+        raise not_questions(path, kind_of(documents))
+    for document in documents:
+        if not isinstance(document, dict):
+            raise not_questions(path, kind_of(document))
+        paragraphs = document.get("paragraphs", [document])
+        if not isinstance(paragraphs, list) or not all(isinstance(one, dict) for one in paragraphs):
+            raise not_questions(path, kind_of(paragraphs))
+        title = {"title": document["title"]} if "title" in document and "paragraphs" in document else {}
+        yield from ({**title, **paragraph} for paragraph in paragraphs)
+
+
+def questions_in(paragraph: Mapping[str, Any], path: Path, line: int) -> list[tuple[int, dict[str, Any]]]:
+    """The questions of a paragraph, each with its context; a question that stands alone is its own paragraph."""
+    renamed = {NAMES.get(name, name): value for name, value in paragraph.items()}
+    questions = renamed.pop(QUESTIONS, None)
+    if questions is None:
+        return [(line, renamed)]
+    if not isinstance(questions, list) or not all(isinstance(one, dict) for one in questions):
+        raise not_questions(path, tr("{kind} under 'qas'", kind=kind_of(questions)))
+    shared = {name: value for name, value in renamed.items() if name in ("context", "title")}
+    return [(line, {**{NAMES.get(k, k): v for k, v in one.items()}, **shared}) for one in questions]
+
+
+def not_questions(path: Path, found: str) -> InputError:
+    return InputError(
+        tr(
+            "{path} is no file of questions: found {found}.\n"
+            'Expected SQuAD\'s form, {{"data": [{{"paragraphs": [{{"context": "...", "qas": [...]}}]}}]}}, or a list '
+            "of such paragraphs.",
+            path=path,
+            found=short(found),
+        )
+    )

@@ -1,0 +1,144 @@
+"""Utterances to an assistant: what is wanted, and with what."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor
+
+from plmkit.architectures.contract import Architecture
+from plmkit.data.reading.cells import listed, short, where
+from plmkit.data.reading.columns import Columns, Say, Search, ignore
+from plmkit.data.reading.whole import Table
+from plmkit.data.vocabulary import Vocabulary
+from plmkit.errors import InputError, nearest
+from plmkit.language import message, several, tr
+from plmkit.tasks.contract import Example, Prediction, Row, learned
+from plmkit.tasks.heads import ClassHead, TaskHead
+from plmkit.tasks.kinds.tag import Tag
+from plmkit.tasks.tagging.checking import in_scheme
+from plmkit.tasks.tagging.heads import SlotsHead
+from plmkit.tasks.tagging.predictions import SlotsPrediction, rendered
+from plmkit.tasks.tagging.rows import WordRow, word_rows
+
+INTENTS = ("intent", "intents", "意图")  # columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slots(Tag):
+    """The intent of an utterance and a tag for each of its words, trained together (Chen et al., 2019)."""
+
+    kind: ClassVar[str] = "slots"
+    best: ClassVar[str] = "exact_match"
+    problem: ClassVar[str | None] = None
+
+    intents: tuple[str, ...] = learned(())
+
+    def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
+        rows, columns = word_rows(table, search, say, labelled=labelled, units=self.units, intents=INTENTS)
+        rows = in_scheme(rows, table.path, say) if labelled else rows
+        return [replace(row, label=row.label if row.intent else None) for row in rows], columns
+
+    def head(self, architecture: Architecture, dropout: float = 0.1) -> TaskHead:
+        intent = ClassHead(
+            width=architecture.width, outputs=len(self.intents), pooling=self.pooling, dropout=dropout,
+            length=self.length, bias=architecture.head_bias, initialiser=architecture.initialiser,
+        )  # fmt: skip
+        return SlotsHead(intent, self.tag_head(architecture, dropout))
+
+    def labels(self, examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
+        """(examples, 1 + W): the intent, then the tags."""
+        intents = [self.intents.index(intent_of(example.row)) for example in examples]
+        return torch.cat([torch.tensor(intents)[:, None], super().labels(examples, vocabulary, width)], dim=1)
+
+    def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
+        found: list[Prediction] = []
+        for made, example in zip(answers, examples, strict=True):
+            shares = dict(zip(self.intents, made[0, : len(self.intents)].softmax(0).tolist(), strict=True))
+            intent = max(shares, key=shares.__getitem__)
+            found.append(
+                SlotsPrediction(
+                    **self.decided(made[1:], cast(WordRow, example.row)),
+                    intent=intent,
+                    probability=shares[intent],
+                    probabilities=shares,
+                )
+            )
+        return found
+
+    def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
+        """Intents, slots, and the share of utterances whose intent and tags are all right."""
+        scores = super().score(predictions, rows)
+        right = [
+            cast(SlotsPrediction, one).intent == intent_of(row) for one, row in zip(predictions, rows, strict=True)
+        ]
+        whole = [good and one.label == row.label for good, one, row in zip(right, predictions, rows, strict=True)]
+        slots = {f"slot_{name}": value for name, value in scores.items() if isinstance(value, float)}
+        others = {name: value for name, value in scores.items() if not isinstance(value, float)}
+        return {"intent_accuracy": sum(right) / len(right), **slots, "exact_match": sum(whole) / len(whole), **others}
+
+    @property
+    def measure(self) -> str:
+        return self.best
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        intent = prediction.intent if isinstance(prediction, SlotsPrediction) else None
+        return {"predicted_intent": intent, **rendered(prediction, self.scheme)}
+
+    def nothing(self) -> Prediction:
+        return SlotsPrediction(label=None)
+
+    def learn(self, rows: Sequence[Row], path: Path) -> Self:
+        intents = sorted({intent_of(row) for row in rows})
+        if len(intents) < 2:
+            raise InputError(
+                tr(
+                    "Training needs at least two intents; all {rows} of {path} have '{intent}'. For tags alone, use "
+                    "--task tag.",
+                    rows=several(len(rows), "row"),
+                    path=path,
+                    intent=short(intents[0]),
+                )
+            )
+        return replace(super().learn(rows, path), intents=tuple(intents))
+
+    def check_pooling(self) -> None:
+        """The intent is pooled."""
+
+    def check(self, rows: Sequence[Row], path: Path, say: Say = ignore) -> None:
+        super().check(rows, path, say)
+        for row in rows:
+            if intent_of(row) not in self.intents:
+                raise InputError(
+                    tr(
+                        "{place}: intent '{intent}' does not occur in training.{hint}\nKnown intents: {known}.",
+                        place=where(path, row.line),
+                        intent=short(intent_of(row)),
+                        hint=nearest(intent_of(row), self.intents),
+                        known=listed(self.intents),
+                    )
+                )
+
+    @property
+    def usual_answer(self) -> str:
+        return message("the most frequent intent, and the most frequent tag of each word")
+
+    def usual(self, train: Sequence[Row]) -> Callable[[WordRow], Prediction]:
+        """Predicts the most frequent intent too."""
+        predict, intents = super().usual(train), Counter(map(intent_of, train))
+        intent = intents.most_common(1)[0][0]
+        return lambda row: SlotsPrediction(label=predict(row).label, intent=intent)
+
+    def describe(self, rows: Sequence[Row]) -> str:
+        return tr("{intents:,} intents, {tags}", intents=len(self.intents), tags=super().describe(rows))
+
+    @property
+    def answers(self) -> str:
+        return tr("an intent ({intents}) and {tags}", intents=listed(self.intents), tags=super().answers)
+
+
+def intent_of(row: Row) -> str:
+    return cast(WordRow, row).intent or ""

@@ -1,0 +1,1 @@
+"""What tasks with a tag for every word share."""

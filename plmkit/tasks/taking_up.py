@@ -1,0 +1,131 @@
+"""A task with the files of its rows, and what is made of them before training."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from plmkit.data.reading.columns import Columns, Say, Search
+from plmkit.errors import SettingError
+from plmkit.inference.loading import Parts
+from plmkit.language import tr
+from plmkit.tasks.batches import one_by_one
+from plmkit.tasks.contract import Example, Labelled, Task
+from plmkit.tasks.floor import Floor, with_ngrams
+from plmkit.tasks.rows import read_labelled
+from plmkit.tasks.seed_run import TaskData
+from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import Tokenizer
+
+LENGTH_STEP = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFiles:
+    """A task, and the files of its rows."""
+
+    task: Task
+    train: Path
+    dev: Path | None = None
+    test: Path | None = None
+    columns: Columns = Columns()  # where to read text and label
+
+    @property
+    def paths(self) -> dict[str, Path | None]:
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+
+class Request(Protocol):
+    """What a task needs to know of the whole fine-tuning."""
+
+    @property
+    def model(self) -> Path: ...
+
+    @property
+    def settings(self) -> TaskSettings: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A task as its training rows determine it, with the rows of its files."""
+
+    task: Task
+    files: dict[str, Labelled]
+    train: list[Example]
+
+    def data(self, tokenizer: Tokenizer) -> TaskData:
+        """With all rows framed, and a linear model if the task reads n-grams."""
+        dev, test = (
+            self.task.frame(self.files[name].rows, tokenizer, self.task.length) if name in self.files else []
+            for name in ("dev", "test")
+        )
+        floor = Floor(self.task, self.train, dev) if self.task.ngrams else None
+        train = one_by_one(self.task, self.train)
+        return TaskData(task=self.task, train=train, dev=dev, test=test, floor=floor)
+
+
+def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts, screen: Screen) -> Taken:
+    """Read the files of a task, and frame its training rows."""
+    files = read_files(given, screen)
+    task = task_from(given, request.settings, files, screen.say)
+    if reads_ngrams(given, request.settings, settings):
+        task = with_ngrams(task, files["train"].rows)
+    longest = parts.architecture.max_length
+    train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, task, longest))
+    return Taken(task=replace(task, length=settled_length(request, task, train, longest)), files=files, train=train)
+
+
+def read_files(given: TaskFiles, screen: Screen) -> dict[str, Labelled]:
+    """The given files; the columns of the training rows are preferred in the others."""
+    train = read_labelled(given.train, given.task, Search(named=given.columns), screen.say)
+    search = Search(named=given.columns, trained=train.columns, reported=True)
+    paths = {"dev": given.dev, "test": given.test}
+    return {"train": train} | {
+        name: read_labelled(path, given.task, search, screen.say) for name, path in paths.items() if path
+    }
+
+
+def task_from(given: TaskFiles, settings: TaskSettings, files: dict[str, Labelled], say: Say) -> Task:
+    """The task with what its training rows determine; the other files must fit it."""
+    train = files["train"]
+    task = replace(given.task, pooling=settings.pooling or given.task.pooling, columns=train.columns).learn(
+        train.rows, given.train
+    )
+    for name, file in files.items():
+        if name != "train":
+            task.check(file.rows, file.path, say)
+    return task
+
+
+def reads_ngrams(given: TaskFiles, wanted: TaskSettings, settings: Settled) -> bool:
+    """Whether the head reads n-grams: where dev can tell what they are worth, in tasks that have a linear model."""
+    possible = given.task.has_linear_model and given.dev is not None
+    if wanted.ngrams and not possible:
+        raise SettingError(
+            tr(
+                "task.ngrams=true needs --dev, to choose the share of the linear model, and a task with one class or "
+                "number per row. Leave it out."
+            )
+        )
+    return possible and settings.ngrams
+
+
+def length_of(request: Request, task: Task, max_length: int) -> int:
+    """The set length, or the model's maximum or the usual one: later texts may be longer than the training rows."""
+    if request.settings.length and request.settings.length > max_length:
+        raise SettingError(
+            tr(
+                "task.length={length}, but the maximum length of {model} is {max_length} tokens.",
+                length=request.settings.length,
+                model=request.model,
+                max_length=max_length,
+            )
+        )
+    return request.settings.length or min(task.usual_length or max_length, max_length)
+
+
+def settled_length(request: Request, task: Task, train: list[Example], max_length: int) -> int:
+    """Tokens per row; with concat pooling, no more than the training rows need."""
+    if request.settings.pooling == "concat" and not request.settings.length:
+        return min(-(-max(example.length for example in train) // LENGTH_STEP) * LENGTH_STEP, max_length)
+    return length_of(request, task, max_length)

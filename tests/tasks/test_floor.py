@@ -1,0 +1,193 @@
+"""A linear model over n-grams, alone and mixed with a network."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import plmkit
+from plmkit.data.batch import Batch, Side, States
+from plmkit.tasks.contract import Example, Row
+from plmkit.tasks.floor import MIXES, Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.heads import ClassHead
+from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.kinds.regress import Regress
+from plmkit.tasks.ngrams import padded
+
+GOOD, BAD = ("good", "fine", "nice"), ("bad", "poor", "dull")
+
+
+def examples(count: int, seed: int) -> tuple[Classify, list[Example]]:
+    """Texts whose class one of their words tells."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(count):
+        words = [rng.choice(("it", "was", "a", "film", "of")) for _ in range(4)] + [rng.choice((BAD, GOOD)[number % 2])]
+        rows.append(Row(text=" ".join(words), label=("neg", "pos")[number % 2], line=number + 1))
+    task = with_ngrams(Classify(classes=("neg", "pos")), rows)
+    return task, vectors_of(task, rows)
+
+
+def vectors_of(task, rows):
+    return [Example(row=row, inputs=(), ngrams=task.ngrams.vector((row.text, row.other))) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def floor() -> Floor:
+    task, train = examples(60, seed=0)
+    dev = vectors_of(task, [example.row for example in examples(20, seed=1)[1]])
+    return Floor(task, train, dev)
+
+
+def right(floor: Floor) -> torch.Tensor:
+    """Answers that are right for every row of dev."""
+    signs = torch.tensor([1.0 if example.row.label == "pos" else -1.0 for example in floor.dev])
+    return torch.stack([-signs, signs], dim=1)
+
+
+def no_weights(floor: Floor) -> torch.Tensor:
+    return torch.zeros(len(floor.task.ngrams), 2)
+
+
+def test_the_linear_model_learns_which_words_matter(floor):
+    assert floor.scores(floor.linear, floor.dev)["accuracy"] == 1.0
+    weight = dict(zip(floor.task.ngrams.counts, floor.linear.weight[:, 1], strict=True))
+    assert min(weight[word] for word in GOOD) > 0 > max(weight[word] for word in BAD)
+    summary = floor.summary({"dev": floor.dev})
+    assert (summary["measure"], summary["dev"], summary["ngrams"]) == ("accuracy", 1.0, len(weight))
+
+
+def test_a_network_that_is_wrong_is_outvoted_by_the_linear_model(floor):
+    mix, scores = floor.choose(-100 * right(floor), no_weights(floor))
+    assert (mix, scores["accuracy"]) == (Mix(linear=1.0), 1.0)
+
+
+def test_a_network_whose_ngrams_mislead_is_used_without_them(floor):
+    linear = replace(floor.linear, weight=-100 * floor.linear.weight, bias=-floor.linear.bias)
+    wrong = torch.from_numpy(linear.weight)
+    own = torch.from_numpy(floor.of_dev @ linear.weight)
+    misled = Floor.__new__(Floor)
+    vars(misled).update(vars(floor) | {"linear": linear})
+    mix, scores = misled.choose(right(floor) + own, wrong)
+    assert (mix, mix.is_network, scores["accuracy"]) == (Mix(ngrams=False), True, 1.0)
+
+
+def test_among_equals_the_network_with_its_own_ngrams_comes_first(floor):
+    assert floor.choose(right(floor), no_weights(floor))[0] == Mix() == MIXES[0]
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=str)
+def test_mixed_weights_give_the_answers_of_the_mix(mix, floor):
+    torch.manual_seed(0)
+    head = ClassHead(width=4, outputs=2, ngrams=len(floor.task.ngrams)).eval()
+    torch.nn.init.normal_(head.ngrams.weight)
+    numbers, weights = padded([example.ngrams for example in floor.dev])
+    side = Side(tokens=torch.zeros(20, 1, dtype=torch.long), visible=torch.ones(20, 1, dtype=torch.bool))
+    batch, states = Batch(source=side, ngrams=(numbers, weights)), States(hidden=torch.zeros(20, 1, 4))
+    states = replace(states, pooled=torch.randn(20, 4))
+    with torch.no_grad():
+        network = head.classify(states.pooled)
+        own = torch.from_numpy(floor.of_dev @ head.ngrams.weight.numpy())
+        linear = floor.linear.answers(floor.of_dev)
+        expected = (1 - mix.linear) * (network + mix.ngrams * own) + mix.linear * linear
+        state = {f"heads.x.{name}": weight for name, weight in head.state_dict().items()}
+        mixed = floor.mixed(state, "heads.x", mix)
+        head.load_state_dict({name.removeprefix("heads.x."): weight for name, weight in mixed.items()})
+        torch.testing.assert_close(head.answers(states, batch), expected)
+
+
+def test_what_did_not_help_is_left_out_of_task_and_weights(floor):
+    weights = {"heads.classify.ngrams.share": torch.ones(()), "heads.classify.classify.weight": torch.ones(1)}
+    task, kept = as_used(floor.task, weights, Mix(ngrams=False))
+    assert (task.ngrams, list(kept)) == (None, ["heads.classify.classify.weight"])
+    assert as_used(floor.task, weights, Mix()) == (floor.task, weights)
+
+
+def test_numbers_have_a_floor_too():
+    rng = random.Random(0)
+    texts = [" ".join(rng.choice(("one", "two")) for _ in range(5)) for _ in range(40)]
+    rows = [Row(text=text, label=10.0 + text.count("two"), line=1) for text in texts]
+    task = with_ngrams(Regress(), rows)
+    train = vectors_of(task, rows)
+    floor = Floor(task, train, train)
+    assert floor.scores(floor.linear, train)["pearson"] > 0.95
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> dict[str, Path]:
+    paths = {}
+    for name, count in (("train", 80), ("dev", 20), ("test", 20)):
+        found = [example.row for example in examples(count, seed=len(name))[1]]
+        paths[name] = tmp_path / f"{name}.tsv"
+        paths[name].write_text("text\tlabel\n" + "".join(f"{r.text}\t{r.label}\n" for r in found), encoding="utf-8")
+    return paths
+
+
+def finetuned(plm, pretrained, rows, out, *more):
+    files = [part for name, path in rows.items() for part in (f"--{name}", path)]
+    return plm("finetune", pretrained, "--task", "classify", *files, "--out", out, "--epochs", 1,
+               "--set", "run.threads=1", *more)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::plmkit.errors.UnknownTokensWarning")
+def test_a_fine_tuning_shows_three_rows_and_its_folder_answers_with_ngrams(plm, pretrained, rows, tmp_path):
+    out = tmp_path / "out"
+    ran = finetuned(plm, pretrained, rows, out)
+    assert ran.code == 0, ran.err
+    shown = [line for line in ran.out.splitlines() if "test accuracy" in line]
+    assert [line.rsplit(maxsplit=1)[0].strip() for line in shown] == [
+        "test accuracy",
+        "test accuracy of the most frequent label, neg",
+        "test accuracy of a linear model over n-grams",
+    ]
+    assert [float(line.split()[-1]) for line in shown] == [1.0, 0.5, 1.0]
+    assert "N-grams: " in ran.out
+    scores = json.loads((out / "scores.json").read_text())
+    assert scores["linear"]["classify"]["test"] == scores["test"]["accuracy"] == 1.0
+    assert (
+        len(json.loads((out / "ngrams.json").read_text())["classify"]["counts"])
+        == scores["linear"]["classify"]["ngrams"]
+    )
+    assert plm("evaluate", out, rows["test"], "--json").json["accuracy"] == 1.0
+    model = plmkit.load(out, device="cpu")
+    assert [found.label for found in model.predict(["it was a nice film", "it was a dull film"])] == ["pos", "neg"]
+    assert plm("predict", out, "it was a nice film", "--json").json["predictions"][0]["label"] == "pos"
+
+
+def test_off_with_one_word(plm, pretrained, rows, tmp_path):
+    out = tmp_path / "out"
+    ran = finetuned(plm, pretrained, rows, out, "--set", "task.ngrams=false")
+    assert ran.code == 0, ran.err
+    assert "gram" not in ran.out + ran.err
+    assert not (out / "ngrams.json").exists()
+    assert not [name for name in load_file(out / "model.safetensors") if "ngrams" in name]
+
+
+def test_without_dev_it_is_refused_where_it_is_asked_for_and_else_left_out(plm, pretrained, rows, tmp_path):
+    only = {"train": rows["train"]}
+    ran = finetuned(plm, pretrained, only, tmp_path / "out", "--set", "task.ngrams=true")
+    assert (ran.code, ran.err.count("task.ngrams=true needs --dev")) == (2, 1)
+    assert finetuned(plm, pretrained, only, tmp_path / "out").code == 0
+    assert not (tmp_path / "out" / "ngrams.json").exists()
+
+
+@pytest.mark.filterwarnings("ignore::plmkit.errors.UnknownTokensWarning")
+def test_an_export_holds_the_network_alone_and_plm_finds_the_ngrams_beside_it(plm, pretrained, rows, tmp_path):
+    out, folder = tmp_path / "out", tmp_path / "exported"
+    assert finetuned(plm, pretrained, rows, out).code == 0
+    ran = plm("export", out, folder)
+    assert ran.code == 0, ran.err
+    assert "! Other libraries load the network alone. Its n-grams are in ngrams.json and ngrams.safetensors" in ran.err
+    texts = ["it was a nice film", "it was a dull film"]
+    ours, theirs = (plmkit.load(place, device="cpu").predict(texts) for place in (out, folder))
+    assert [one.probabilities for one in ours] == [pytest.approx(one.probabilities, abs=1e-5) for one in theirs]
+    assert not [name for name in load_file(folder / "model.safetensors") if "ngrams" in name]
+    for name in ("ngrams.json", "ngrams.safetensors"):
+        (folder / name).unlink()
+    (folder / "plmkit-manifest.json").unlink()
+    alone = plmkit.load(folder, device="cpu").predict(texts)
+    assert max(abs(one.probability - other.probability) for one, other in zip(ours, alone, strict=True)) > 0.01

@@ -1,0 +1,166 @@
+"""Several tasks fine-tuned together, from a file that names them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import plmkit
+from plmkit.data.samples import Place
+from plmkit.inference.loading import read_parts
+from plmkit.tasks.batches import LabelledExamples
+from plmkit.tasks.contract import Example, Row
+from plmkit.tasks.mixing import Mixing
+from plmkit.tasks.registry import find_kind
+from plmkit.tasks.seed_run import build
+from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.task_list import read_task_list
+
+QUICK = ("--epochs", 1, "--set", "run.threads=1", "--set", "task.batch=8", "--set", "task.ngrams=false")
+WORDS = {"pos": ("good", "fine"), "neg": ("bad", "dull")}
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """Four tasks of four kinds; two of them share a file."""
+    single = [f"the cat is {word}\t{label}" for label, words in WORDS.items() for word in words for _ in range(4)]
+    pairs = [f"the cat\tthe {'cat' if number % 2 else 'dog'}\t{number % 2}" for number in range(16)]
+    (tmp_path / "single.tsv").write_text("text\tlabel\n" + "\n".join(single) + "\n", encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\tlabel\n" + "\n".join(pairs) + "\n", encoding="utf-8")
+    path = tmp_path / "tasks.toml"
+    path.write_text(
+        """temperature = 2.0
+
+[mood]
+kind = "classify"
+train = "single.tsv"
+dev = "single.tsv"
+
+[same]
+kind = "nli"
+train = "pairs.tsv"
+dev = "pairs.tsv"
+test = "pairs.tsv"
+san = true
+
+[alike]
+kind = "regress"
+train = "pairs.tsv"
+
+[more]
+kind = "pair"
+train = "pairs.tsv"
+dev = "pairs.tsv"
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_a_file_names_tasks_with_their_kinds_files_columns_and_settings(listed):
+    found = read_task_list(listed)
+    assert [(one.task.name, one.task.kind) for one in found.tasks] == [
+        ("mood", "classify"), ("same", "nli"), ("alike", "regress"), ("more", "pair"),
+    ]  # fmt: skip
+    assert found.tasks[1].paths == dict.fromkeys(("train", "dev", "test"), listed.parent / "pairs.tsv")
+    assert (found.tasks[1].task.san, found.tasks[3].task.san, found.mixing) == (True, None, Mixing(temperature=2.0))
+
+
+def test_one_network_with_four_heads_is_trained_scored_and_answers_each_task(listed, pretrained, plm, tmp_path):
+    out = tmp_path / "out"
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", out, *QUICK)
+    assert ran.code == 0, ran.err
+    scores = json.loads((out / "scores.json").read_text())
+    assert {"mood.accuracy", "same.accuracy", "more.accuracy", "mean"} <= scores["dev"].keys()
+    assert "alike.pearson" not in scores["dev"]
+    assert scores["dev"]["mean"] == pytest.approx(
+        sum(scores["dev"][f"{name}.accuracy"] for name in ("mood", "same", "more")) / 3
+    )
+    assert next(iter(scores["test"])) == "same.accuracy"
+    assert "dev mood accuracy" in ran.out
+    weights = load_file(out / "model.safetensors")
+    assert {name.split(".")[1] for name in weights if name.startswith("heads.")} == {"mood", "same", "alike", "more"}
+    model = plmkit.load(out, device="cpu")
+    assert model.predict("the cat is good", task="mood").label in WORDS
+    assert model.predict([("the cat", "the dog")], task="same")[0].label in ("0", "1")
+    assert isinstance(model.predict([("the cat", "the dog")], task="alike")[0].label, float)
+    ran = plm("evaluate", out, listed.parent / "pairs.tsv", "--task", "same", "--json")
+    assert ran.json["accuracy"] == pytest.approx(scores["test"]["same.accuracy"])
+    again = plm("finetune", pretrained, "--tasks", listed, "--out", out, *QUICK)
+    assert "holds this fine-tuning, finished" in again.err
+
+
+def test_a_step_changes_the_shared_encoder_and_the_head_of_its_task_alone(pretrained):
+    parts = read_parts(pretrained)
+    tasks = [
+        find_kind("classify")(name=name, classes=("a", "b"), length=16) for name in ("one", "two", "three", "four")
+    ]
+    settings = TaskSettings().settled(parts.architecture, parts.tuning)
+    network = build(settings, parts, tasks, 0).train()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    rows = [Row(text="the cat", label="a", line=1)] * 2
+    examples: list[Example] = tasks[1].frame(rows, parts.tokenizer, 16)
+    source = LabelledExamples(tasks[1], examples, parts.tokenizer.vocabulary, seed=0, heads=frozenset({"two"}))
+    batch, _ = source.next(Place(), 2, 16)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    (loss,) = network(batch).losses.values()
+    loss.backward()
+    optimizer.step()
+    changed = {name for name, tensor in network.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert {name.split(".")[1] for name in changed if name.startswith("heads.")} == {"two"}
+    assert "model.embed.tokens.weight" in changed
+
+
+def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(listed, pretrained, plm, tmp_path):
+    text = listed.read_text(encoding="utf-8").replace("temperature = 2.0", 'order = "sequential"')
+    listed.write_text(text, encoding="utf-8")
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", *QUICK, "--epochs", 2)
+    assert ran.code == 0, ran.err
+    scores = json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert len(scores["history"]) == 4  # after each task
+    assert scores["history"][0].keys() == {"mood", "same", "more"}
+    assert scores["epoch"] == 2.0  # the last, not the best
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('kind = "nli"', 'kind = "nil"'), "line 8, task same: There is no task 'nil'. Did you mean 'nli'?"),
+        (("san = true", "sun = true"), "line 13: there is no key 'sun'. Did you mean 'san'?"),
+        (("[more]", "[same]"), "is not valid TOML: Cannot declare ('same',) twice"),
+        (('dev = "single.tsv"', "dev = 3"), "line 3, task mood: dev takes a text in quotes; found 3."),
+        (('train = "single.tsv"\n', ""), "line 3, task mood: train is missing."),
+        (
+            ("temperature = 2.0", "temprature = 2.0"),
+            "line 1: there is no key 'temprature'. Did you mean 'temperature'?",
+        ),
+        (("temperature = 2.0", 'temperature = "hot"'), "'temperature' takes a number; found 'hot'."),
+        (("temperature = 2.0", "temperature = 0.5"), "temperature must be 1 or more; found 0.5."),
+        (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "There is no file"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(change, said, listed, pretrained, plm, tmp_path):
+    text = listed.read_text(encoding="utf-8")
+    assert change[0] in text
+    listed.write_text(text.replace(*change, 1), encoding="utf-8")
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", *QUICK)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_one_task_have_no_effect_with_several_and_are_refused(listed, pretrained, plm, tmp_path):
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", "--dev", "x.tsv")
+    assert (ran.code, "--dev has no effect with --tasks" in ran.err) == (2, True)
+    ran = plm("finetune", pretrained, "--out", tmp_path / "out")
+    assert (ran.code, "--task is missing: one of classify, pair, " in ran.err) == (2, True)
+    ran = plm("finetune", pretrained, "--task", "classify", "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (2, "plm: --train is missing: a file of labelled rows.\n")
+
+
+def test_from_python(listed, pretrained, tmp_path):
+    quick = {"run.threads": 1, "task.batch": 8, "task.ngrams": False}
+    model = plmkit.finetune(pretrained, tasks=listed, out=tmp_path / "out", epochs=1, settings=quick, quiet=True)
+    assert list(model.tasks) == ["mood", "same", "alike", "more"]
