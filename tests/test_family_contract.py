@@ -61,9 +61,11 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, row
     if find(name).architecture.image_pixels is not None:  # it describes images, and does nothing else
         assert plmkit.load(out, device="cpu").caption(shapes.parent / "pictures" / "0.png").text
         task = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "task")
-        for verb, does in (("fill", ("a [MASK]",)), ("embed", ("a",)), ("generate", ("a",)), ("finetune", task)):
+        for verb, does in (("fill", ("a [MASK]",)), ("embed", ("a",)), ("generate", ("a",))):
             ran = plm(verb, out, *does)
             assert (ran.code, "describes images, so it cannot" in ran.err) == (2, True)
+        ran = plm("finetune", out, *task)
+        assert (ran.code, "cannot be fine-tuned on --task classify: it describes images" in ran.err) == (2, True)
         ran = plm("export", out, tmp_path / "hub", "--json")
         assert (ran.code, "cannot be exported" in ran.err, (tmp_path / "hub").exists()) == (2, True, False)
         return

@@ -111,6 +111,10 @@ class Architecture(ABC):
         """Rows of the token embedding in a model's weights; 0 if it is missing."""
         return len(weights.get(self.embedding_name, ()))
 
+    def last_embedding(self, weights: Mapping[str, Tensor]) -> str:
+        """The weight in which the last tokens of a vocabulary have their rows, and new tokens get theirs."""
+        return self.embedding_name
+
     def layer_of(self, name: str) -> int | None:
         """The layer of a weight: 0 for embeddings, then 1, 2, ...; None for a pooler.
 

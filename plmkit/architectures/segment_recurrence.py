@@ -86,12 +86,23 @@ class SegmentSettings(Architecture):
 
     def vocabulary_size(self, weights: Mapping[str, Tensor]) -> int:
         """The sum over all clusters of the embedding."""
-        clusters = [len(weight) for name, weight in weights.items() if name.startswith("model.embed.tables.")]
+        clusters = [len(weights[name]) for name in cluster_names(weights)]
         return sum(clusters) or super().vocabulary_size(weights)
+
+    def last_embedding(self, weights: Mapping[str, Tensor]) -> str:
+        """That of the rarest cluster."""
+        return [super().last_embedding(weights), *cluster_names(weights)][-1]
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned."""
         return replace(self, dropout=dropout, attention_dropout=dropout)
+
+
+def cluster_names(weights: Mapping[str, Tensor]) -> list[str]:
+    """The embeddings of the clusters of a vocabulary, the most frequent first; none where it has a single one."""
+    return sorted(
+        (name for name in weights if name.startswith("model.embed.tables.")), key=lambda name: int(name.split(".")[3])
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

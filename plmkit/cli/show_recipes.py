@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from rich.table import Column, Table
@@ -19,7 +20,7 @@ from plmkit.initialisation.corpus import Initialisation
 from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
 from plmkit.schedules.schedule import Schedule, Tuning
-from plmkit.tasks.registry import KINDS, find_kind
+from plmkit.tasks.registry import KINDS, find_kind, reasons_against
 from plmkit.tasks.settings import TaskSettings
 from plmkit.vectors.settings import SKIPGRAM, SkipGram
 
@@ -27,7 +28,8 @@ from plmkit.vectors.settings import SKIPGRAM, SkipGram
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
     if as_json:
-        print(json.dumps({"recipes": [{"name": name, "paper": r.paper, **counted(r)} for name, r in rows]}))
+        found = [{"name": name, "paper": r.paper, **counted(r), **tasks_of(r)} for name, r in rows]
+        print(json.dumps({"recipes": found}, ensure_ascii=False))
         return
     whole = Column(tr("recipe"), min_width=max(map(len, CATALOGUE)))  # names are there to be copied
     table = Table(whole, tr("layers × width"), tr("parameters"), tr("settings"), box=None)
@@ -59,10 +61,27 @@ def counted(recipe: Recipe) -> dict[str, int]:
     }
 
 
+def tasks_of(recipe: Recipe) -> dict[str, Any]:
+    """The kinds of task that it can be fine-tuned on, and why not on the others."""
+    reasons = reasons_against(recipe.architecture)
+    return {
+        "tasks": [kind for kind, why in reasons.items() if why is None],
+        "unsupported_tasks": {kind: why for kind, why in reasons.items() if why is not None},
+    }
+
+
+def task_lines(recipe: Recipe) -> list[str]:
+    found = tasks_of(recipe)
+    lines = [tr("Tasks (plm finetune --task): {kinds}.", kinds=comma().join(found["tasks"]) or tr("none"))]
+    for why, kinds in groupby(found["unsupported_tasks"], found["unsupported_tasks"].__getitem__):
+        lines.append(tr("Not supported: {kinds} ({why}).", kinds=comma().join(kinds), why=why))
+    return lines
+
+
 def skipgram(as_json: bool) -> None:
     """Skip-gram has settings, but none of the five choices: a library trains it."""
     if as_json:
-        print(json.dumps({"name": SKIPGRAM, **to_json(SkipGram())}))
+        print(json.dumps({"name": SKIPGRAM, **to_json(SkipGram()), "tasks": []}))
         return
     console.print(f"[bold]{SKIPGRAM}[/]  {first_line(SkipGram())}")
     console.print(
@@ -82,7 +101,8 @@ def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
     size = recipe.tokenizer.size
     if as_json:
-        print(json.dumps({**to_json(recipe), **counted(recipe), "parts": parts(recipe, size)}, ensure_ascii=False))
+        found = {**to_json(recipe), **counted(recipe), "parts": parts(recipe, size), **tasks_of(recipe)}
+        print(json.dumps(found, ensure_ascii=False))
         return
     console.print(f"[bold]{recipe.name}[/]  {translated(recipe.summary)}  ({recipe.paper})")
     total = parameters(recipe, size)
@@ -117,6 +137,8 @@ def one_recipe(name: str, as_json: bool) -> None:
     )
     if recipe.notes:
         console.print(translated(recipe.notes))
+    for line in task_lines(recipe):
+        console.print(line, markup=False)
     for line in choices_of(recipe):
         console.print(line, markup=False)
     for axis, value in axes_of(recipe).items():

@@ -20,6 +20,7 @@ from plmkit.interop.naming import (
     family_named,
     family_of,
     from_huggingface,
+    heads_in,
     heads_of,
     root_of,
     to_huggingface,
@@ -124,9 +125,11 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
         return name
     if config.get("problem_type") == "multi_label_classification":
         return tr("several labels per text")
-    placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
+    named = current(dict.fromkeys(weights), family)
+    heads = heads_in(named, family, name)
+    placed = {name for _, theirs in all_pairs(family, architecture, heads) for name in theirs}
     inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
-    left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]
+    left = [name for name in named if name not in placed]
     return next((root_of(name) for name in left if not name.startswith(inside)), "")
 
 

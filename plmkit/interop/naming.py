@@ -77,19 +77,24 @@ def left_out(weights: dict[str, Tensor], family: Family) -> list[str]:
 def from_huggingface(
     weights: dict[str, Tensor], family: Family, architecture: Any, name: str = ""
 ) -> dict[str, Tensor]:
-    """Their weights under our names, without the tied output embedding and weights that we do not use.
-
-    Where two heads have the same names of theirs, the class `name` tells which it is; by default it is the first.
-    """
+    """Their weights, of the class `name`, under our names; without the tied output embedding and unused weights."""
     weights = current(weights, family)
-    first = {tuple(names.values()): head for head, names in reversed([*family.HEADS.items()])}
-    first |= {tuple(family.HEADS[head].values()): head for head in family.CLASSES.get(name, {})}
-    heads = [head for names, head in first.items() if weights.keys() & set(names)]
+    heads = heads_in(weights, family, name)
     return {
         ours: torch.cat([family.as_ours(name, weights[name], architecture) for name in theirs])
         for ours, theirs in all_pairs(family, architecture, heads)
         if all(name in weights for name in theirs)
     }
+
+
+def heads_in(weights: Mapping[str, Any], family: Family, name: str = "") -> list[str]:
+    """The heads with weights of theirs, which have their current names.
+
+    Where two heads have the same names of theirs, the class `name` tells which it is; by default it is the first.
+    """
+    first = {tuple(names.values()): head for head, names in reversed([*family.HEADS.items()])}
+    first |= {tuple(family.HEADS[head].values()): head for head in family.CLASSES.get(name, {})}
+    return [head for names, head in first.items() if weights.keys() & set(names)]
 
 
 def current(weights: Mapping[str, Any], family: Family) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.interop.families.family import Outputs
 from plmkit.interop.huggingface import read_config
+from plmkit.interop.task_heads import TASK_HEADS
 
 VERY_LONG = 1 << 30  # transformers' value for a tokenizer without a maximum length is larger
 
@@ -53,6 +54,7 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
         model = getattr(transformers, name).from_pretrained(folder).eval()
     known = getattr(config, "type_vocab_size", None)  # XLNet has no limit; this is an object of transformers
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}
+    chooses = any(TASK_HEADS[head].choices for head in outputs.keys() & TASK_HEADS.keys())  # each row is a choice
 
     @torch.no_grad()
     def compute(batch: Batch) -> dict[str, Tensor]:
@@ -62,8 +64,9 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
         tokens = source.tokens
         if config.pad_token_id is not None:  # some find the end of a row by padding
             tokens = tokens.where(source.visible, config.pad_token_id)
-        also |= family.also_given(name, batch)
-        out = model(input_ids=tokens, attention_mask=source.visible.long(), **also)
+        given = {"input_ids": tokens, "attention_mask": source.visible.long(), **also}
+        given |= family.also_given(name, batch)
+        out = model(**({key: value[:, None] for key, value in given.items()} if chooses else given))
         return {head: joined([getattr(out, one) for one in names_of(output)]) for head, output in outputs.items()}
 
     return compute

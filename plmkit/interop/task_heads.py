@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plmkit.interop.families.family import Family
 from plmkit.tasks.contract import Task
+from plmkit.tasks.kinds.choose import Choose
 from plmkit.tasks.kinds.classify import ClassifyAny
 from plmkit.tasks.kinds.qa import QA
 from plmkit.tasks.kinds.regress import Regress
@@ -25,6 +26,7 @@ class TaskHead:
     """A head of the families that answers for a task."""
 
     problems: tuple[str, ...]  # `Task.problem` of the tasks that are exported with it
+    choices: bool = False  # theirs reads all choices of a row at once: (rows, choices, length)
     pooled: bool  # it reads the pooled state of a row, not the states of its tokens
     task: Callable[[dict[str, Any], Weights, int], Task]  # config.json, the weights and the length: the task
     config: Callable[[Task], dict[str, Any]]  # settings of a task for config.json
@@ -45,6 +47,15 @@ def write_label(task: Task) -> dict[str, Any]:
         "id2label": {str(number): name for number, name in enumerate(task.classes)},
         "label2id": {name: number for number, name in enumerate(task.classes)},
     }
+
+
+def read_choices(config: dict[str, Any], weights: Weights, length: int) -> Task:
+    return Choose(length=length)
+
+
+def write_choices(task: Task) -> dict[str, Any]:
+    """The head gives one number per choice, whatever `num_labels` is."""
+    return {}
 
 
 def read_span(config: dict[str, Any], weights: Weights, length: int) -> Task:
@@ -73,6 +84,7 @@ def read_tags(config: dict[str, Any], weights: Weights, length: int) -> Task:
 
 TASK_HEADS = {
     LABEL: TaskHead(problems=("classification", "regression"), pooled=True, task=read_label, config=write_label),
+    "choice": TaskHead(problems=("choice",), pooled=True, choices=True, task=read_choices, config=write_choices),
     "tag": TaskHead(problems=("tagging",), pooled=False, task=read_tags, config=write_label),
     "span": TaskHead(problems=("span",), pooled=False, task=read_span, config=write_span),
     "conditional_span": TaskHead(

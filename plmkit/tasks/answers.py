@@ -31,6 +31,8 @@ LISTED = 6  # classes that are listed one by one
 class RowTask(Task):
     """A task with one answer per row, which may be read in several versions."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"pooled"})
+
     def versions(self, row: Row) -> list[Texts]:
         """The texts that are framed for a row: one input each."""
         return [(row.text, row.other)]

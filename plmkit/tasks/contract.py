@@ -133,6 +133,7 @@ class Task(ABC):
     """One task: how its rows are read, framed, answered and scored, with everything that a run folder keeps of it."""
 
     kind: ClassVar[str]  # by which the registry lists it
+    reads: ClassVar[frozenset[str]] = frozenset({"hidden"})  # fields of `States` that its head reads by default
     best: ClassVar[str] = "accuracy"  # the score by which the best epoch is chosen: higher is better
     has_linear_model: ClassVar[bool] = False  # over n-grams
     problem: ClassVar[str | None] = None  # by which interop.task_heads lists it; None: no Hugging Face head computes it
@@ -163,6 +164,15 @@ class Task(ABC):
         """The fields that a kind adds, which `--set task.NAME` takes; their comments explain them."""
         common = {part.name for part in fields(Task)}
         return tuple(part.name for part in fields(cls) if part.name not in common and not part.metadata.get("learned"))
+
+    @classmethod
+    def unsupported(cls, architecture: Architecture) -> str | None:
+        """Why an architecture cannot be fine-tuned on this kind, in a few words; None: it can."""
+        if architecture.image_pixels is not None:
+            return tr("it describes images and reads no texts")
+        if missing := cls.reads - architecture.for_task(0.0).writes:
+            return tr("its states lack {missing}", missing=comma().join(sorted(missing)))
+        return None
 
     def open(self, path: str | Path, search: Search, say: Say) -> Table:
         """The table of a file; a kind may know other formats than tables."""

@@ -10,13 +10,13 @@ from typing import Any, Self, cast
 
 from torch import Tensor
 
+from plmkit.architectures.contract import Architecture
 from plmkit.architectures.features import FeatureModel
 from plmkit.config.machine import Machine
 from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns
-from plmkit.errors import FolderError
+from plmkit.errors import FolderError, PlmError
 from plmkit.inference.loading import Parts, read_parts, without_generator
-from plmkit.inference.reader import check_reads_text
 from plmkit.language import tr
 from plmkit.storage.files import new_folder, sweep, write_json
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
@@ -82,7 +82,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
-    check_reads_text(parts.architecture, request.model, tr("be fine-tuned on texts"))
+    for files in request.tasks:
+        check_supported(files.task, parts.architecture, request.model)
     pooling = request.task.pooling if not request.others else "first"
     settings = request.settings.settled(parts.architecture, parts.tuning, pooling)
     parts = with_features(parts, settings.features)
@@ -128,6 +129,19 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
                 )
             )
         return carry_out(request, finetuning, folder, record, screen)
+
+
+def check_supported(task: Task, architecture: Architecture, model: Path) -> None:
+    if why := task.unsupported(architecture):
+        raise PlmError(
+            tr(
+                "{model} cannot be fine-tuned on --task {kind}: {why}.\n"
+                "`plm recipes NAME` lists the tasks of a recipe.",
+                model=model,
+                kind=task.kind,
+                why=why,
+            )
+        )
 
 
 def carry_out(

@@ -20,11 +20,12 @@ def with_task_tokens(parts: Parts) -> Parts:
     if not vocabulary.lacks(("cls", "sep")):
         return parts
     tokenizer = parts.tokenizer.with_tokens(TASK_TOKENS)
-    name = parts.architecture.embedding_name
+    name = parts.architecture.last_embedding(parts.weights)
     embeddings = parts.weights[name]
+    known = len(vocabulary) - (parts.vocabulary_size - len(embeddings))  # tokens that have their rows in it
     drawn = torch.Generator().manual_seed(0)  # the same in every run: only the head differs between seeds
     fresh = torch.empty(len(TASK_TOKENS), embeddings.shape[1]).normal_(std=0.02, generator=drawn).to(embeddings.dtype)
-    grown = torch.cat([embeddings[: len(vocabulary)], fresh, embeddings[len(tokenizer.vocabulary) :]])
+    grown = torch.cat([embeddings[:known], fresh, embeddings[known + len(TASK_TOKENS) :]])
     return replace(parts, tokenizer=tokenizer, weights={**parts.weights, name: grown})
 
 

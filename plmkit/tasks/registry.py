@@ -9,6 +9,7 @@ from plmkit.errors import SettingError, nearest
 from plmkit.language import comma, tr
 
 if TYPE_CHECKING:
+    from plmkit.architectures.contract import Architecture
     from plmkit.tasks.contract import Task
 
 LABEL = "label"  # the only head of a run folder of format 1
@@ -51,6 +52,11 @@ def find_kind(name: str) -> "type[Task]":
     module, _, kind = KINDS[name].place.partition(":")
     found: type[Task] = getattr(import_module(module), kind)
     return found
+
+
+def reasons_against(architecture: "Architecture") -> dict[str, str | None]:
+    """For every kind, why an architecture cannot be fine-tuned on it; None where it can."""
+    return {name: find_kind(name).unsupported(architecture) for name in KINDS}
 
 
 def stored_tasks(records: Iterable[Mapping[str, Any]]) -> "tuple[Task, ...]":

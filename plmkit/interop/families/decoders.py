@@ -11,7 +11,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.recurrent import Recurrent
 from plmkit.errors import InputError
-from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, linear
+from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, check_only, linear
 from plmkit.interop.families.family import SPAN, Family, Pair
 from plmkit.language import comma, tr
 
@@ -86,16 +86,7 @@ class GPT2(DecoderFamily):
         return isinstance(architecture, Decoder)
 
     def architecture(self, config: dict[str, Any], where: Path) -> Decoder:
-        if other := [name for name, value in GPT2_ONLY.items() if config.get(name, value) != value]:
-            raise InputError(
-                tr(
-                    "{where}: {name} is {given!r}; only {value!r} is supported.",
-                    where=where,
-                    name=other[0],
-                    given=config[other[0]],
-                    value=GPT2_ONLY[other[0]],
-                )
-            )
+        check_only(config, GPT2_ONLY, where)
         activation = config.get("activation_function", "gelu_new")
         if activation not in ACTIVATIONS:
             raise InputError(

@@ -120,6 +120,21 @@ def read_shape(config: dict[str, Any], where: Path, defaults: dict[str, Any]) ->
         raise InputError(tr("{where} has no setting {error}.", where=where / "config.json", error=error)) from error
 
 
+def check_only(config: dict[str, Any], only: dict[str, Any], where: Path) -> None:
+    """Refuse settings other than their defaults, which are the only values that are supported."""
+    for name, value in only.items():
+        if config.get(name, value) != value:
+            raise InputError(
+                tr(
+                    "{where}: {name} is {given!r}; only {value!r} is supported.",
+                    where=where,
+                    name=name,
+                    given=config[name],
+                    value=value,
+                )
+            )
+
+
 BERT_DEFAULTS = {
     "hidden_act": "gelu",
     "max_position_embeddings": 512,
@@ -161,6 +176,7 @@ class Bert(Family):
         ),
         "next_sentence": linear("classify", "cls.seq_relationship"),
         "label": linear("classify", "classifier"),
+        "choice": linear("classify", "classifier"),
         "tag": linear("classify", "classifier"),
         "span": linear("classify", "qa_outputs"),
     }
@@ -169,6 +185,7 @@ class Bert(Family):
         "BertForMaskedLM": {"masked_lm": "logits"},
         "BertForNextSentencePrediction": {"next_sentence": "logits"},
         "BertForSequenceClassification": {"label": "logits"},
+        "BertForMultipleChoice": {"choice": "logits"},
         "BertForTokenClassification": {"tag": "logits"},
         "BertForQuestionAnswering": {"span": SPAN},
         "BertModel": {},
@@ -226,11 +243,13 @@ class Roberta(Family):
         "masked_lm": vocabulary_head(dense="lm_head.dense", norm="lm_head.layer_norm", bias="lm_head.bias"),
         "label": linear("classify", "classifier.out_proj"),
         "tag": linear("classify", "classifier"),
+        "choice": linear("classify", "classifier"),
         "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "RobertaForMaskedLM": {"masked_lm": "logits"},
         "RobertaForSequenceClassification": {"label": "logits"},
+        "RobertaForMultipleChoice": {"choice": "logits"},
         "RobertaForTokenClassification": {"tag": "logits"},
         "RobertaForQuestionAnswering": {"span": SPAN},
         "RobertaModel": {},

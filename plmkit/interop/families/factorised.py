@@ -18,6 +18,7 @@ from plmkit.interop.families.encoders import (
     BERT_DEFAULTS,
     PARAMETERS,
     block_pairs,
+    check_only,
     embedding_pairs,
     encoder_pairs,
     linear,
@@ -45,6 +46,7 @@ ALBERT_DEFAULTS: dict[str, Any] = {
     "inner_group_num": 1,
 }
 ELECTRA_DEFAULTS: dict[str, Any] = {**BERT_DEFAULTS, "embedding_size": 128}
+SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}  # of ELECTRA's choices
 
 
 class Albert(Family):
@@ -56,6 +58,7 @@ class Albert(Family):
         "masked_lm": vocabulary_head(dense="predictions.dense", norm="predictions.LayerNorm", bias="predictions.bias"),
         "sentence_order": linear("classify", "sop_classifier.classifier"),
         "label": linear("classify", "classifier"),
+        "choice": linear("classify", "classifier"),
         "tag": linear("classify", "classifier"),
         "span": linear("classify", "qa_outputs"),
     }
@@ -63,6 +66,7 @@ class Albert(Family):
         "AlbertForPreTraining": {"masked_lm": "prediction_logits", "sentence_order": "sop_logits"},
         "AlbertForMaskedLM": {"masked_lm": "logits"},
         "AlbertForSequenceClassification": {"label": "logits"},
+        "AlbertForMultipleChoice": {"choice": "logits"},
         "AlbertForTokenClassification": {"tag": "logits"},
         "AlbertForQuestionAnswering": {"span": SPAN},
         "AlbertModel": {},
@@ -132,18 +136,19 @@ class Electra(Family):
         },
         "label": linear("classify", "classifier.out_proj"),
         "tag": linear("classify", "classifier"),
+        "choice": linear("classify", "classifier"),
         "span": linear("classify", "qa_outputs"),
     }
     CLASSES: ClassVar = {
         "ElectraForMaskedLM": {"masked_lm": "logits"},
         "ElectraForPreTraining": {"replaced_token": "logits"},
         "ElectraForSequenceClassification": {"label": "logits"},
+        "ElectraForMultipleChoice": {"choice": "logits"},
         "ElectraForTokenClassification": {"tag": "logits"},
         "ElectraForQuestionAnswering": {"span": SPAN},
         "ElectraModel": {},
     }
     REFUSALS: ClassVar = {GeneratorDiscriminator: lambda: tr("ELECTRA's heads use gelu")}
-    POOLER = "classifier.dense"  # which only their classifier has
 
     def writes(self, architecture: Architecture) -> bool:
         # transformers' heads always use the exact (erf) GELU
@@ -168,6 +173,8 @@ class Electra(Family):
             raise InputError(
                 tr("{where}: only hidden_act 'gelu' is supported, which ELECTRA's heads always have.", where=where)
             )
+        if "ElectraForMultipleChoice" in (config.get("architectures") or ()):
+            check_only(config, SUMMARY, where)
         embedding = (ELECTRA_DEFAULTS | config)["embedding_size"]
         return Encoder(**shape, embedding=embedding, pooler_activation="gelu", pooler_dropout=shape["dropout"])
 
@@ -175,7 +182,9 @@ class Electra(Family):
         return {**write_shape(architecture), "embedding_size": architecture.embedding or architecture.width}
 
     def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
-        yield from encoder_pairs(self.PREFIX, architecture.layers, self.POOLER)
+        """Only their heads for whole rows have a pooler, each under its own name."""
+        pooler = "sequence_summary.summary" if "choice" in heads else "classifier.dense"
+        yield from encoder_pairs(self.PREFIX, architecture.layers, pooler)
         if architecture.is_narrow:
             for kind in PARAMETERS:
                 yield f"model.project.{kind}", (f"{self.PREFIX}.embeddings_project.{kind}",)

@@ -11,7 +11,7 @@ from plmkit.architectures.segment_recurrence import SegmentSettings
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.data.batch import Batch
 from plmkit.errors import InputError
-from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, PARAMETERS, linear
+from plmkit.interop.families.encoders import ACTIVATION_NAMES, ACTIVATIONS, PARAMETERS, check_only, linear
 from plmkit.interop.families.family import SPAN, Family, Pair
 from plmkit.language import comma, tr
 
@@ -45,6 +45,7 @@ ATTENTION = {
     **linear("feed_forward.contract", "ff.layer_2"),
     **linear("feed_forward_norm", "ff.layer_norm"),
 }
+POOLED = ("XLNetForSequenceClassification", "XLNetForMultipleChoice")
 TRANSPOSED = (
     "rel_attn.q",
     "rel_attn.k",
@@ -61,6 +62,7 @@ class XLNet(Family):
     HEADS: ClassVar = {
         "permuted_lm": {"vocabulary.bias": "lm_loss.bias"},
         "label": linear("classify", "logits_proj"),
+        "choice": linear("classify", "logits_proj"),
         "tag": linear("classify", "classifier"),
         "span": linear("classify", "qa_outputs"),
         "conditional_span": {
@@ -75,6 +77,7 @@ class XLNet(Family):
     CLASSES: ClassVar = {
         "XLNetLMHeadModel": {"permuted_lm": "logits"},
         "XLNetForSequenceClassification": {"label": "logits"},
+        "XLNetForMultipleChoice": {"choice": "logits"},
         "XLNetForTokenClassification": {"tag": "logits"},
         "XLNetForQuestionAnsweringSimple": {"span": SPAN},
         "XLNetForQuestionAnswering": {
@@ -89,17 +92,7 @@ class XLNet(Family):
 
     def architecture(self, config: dict[str, Any], where: Path) -> TwoStream:
         given = DEFAULTS | ONLY | config
-        for name, value in ONLY.items():
-            if given[name] != value:
-                raise InputError(
-                    tr(
-                        "{where}: {name} is {given!r}; only {value!r} is supported.",
-                        where=where,
-                        name=name,
-                        given=given[name],
-                        value=value,
-                    )
-                )
+        check_only(config, ONLY, where)
         if given["ff_activation"] not in ACTIVATIONS:
             known = comma().join(ACTIVATIONS)
             raise InputError(
@@ -123,7 +116,7 @@ class XLNet(Family):
                 dropout=given["dropout"],
                 attention_dropout=given["dropout"],
                 epsilon=given["layer_norm_eps"],
-                pooler=any(name.endswith("ForSequenceClassification") for name in given.get("architectures") or ()),
+                pooler=any(name in POOLED for name in given.get("architectures") or ()),
             )
         except KeyError as error:
             raise InputError(tr("{where} has no setting {error}.", where=where / "config.json", error=error)) from error

@@ -27,6 +27,7 @@ class Choose(RowTask):
     """A context, a question, and one of several choices, each read with them (Radford et al., 2018, 3.3)."""
 
     kind: ClassVar[str] = "choose"
+    problem: ClassVar[str | None] = "choice"
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         """Rows with `context`, `question` or both, a list of `choices`, and as `label` one of them or its number."""

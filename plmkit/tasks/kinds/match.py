@@ -47,6 +47,7 @@ class Match(RowTask):
     """Two texts, each read by itself: the cosine of their vectors (Reimers & Gurevych, 2019, 3)."""
 
     kind: ClassVar[str] = "match"
+    reads: ClassVar[frozenset[str]] = frozenset({"hidden"})
     best: ClassVar[str] = "spearman"
     embeds: ClassVar[bool] = True
     tunes: ClassVar[bool] = True

@@ -32,6 +32,7 @@ class Slots(Tag):
     """The intent of an utterance and a tag for each of its words, trained together (Chen et al., 2019)."""
 
     kind: ClassVar[str] = "slots"
+    reads: ClassVar[frozenset[str]] = frozenset({"hidden", "pooled"})
     best: ClassVar[str] = "exact_match"
     problem: ClassVar[str | None] = None
 
