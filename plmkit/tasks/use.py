@@ -17,11 +17,11 @@ from plmkit.inference.embedding import embed_texts
 from plmkit.inference.model import Model
 from plmkit.inference.predicting import task_named
 from plmkit.inference.reader import Unread
-from plmkit.language import several, tr
+from plmkit.language import tr
 from plmkit.storage.files import new_file, reported_os_errors, write_text
 from plmkit.tasks.batches import evaluate
 from plmkit.tasks.contract import Row, Task, unknown_share
-from plmkit.tasks.rows import lines_of, plain_rows, read_labelled
+from plmkit.tasks.rows import plain_rows, read_labelled, report_blank
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
 from plmkit.vectors.word_vectors import WordVectors
@@ -63,20 +63,7 @@ def search_of(model: Model, columns: Columns) -> Search:
 
 def with_text(rows: Sequence[Row], table: Table, others: str, screen: Screen) -> list[int]:
     """The indices of the rows that have text; reports the lines of the others, and what they get."""
-    blank = [row.line for row in rows if row.blank]
-    if len(blank) == len(rows):
-        raise InputError(tr("{path} has no text: every row is blank.", path=table.path))
-    if blank:
-        lines = lines_of(blank, table.path)
-        screen.say(
-            tr(
-                "! {path}: {rows} without text, {others} ({lines}).",
-                path=table.path,
-                rows=several(len(blank), "row"),
-                others=others,
-                lines=lines,
-            )
-        )
+    report_blank([row.line for row in rows if row.blank], len(rows), table.path, others, screen.say)
     return [number for number, row in enumerate(rows) if not row.blank]
 
 
