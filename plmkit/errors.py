@@ -45,6 +45,10 @@ class UnknownTokensWarning(UserWarning):
     """Many tokens of the input are unknown to the model's vocabulary."""
 
 
+class LeftOutWarning(UserWarning):
+    """A task of several was left out, because it cannot read the rows."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed: of numpy, of torch on a CPU, or of torch on another device."""
     names = {kind.__name__ for kind in type(error).__mro__}

@@ -52,7 +52,7 @@ def predict(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    from plmkit.tasks.use import predict_file
+    from plmkit.tasks.predict import predict_file
 
     columns = columns_of(text, text_a, text_b, None, no_header)
     predict_file(

@@ -11,6 +11,7 @@ from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
 from plmkit.language import tr
 from plmkit.tasks.contract import Task
+from plmkit.tasks.left_out import readable
 from plmkit.tasks.rows import plain_rows
 
 
@@ -45,6 +46,14 @@ def given_rows(values: Any, task: Task, model: Path) -> Given:
         return Given(rows=task.read(table_of(values), search_of([task]), ignore, labelled=False)[0])
     found = given(values)
     return replace(found, rows=[task.input_row(row, number, model) for number, row in enumerate(found.rows, start=1)])
+
+
+def given_to_tasks(values: Any, tasks: Sequence[Task], model: Path) -> tuple[dict[str, Given], list[str]]:
+    """The rows as each task reads them, by its name, and why others of several tasks cannot read them."""
+    if not is_frame(values):
+        found = given(values)
+        values = found.rows[0] if found.alone else found.rows  # an iterator is read once
+    return readable(tasks, lambda task: given_rows(values, task, model))
 
 
 def given_texts(values: Any) -> Given:

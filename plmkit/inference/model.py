@@ -1,5 +1,6 @@
 """A trained model, ready to use: fill blanks, embed, predict, generate, translate, score."""
 
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plmkit.errors import SettingError
+from plmkit.errors import LeftOutWarning, SettingError
 from plmkit.generation.beam_search import LENGTH_PENALTY
 from plmkit.generation.likelihood import likelihood
 from plmkit.generation.options import options_from
@@ -15,9 +16,9 @@ from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text
 from plmkit.inference.captioning import CAPTION_BEAMS, caption_images, given_images
 from plmkit.inference.embedding import embed_texts
-from plmkit.inference.given import given, given_rows, given_texts
+from plmkit.inference.given import given, given_texts, given_to_tasks
 from plmkit.inference.masked import fill_blanks, pseudo_score
-from plmkit.inference.predicting import predict_rows, task_named
+from plmkit.inference.predicting import predict_rows, tasks_named
 from plmkit.inference.reader import Reader, Unread
 from plmkit.inference.searching import Embedder, SearchIndex
 from plmkit.inference.translating import BEAMS, Translator
@@ -139,20 +140,34 @@ class Model(Reader):
             texts: A text, a row of a table as a dict (`text`; `text_a` and `text_b`; `text` and `choices`; `query`
                 and `candidates`; `question` and `context`), or a list of these and of pairs of texts; or a DataFrame
                 with such columns.
-            task: Name of the task, if the model was fine-tuned on several.
+            task: Name of the task, if the model was fine-tuned on several. Default: all of them.
             batch_size: Texts per batch. Default: batches of up to 4,096 tokens.
             progress: Show a progress bar on stderr.
 
         Returns:
             A `Prediction` (`label`, `probability`, `probabilities`; of candidates also `scores` and `ranks`, of texts
             that may match `cosine`, of a question `start`, `end`, `null_probability` and `n_best`), or a list of them;
-            a blank text has the label None.
+            a blank text has the label None. Of several tasks, a dict with the `Prediction` of each by its name, or a
+            list of these; tasks that cannot read such rows are left out, with a `LeftOutWarning`.
         """
-        chosen = task_named(self, task, tr("predict"))
-        inputs = given_rows(texts, chosen, self.folder)
-        found, unread = predict_rows(self, inputs.rows, chosen, batch_size, Screen() if progress else None)
-        unread.warn()
-        return inputs.answer(found)
+        tasks = tasks_named(self, task, tr("predict"))
+        inputs, left_out = given_to_tasks(texts, tasks, self.folder)
+        for remark in left_out:
+            warnings.warn(remark, LeftOutWarning, stacklevel=2)
+        rows = {name: one.rows for name, one in inputs.items()}
+        most = max(map(len, rows.values()))
+        with Screen(quiet=not progress).counting(tr("predicting"), most, unit=tr("rows")) as advance:
+            found = predict_rows(self, rows, batch_size, lambda share: advance(share * most))
+        first = next(iter(inputs.values()))
+        for one in found.values():
+            one.unread.warn()
+        if len(tasks) == 1:
+            return first.answer(found[tasks[0].name].predictions)
+        lines = max([most, *(1 + place for some in rows.values() for row in some for place in row.places)])
+        each = zip(
+            *(self.tasks[name].by_line(found[name].predictions, rows[name], lines) for name in found), strict=True
+        )
+        return first.answer([dict(zip(found, predictions, strict=True)) for predictions in each])
 
     @property
     def classes(self) -> tuple[str, ...]:

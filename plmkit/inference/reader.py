@@ -37,6 +37,15 @@ class Unread:
     texts: int
     length: int
     unknown: float = 0.0  # share of the tokens
+    tokens: int = 0
+
+    def plus(self, other: "Unread") -> "Unread":
+        """This and what was lost in other texts."""
+        tokens = self.tokens + other.tokens
+        unknown = (self.unknown * self.tokens + other.unknown * other.tokens) / max(1, tokens)
+        return replace(
+            self, cut=self.cut + other.cut, texts=self.texts + other.texts, unknown=unknown, tokens=tokens
+        )  # fmt: skip
 
     def remarks(self) -> Iterator[tuple[type[Warning], str]]:
         """The warnings that are worth giving, with their kinds."""
@@ -78,6 +87,10 @@ def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> Non
                 verb=verb,
             )
         )
+
+
+def ignored(done: float) -> None:
+    """Progress that nobody watches."""
 
 
 class Reader:
@@ -122,19 +135,22 @@ class Reader:
         self, rows: Sequence[Padded], batch_size: int | None, screen: Screen | None, what: str
     ) -> Iterator[np.ndarray]:
         """Indices of the rows of each batch; the screen shows the progress."""
+        if screen is None:
+            yield from self.groups(rows, batch_size)
+            return
+        with screen.counting(what, len(rows), unit=tr("rows")) as advance:
+            yield from self.groups(rows, batch_size, advance)
+
+    def groups(
+        self, rows: Sequence[Padded], batch_size: int | None, advance: Callable[[int], None] = ignored
+    ) -> Iterator[np.ndarray]:
+        """The same; `advance` gets the number of rows of each batch when it is done."""
         if batch_size is not None:
             count(batch_size, "batch_size")
-        groups = by_length(rows, batch_size)
-        if screen is None:
-            for numbers in groups:
-                look()
-                yield numbers
-            return
-        with screen.counting(what, len(rows)) as advance:
-            for numbers in groups:
-                look()
-                yield numbers
-                advance(len(numbers))
+        for numbers in by_length(rows, batch_size):
+            look()
+            yield numbers
+            advance(len(numbers))
 
     @torch.inference_mode()
     def states(

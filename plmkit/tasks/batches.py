@@ -119,12 +119,26 @@ def predictions_of(
     group: Group = by_length,
 ) -> list[Prediction]:  # fmt: skip
     """The predictions of a network in evaluation mode, one per example; `group` makes the batches."""
-    if task.apart:
-        return predictions_apart(network, task, examples, vocabulary, device, group)
-    found: dict[int, Prediction] = {}
-    for numbers, answers in answers_of(network, task, examples, vocabulary, device, group):
-        found |= zip(numbers, task.decide(answers, [examples[number] for number in numbers]), strict=True)
-    return [found[number] for number in range(len(examples))]
+    return predictions_together(network, [task], [examples], vocabulary, device, group)[0]
+
+
+@torch.inference_mode()
+def predictions_together(
+    network: Network, tasks: Sequence[Task], examples: Sequence[Sequence[Example]], vocabulary: Vocabulary,
+    device: torch.device, group: Group = by_length,
+) -> list[list[Prediction]]:  # fmt: skip
+    """The predictions of tasks whose examples have the same inputs, which the model reads once for all of them.
+
+    A task that reads inputs apart is alone.
+    """
+    if tasks[0].apart:
+        (task,), (own,) = tasks, examples
+        return [predictions_apart(network, task, own, vocabulary, device, group)]
+    found: list[dict[int, Prediction]] = [{} for _ in tasks]
+    for numbers, answers in answers_together(network, tasks, examples, vocabulary, device, group):
+        for task, own, mine, made in zip(tasks, examples, answers, found, strict=True):
+            made |= zip(numbers, task.decide(mine, [own[number] for number in numbers]), strict=True)
+    return [[made[number] for number in range(len(own))] for made, own in zip(found, examples, strict=True)]
 
 
 def answers_of(
@@ -132,12 +146,31 @@ def answers_of(
     group: Group = by_length,
 ) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
     """The answers of a task's head, batch by batch, with the numbers of the examples."""
-    head = cast(TaskHead, network.heads[task.name])
-    for numbers in group(examples):
-        some = [examples[number] for number in numbers]
-        batch = batch_of_examples(some, vocabulary, task.fixed_length).to(device)
-        states = network.model(replace(batch, needed=head.needed(batch)))
-        yield numbers.tolist(), head.answers(states, batch).float().cpu()
+    for numbers, (answers,) in answers_together(network, [task], [examples], vocabulary, device, group):
+        yield numbers, answers
+
+
+def answers_together(
+    network: Network, tasks: Sequence[Task], examples: Sequence[Sequence[Example]], vocabulary: Vocabulary,
+    device: torch.device, group: Group = by_length,
+) -> Iterator[tuple[list[int], list[Tensor]]]:  # fmt: skip
+    """The same for several tasks whose examples have the same inputs: one pass of the model, then each head."""
+    heads = [cast(TaskHead, network.heads[task.name]) for task in tasks]
+    for numbers in group(examples[0]):
+        batches = [
+            batch_of_examples([own[number] for number in numbers], vocabulary, task.fixed_length).to(device)
+            for task, own in zip(tasks, examples, strict=True)
+        ]
+        needed = [head.needed(batch) for head, batch in zip(heads, batches, strict=True)]
+        states = network.model(replace(batches[0], needed=any_of(needed)))
+        answers = [head.answers(states, batch).float().cpu() for head, batch in zip(heads, batches, strict=True)]
+        yield numbers.tolist(), answers
+
+
+def any_of(needed: Sequence[Tensor | None]) -> Tensor | None:
+    """(B, L) True at the states that any head uses; None: all."""
+    there = [one for one in needed if one is not None]
+    return torch.stack(there).any(0) if len(there) == len(needed) else None
 
 
 def predictions_apart(

@@ -1,7 +1,7 @@
 """What a task is: rows of a table, examples for a model, a head, predictions and scores."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
-from plmkit.data.reading.whole import Table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import text_or_pair
@@ -22,7 +22,7 @@ from plmkit.language import comma, tr, translated
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.ngrams import LinearModel, Ngrams, Vector
-from plmkit.tasks.tables import open_table
+from plmkit.tasks.tables import open_tables
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
 
@@ -175,8 +175,17 @@ class Task(ABC):
         return None
 
     def open(self, path: str | Path, search: Search, say: Say) -> Table:
-        """The table of a file; a kind may know other formats than tables."""
-        return open_table(path, search, say)
+        """The table of a file."""
+        return next(self.blocks(path, search, say))
+
+    def blocks(
+        self, path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+    ) -> Iterator[Table]:  # fmt: skip
+        """The table in blocks of rows that do not need each other, without a size in one; at least one.
+
+        A kind may know other formats than tables, and read as a whole what cannot be read in blocks.
+        """
+        return open_tables(path, search, say, size)
 
     @abstractmethod
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
@@ -238,7 +247,7 @@ class Task(ABC):
         return list(predictions)
 
     def written(self, rows: Sequence[Row], predictions: Sequence[Prediction], ending: str) -> str:
-        """The content of a file with one of the endings that it `writes`."""
+        """The content of a file with one of the endings that it `writes`; a blank line comes between two blocks."""
         raise NotImplementedError(f"{type(self).__name__} writes tables only")
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:

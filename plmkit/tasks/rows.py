@@ -141,6 +141,22 @@ def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
     return kept
 
 
+def report_blank(lines: Sequence[int], total: int, path: Path, others: str, say: Say) -> None:
+    """Report rows without text, and what they get; refuse a table of nothing else."""
+    if len(lines) == total:
+        raise InputError(tr("{path} has no text: every row is blank.", path=path))
+    if lines:
+        say(
+            tr(
+                "! {path}: {rows} without text, {others} ({lines}).",
+                path=path,
+                rows=several(len(lines), "row"),
+                others=others,
+                lines=lines_of(lines, path),
+            )
+        )
+
+
 def lines_of(lines: Sequence[int], path: str | Path) -> str:
     """`line 3`, `lines 3, 8 and 15`."""
     more = [tr("{count:,} more", count=len(lines) - SHOWN)] if len(lines) > SHOWN else []

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from plmkit.data.reading.files import format_of
 from plmkit.data.reading.remarks import sentence
 from plmkit.data.reading.source import CELLS
 from plmkit.data.reading.tables import table_heading
-from plmkit.data.reading.whole import Table, lines_table, read_table
+from plmkit.data.reading.whole import BlockSize, Table, lines_table, read_tables
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
@@ -24,13 +24,18 @@ KNOWN = frozenset(name for names in USUAL.values() for name in names)
 
 def open_table(path: str | Path, search: Search, say: Say) -> Table:
     """The table of a file; reports what is unusual about it."""
+    return next(open_tables(path, search, say))
+
+
+def open_tables(path: str | Path, search: Search, say: Say, size: BlockSize | None = None) -> Iterator[Table]:
+    """The same in blocks."""
     header = search.named.header and (search.trained.header or names_columns(Path(path), search.named))
-    table = read_table(path, header=header)
-    if search.named.header and not header:
-        say(tr("{path} is read without a header, like the rows that the model was trained on.", path=path))
-    if table.dialect and table.dialect.unusual:
-        say(sentence(table.dialect.unusual, [str(path)]))
-    return table
+    for number, table in enumerate(read_tables(path, header=header, size=size)):
+        if number == 0 and search.named.header and not header:
+            say(tr("{path} is read without a header, like the rows that the model was trained on.", path=path))
+        if number == 0 and table.dialect and table.dialect.unusual:
+            say(sentence(table.dialect.unusual, [str(path)]))
+        yield table
 
 
 def names_columns(path: Path, named: Columns) -> bool:

@@ -51,6 +51,7 @@ class Screen:
             TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
             console=self.console,
             refresh_per_second=4,
+            redirect_stdout=False,  # results go to stdout while the bar is shown on stderr
             disable=self.quiet or not self.console.is_terminal,
         )
 
@@ -75,11 +76,22 @@ class Screen:
             self.say(f"{what}: {size:,.1f} MB ({seconds:,.1f} s, {size / seconds:.1f} MB/s)")
 
     @contextmanager
-    def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar over rows; the function it yields takes the number of rows done since the last call."""
+    def counting(self, what: str, total: int, unit: str = "") -> Iterator[Callable[[float], None]]:
+        """A bar over rows; the function it yields takes the number of rows done since the last call.
+
+        With a unit, such as `rows`, their number per second is shown.
+        """
+        start = time.perf_counter()
         with self.bar() as progress:
             task = progress.add_task(what, total=total, status="", left="")
-            yield lambda count: progress.advance(task, count)
+
+            def advance(count: float) -> None:
+                progress.advance(task, count)
+                done, seconds = progress.tasks[0].completed, time.perf_counter() - start
+                status = f"{done / max(1e-9, seconds):,.0f} {unit}/s" if unit else ""
+                progress.update(task, status=status, left=time_left(seconds, done / total) if total else "")
+
+            yield advance
 
     @contextmanager
     def training(self, name: str | None = None, after: int = 0) -> Iterator[Update]:

@@ -9,11 +9,11 @@ from plmkit.data.reading.blocks import read_blocks, read_lines
 from plmkit.data.reading.cells import short, where
 from plmkit.data.reading.columns import Say, Search
 from plmkit.data.reading.files import format_of
-from plmkit.data.reading.whole import Table, read_table
+from plmkit.data.reading.whole import BlockSize, Table, read_table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
 from plmkit.language import tr
-from plmkit.tasks.tables import open_table
+from plmkit.tasks.tables import open_tables
 
 QUESTIONS = "qas"  # the key of a paragraph's list of questions
 NAMES = {"query_text": "question", "query_id": "id", "context_text": "context"}  # of CMRC's first files
@@ -22,19 +22,23 @@ DEEPEST = 50  # levels of JSON
 LONGEST = 1 << 30  # characters of a line: SQuAD's training set is one line of 30 million
 
 
-def open_questions(path: str | Path, search: Search, say: Say) -> Table:
-    """A table with a question per row, whatever the file holds."""
+def open_questions(
+    path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+) -> Iterator[Table]:  # fmt: skip
+    """A table with a question per row in blocks, whatever the file holds; one JSON document is one block."""
     path = Path(path)
     if is_json(path):
-        return table_of(path, document_questions(path))
-    table = open_table(path, search, say)
-    if QUESTIONS not in table.columns:
-        return table
-    paragraphs = [
-        (line, dict(zip(table.columns, cells, strict=True)))
-        for line, cells in zip(table.lines, table.rows, strict=True)
-    ]
-    return table_of(path, [one for line, found in paragraphs for one in questions_in(found, path, line)])
+        yield table_of(path, document_questions(path))
+        return
+    for table in open_tables(path, search, say, size):
+        if QUESTIONS not in table.columns:
+            yield table
+            continue
+        paragraphs = [
+            (line, dict(zip(table.columns, cells, strict=True)))
+            for line, cells in zip(table.lines, table.rows, strict=True)
+        ]
+        yield table_of(path, [one for line, found in paragraphs for one in questions_in(found, path, line)])
 
 
 def is_json(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Questions whose answer is a part of a text."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.columns import Columns, Say, Search
-from plmkit.data.reading.whole import Table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.inference.arguments import kind_of
@@ -61,8 +61,10 @@ class QA(Task):
                     tr("task.{name} must be at least 1; found {value}.", name=name, value=getattr(self, name))
                 )
 
-    def open(self, path: str | Path, search: Search, say: Say) -> Table:
-        return open_questions(path, search, say)
+    def blocks(
+        self, path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+    ) -> Iterator[Table]:  # fmt: skip
+        return open_questions(path, search, say, size)
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         return read_questions(table, search, say, labelled=labelled)

@@ -1,6 +1,6 @@
 """Ranking the candidates of a query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from plmkit.architectures.contract import Architecture
 from plmkit.data.randomness import generator
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
-from plmkit.data.reading.whole import Table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
@@ -21,6 +21,7 @@ from plmkit.tasks.answers import RowTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.lexical import BM25
+from plmkit.tasks.rank_blocks import is_contiguous, whole_queries
 from plmkit.tasks.rank_head import LOSSES, RankHead, rank_head
 from plmkit.tasks.rank_lists import lists_of
 from plmkit.tasks.rank_rows import candidates_in, grouped_rows, is_listed, listed_rows, query_in
@@ -65,6 +66,14 @@ class Rank(RowTask):
             )
         if self.candidates < 2:
             raise SettingError(tr("task.candidates must be at least 2; found {found}.", found=self.candidates))
+
+    def blocks(
+        self, path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+    ) -> Iterator[Table]:  # fmt: skip
+        """The rows of a query are in one block; where they are not next to each other, all rows are."""
+        if size is None or not is_contiguous(super().blocks(path, search, ignore, size)):
+            return super().blocks(path, search, say)
+        return whole_queries(super().blocks(path, search, say, size))
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         """A table with `qid`, a query and a candidate per row, or with a list of candidates per row."""

@@ -1,7 +1,7 @@
 """A tag for every word: entities, parts of speech, word boundaries."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -13,7 +13,7 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.data.batch import IGNORE
 from plmkit.data.reading.columns import Columns, Say, Search, ignore
-from plmkit.data.reading.whole import Table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
@@ -56,8 +56,10 @@ class Tag(Task):
     scheme: str = learned(BIO)  # of the tags: BIO, BIOES or plain
     units: str = learned(WORDS)  # how a text without words is cut
 
-    def open(self, path: str | Path, search: Search, say: Say) -> Table:
-        return open_words(path, search, say, self.classes)
+    def blocks(
+        self, path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+    ) -> Iterator[Table]:  # fmt: skip
+        return open_words(path, search, say, self.classes, size)
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
         rows, columns = word_rows(table, search, say, labelled=labelled, units=self.units)
