@@ -122,8 +122,6 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
     name = class_in(config)
     if name and name not in family.CLASSES:
         return name
-    if config.get("problem_type") == "multi_label_classification":
-        return tr("several labels per text")
     placed = {name for _, theirs in all_pairs(family, architecture, family.HEADS) for name in theirs}
     inside = (f"{family.PREFIX}.", family.DECODER.removesuffix(".weight"))
     left = [name for name in current(dict.fromkeys(weights), family) if name not in placed]

@@ -270,6 +270,10 @@ class Task(ABC):
         """The labels of the training rows, in a few words."""
         return tr("{count:,} different labels", count=len({str(row.label) for row in rows}))
 
+    def log_probabilities(self, answers: Tensor) -> Tensor:
+        """(..., classes) from logits: of classes that exclude each other."""
+        return answers.log_softmax(-1)
+
     def joined(self, answers: Tensor) -> Tensor:
         """One answer from those for all windows of a text, (windows, ...)."""
         return answers.mean(0)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
@@ -79,6 +80,9 @@ class MultiLabel(WeighedTask):
 
     def head(self, architecture: Architecture, dropout: float = 0.1) -> LabelsHead:
         return LabelsHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))
+
+    def log_probabilities(self, answers: Tensor) -> Tensor:
+        return F.logsigmoid(answers)
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
         shares = [dict(zip(self.classes, row, strict=True)) for row in answers.sigmoid().tolist()]
