@@ -1,4 +1,4 @@
-"""Which states a head reads: of the tokens for answers about tokens, one per row for the others; one encoder below all."""
+"""Which states a head reads: those of the tokens, or one per row; and that one encoder is below all heads."""
 
 from dataclasses import replace
 

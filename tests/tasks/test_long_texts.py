@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_windows_hold_a_text_evenly_and_overlap_by_half():
         for room in range(1, 20):
             made = spread(total, room, windows_needed(total, room))
             assert (made[0][0], made[-1][1]) == (0, total)
-            assert all(after[0] <= max(before[0] + 1, before[1] - room // 2) for before, after in zip(made, made[1:]))
+            assert all(after[0] <= max(before[0] + 1, before[1] - room // 2) for before, after in pairwise(made))
 
 
 def test_the_windows_of_a_text_are_framed_like_a_text(letters):
