@@ -31,10 +31,10 @@ from plmkit.cli.options import (
     recipe_names,
     screen,
 )
-from plmkit.config.explaining import explanations_in
+from plmkit.config.explaining import all_explanations_in, explanations_in
 from plmkit.config.verbs import FINETUNING
 from plmkit.errors import SettingError
-from plmkit.language import tr, translated
+from plmkit.language import comma, tr, translated
 from plmkit.tasks.registry import KINDS
 
 
@@ -47,9 +47,13 @@ def finetuning_settings() -> list[str]:
     task = explanations_in("plmkit.tasks.settings", "TaskSettings")
     run = explanations_in("plmkit.config.machine", "Machine")
     explained = {f"task.{name}": text for name, text in task.items()}
+    shared: dict[tuple[str, str], list[str]] = {}  # the kinds that have a setting, by its name and explanation
     for kind, place in KINDS.items():
-        own = explanations_in(*place.place.split(":"))
-        explained |= {f"task.{name} ({kind})": text for name, text in own.items() if text}
+        module, _, made = place.place.partition(":")
+        for name, text in all_explanations_in(module, made, root="Task").items():
+            if text:
+                shared.setdefault((name, text), []).append(kind)
+    explained |= {f"task.{name} ({comma().join(kinds)})": text for (name, text), kinds in shared.items()}
     explained |= {name: run.get(name.removeprefix("run."), "") for name in FINETUNING}
     return [tr("{name}: {summary}", name=name, summary=translated(text)) for name, text in explained.items()]
 

@@ -26,10 +26,37 @@ def explanations(kind: type) -> dict[str, str]:
 
 def explanations_in(module: str, name: str) -> dict[str, str]:
     """The same of a class in a module that is read and not imported: help texts cannot wait for torch."""
+    source = source_of(module)
+    return comments(source, name) if source else {}
+
+
+def all_explanations_in(module: str, name: str, root: str) -> dict[str, str]:
+    """The same with those of its base classes, up to the one called `root`."""
+    source = source_of(module)
+    if name == root or not source:
+        return {}
+    body = ast.parse(source).body
+    places = {
+        alias.name: node.module
+        for node in body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    bases = next(node.bases for node in body if isinstance(node, ast.ClassDef) and node.name == name)
+    found: dict[str, str] = {}
+    for base in bases:
+        if isinstance(base, ast.Name):
+            found |= all_explanations_in(places.get(base.id, module), base.id, root)
+    return found | comments(source, name)
+
+
+@cache
+def source_of(module: str) -> str:
+    """The text of a module; "" if it is built in, or installed without its source."""
     spec = find_spec(module)
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        return {}
-    return comments(Path(spec.origin).read_text(encoding="utf-8"), name)
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def comments(source: str, name: str) -> dict[str, str]:

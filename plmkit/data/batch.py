@@ -50,6 +50,7 @@ class Batch:
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
     places: Tensor | None = None  # (B, L) 1 in the text that an answer is a part of, 2 at the token for "none", else 0
+    separators: Tensor | None = None  # (B,) position of the last separator of each row; None: the rows have none
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
     reversed: Tensor | None = None  # (B,) True where a row is read backwards

@@ -156,6 +156,16 @@ class Vocabulary:
         """Number of special tokens that frame a row of one text or two."""
         return sum(map(len, self.frame(texts)))
 
+    @property
+    def separator(self) -> int | None:
+        """Where the last separator of a framed row is, from its end: -1 for `[SEP]`, -2 for `<sep> <cls>`.
+
+        A causal language model has the token there that it classifies at. None: a row has no separator at its end.
+        """
+        after = self.frame(1)[2]
+        ends = [place for place, token in enumerate(after) if token in (self.sep, self.extract)]
+        return ends[-1] - len(after) if ends else None
+
     def is_ordinary(self, tokens: np.ndarray) -> np.ndarray:
         """True where a token is text, False where it is special; the shape of `tokens`."""
         found: np.ndarray = self._ordinary[tokens]

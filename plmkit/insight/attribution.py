@@ -110,7 +110,7 @@ def task_output(model: Model, task: Task, states: States, batch: Batch, target: 
                 classes=comma().join(task.classes),
             )
         )
-    logs = answers.log_softmax(-1)
+    logs = task.log_probabilities(answers)
     if tagged:
         return tag_output(model, task, logs, batch, target)
     place = int(logs.argmax()) if target is None else task.classes.index(target)

@@ -123,8 +123,6 @@ def unused_head(weights: Iterable[str], config: dict[str, Any], family: Family, 
     name = class_in(config)
     if name and name not in family.CLASSES:
         return name
-    if config.get("problem_type") == "multi_label_classification":
-        return tr("several labels per text")
     named = current(dict.fromkeys(weights), family)
     heads = heads_in(named, family, name)
     placed = {name for _, theirs in all_pairs(family, architecture, heads) for name in theirs}

@@ -13,11 +13,13 @@ from plmkit.interop.families.family import Family
 from plmkit.tasks.contract import Task
 from plmkit.tasks.kinds.choose import Choose
 from plmkit.tasks.kinds.classify import ClassifyAny
+from plmkit.tasks.kinds.multilabel import MultiLabel
 from plmkit.tasks.kinds.qa import QA
 from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.kinds.tag import Tag
 from plmkit.tasks.registry import LABEL
 
+MULTILABEL = "multi_label_classification"
 Weights = Mapping[str, Tensor]  # of one head, without the stem of their names
 
 
@@ -35,15 +37,22 @@ class TaskHead:
 def read_label(config: dict[str, Any], weights: Weights, length: int) -> Task:
     """A text classifier or regressor."""
     outputs, labels = len(weights["classify.weight"]), config.get("id2label") or {}
-    if outputs == 1 or config.get("problem_type") == "regression":
+    if config.get("problem_type") == "regression" or (outputs == 1 and config.get("problem_type") != MULTILABEL):
         return Regress(length=length)
-    return ClassifyAny(classes=tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs)), length=length)
+    classes = tuple(str(labels.get(str(i), f"LABEL_{i}")) for i in range(outputs))
+    if config.get("problem_type") == MULTILABEL:
+        chosen = tuple(map(float, config.get("thresholds") or ()))
+        return MultiLabel(classes=classes, length=length, chosen=chosen if len(chosen) == outputs else ())
+    return ClassifyAny(classes=classes, length=length)
 
 
 def write_label(task: Task) -> dict[str, Any]:
     if task.problem == "regression":
         return {"num_labels": 1, "problem_type": "regression"}
-    return {
+    own: dict[str, Any] = {}
+    if isinstance(task, MultiLabel):
+        own = {"problem_type": MULTILABEL, "thresholds": list(task.chosen)}  # the latter is ours: transformers has none
+    return own | {
         "id2label": {str(number): name for number, name in enumerate(task.classes)},
         "label2id": {name: number for number, name in enumerate(task.classes)},
     }
@@ -83,7 +92,9 @@ def read_tags(config: dict[str, Any], weights: Weights, length: int) -> Task:
 
 
 TASK_HEADS = {
-    LABEL: TaskHead(problems=("classification", "regression"), pooled=True, task=read_label, config=write_label),
+    LABEL: TaskHead(
+        problems=("classification", "regression", "multilabel"), pooled=True, task=read_label, config=write_label
+    ),
     "choice": TaskHead(problems=("choice",), pooled=True, choices=True, task=read_choices, config=write_choices),
     "tag": TaskHead(problems=("tagging",), pooled=False, task=read_tags, config=write_label),
     "span": TaskHead(problems=("span",), pooled=False, task=read_span, config=write_span),

@@ -1,6 +1,5 @@
 """Tasks with one answer per row, a class or a number; each kind adds how its texts are read."""
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,75 +14,29 @@ from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say, ignore
 from plmkit.language import comma, message, tr
-from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
-from plmkit.tasks.framing import Texts, frame_all
-from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
+from plmkit.tasks.class_weights import WeighedTask
+from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
+from plmkit.tasks.heads import ClassHead, NumberHead, RowHead, SigmoidNumberHead
+from plmkit.tasks.long_texts import WindowedTask
 from plmkit.tasks.ngrams import LinearModel
 from plmkit.tasks.remarks import remark_labels
 from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
-from plmkit.tokenizers.tokenizer import Tokenizer
 
 LISTED = 6  # classes that are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowTask(Task):
-    """A task with one answer per row, which may be read in several versions."""
-
-    reads: ClassVar[frozenset[str]] = frozenset({"pooled"})
-
-    def versions(self, row: Row) -> list[Texts]:
-        """The texts that are framed for a row: one input each."""
-        return [(row.text, row.other)]
-
-    @abstractmethod
-    def target(self, row: Row) -> int | float:
-        """The label of a row as the head reads it."""
-
-    def framed(
-        self, rows: Sequence[Row], tokenizer: Tokenizer, length: int, *, choosing: bool = False
-    ) -> list[Example]:
-        versions = [self.versions(row) for row in rows]
-        inputs = iter(frame_all([texts for row in versions for texts in row], tokenizer, length, choosing))
-        return [
-            Example(
-                row=row,
-                inputs=tuple(next(inputs) for _ in texts),
-                label=None if row.label is None else self.target(row),
-                ngrams=self.ngrams.vector((row.text, row.other)) if self.ngrams else None,
-            )
-            for row, texts in zip(rows, versions, strict=True)
-        ]
-
-    def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
-        return self.framed(rows, tokenizer, length)
-
-    def head_settings(self, architecture: Architecture, dropout: float) -> dict[str, Any]:
-        """What every head for whole rows is built with."""
-        return {
-            "width": architecture.width,
-            "bias": architecture.head_bias,
-            "initialiser": architecture.initialiser,
-            "pooling": self.pooling,
-            "length": self.length,
-            "dropout": dropout,
-            "ngrams": len(self.ngrams) if self.ngrams else 0,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassTask(RowTask):
+class ClassTask(WeighedTask):
     """A task whose answer is one of the classes of the training rows."""
 
     problem: ClassVar[str | None] = "classification"
-    has_linear_model: ClassVar[bool] = True
 
     def target(self, row: Row) -> int:
         return self.classes.index(str(row.label))
 
     def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
-        return ClassHead(outputs=len(self.classes), **self.head_settings(architecture, dropout))
+        return ClassHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
         return [most_probable(self.classes, row) for row in answers.softmax(-1).tolist()]
@@ -103,7 +56,9 @@ class ClassTask(RowTask):
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
         check_trainable(rows, path)
-        return replace(self, classes=classes_of(rows))
+        made = replace(self, classes=classes_of(rows))
+        made.check_class_weights()
+        return made
 
     def check(self, rows: Sequence[Row], path: Path, say: Say = ignore) -> None:
         check_classes(rows, self.classes, path)
@@ -134,21 +89,11 @@ class ClassTask(RowTask):
         )
 
     def describe(self, rows: Sequence[Row]) -> str:
-        counted = Counter(str(row.label) for row in rows).most_common()
-        named = [
-            tr("{name}: {count:,} ({share:.1%})", name=name, count=count, share=count / len(rows))
-            for name, count in counted[:LISTED]
-        ]
-        if others := counted[LISTED:]:
-            named.append(
-                tr(
-                    "{others} more, the rarest {rarest}: {count:,}",
-                    others=len(others),
-                    rarest=others[-1][0],
-                    count=others[-1][1],
-                )
-            )
-        return tr("{count:,} classes: {named}", count=len(counted), named=comma().join(named))
+        return counted_classes([str(row.label) for row in rows], len(rows))
+
+    @property
+    def has_linear_model(self) -> bool:
+        return True
 
     @property
     def answers(self) -> str:
@@ -156,18 +101,20 @@ class ClassTask(RowTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberTask(RowTask):
+class NumberTask(WindowedTask):
     """A task whose answer is a number."""
 
     best: ClassVar[str] = "pearson"
     problem: ClassVar[str | None] = "regression"
-    has_linear_model: ClassVar[bool] = True
+
+    sigmoid: bool = False  # a sigmoid between the lowest and the highest training label, instead of any number
 
     def target(self, row: Row) -> float:
         return float(row.label)
 
     def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
-        return NumberHead(**self.head_settings(architecture, dropout))
+        kind = SigmoidNumberHead if self.sigmoid else NumberHead
+        return kind(**self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
         return [Prediction(label=number) for (number,) in answers.tolist()]
@@ -205,8 +152,39 @@ class NumberTask(RowTask):
         )
 
     @property
+    def has_linear_model(self) -> bool:
+        return not self.sigmoid  # whose answers cannot be mixed with those of a linear model
+
+    @property
+    def refusal(self) -> str | None:
+        return (
+            tr("transformers' regression has no sigmoid; fine-tune without task.sigmoid to export")
+            if self.sigmoid
+            else None
+        )
+
+    @property
     def answers(self) -> str:
         return tr("a number")
+
+
+def counted_classes(labels: Sequence[str], rows: int) -> str:
+    """The most frequent classes, with the share of the rows that have them."""
+    counted = Counter(labels).most_common()
+    named = [
+        tr("{name}: {count:,} ({share:.1%})", name=name, count=count, share=count / rows)
+        for name, count in counted[:LISTED]
+    ]
+    if others := counted[LISTED:]:
+        named.append(
+            tr(
+                "{others} more, the rarest {rarest}: {count:,}",
+                others=len(others),
+                rarest=others[-1][0],
+                count=others[-1][1],
+            )
+        )
+    return tr("{count:,} classes: {named}", count=len(counted), named=comma().join(named))
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:

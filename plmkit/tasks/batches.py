@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from plmkit.data.batch import IGNORE, Batch
@@ -52,7 +53,7 @@ def one_by_one(task: Task, examples: Sequence[Example]) -> list[Example]:
     """The examples as they are trained on: of a text in windows, each window on its own."""
     if not task.windows:
         return list(examples)
-    return [example.alone(number) for example in examples for number in range(len(example.inputs))]
+    return [example.alone(number) for example in examples for number in range(example.windows)]
 
 
 def next_tokens(batch: Batch) -> Tensor:
@@ -145,6 +146,33 @@ def answers_of(
     network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
     group: Group = by_length,
 ) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
+    """The answers of a task, with the numbers of the examples: batch by batch, or all at once if texts have windows."""
+    if not task.windows:
+        yield from head_answers(network, task, examples, vocabulary, device, group)
+        return
+    alone = one_by_one(task, examples)
+    made = all_answers(network, task, alone, vocabulary, device, group)
+    width = max(map(len, made))  # an example with fewer choices than others has fewer answers
+    parts = iter([F.pad(one, (0, width - len(one)), value=-torch.inf) for one in made])
+    joined = [task.joined(torch.stack([next(parts) for _ in range(example.windows)])) for example in examples]
+    yield list(range(len(examples))), torch.stack(joined)
+
+
+def all_answers(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
+    group: Group,
+) -> list[Tensor]:  # fmt: skip
+    """The answers of a task's head for each example."""
+    found: dict[int, Tensor] = {}
+    for numbers, answers in head_answers(network, task, examples, vocabulary, device, group):
+        found |= zip(numbers, answers, strict=True)
+    return [found[number] for number in range(len(examples))]
+
+
+def head_answers(
+    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
+    group: Group,
+) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
     """The answers of a task's head, batch by batch, with the numbers of the examples."""
     for numbers, (answers,) in answers_together(network, [task], [examples], vocabulary, device, group):
         yield numbers, answers
@@ -179,10 +207,7 @@ def predictions_apart(
 ) -> list[Prediction]:  # fmt: skip
     """The same where every input of an example is one row of a batch: inputs of like length meet, however many."""
     alone = [replace(example, inputs=(framed,), label=None) for example in examples for framed in example.inputs]
-    made: dict[int, Tensor] = {}
-    for numbers, answers in answers_of(network, task, alone, vocabulary, device, group):
-        made |= zip(numbers, answers, strict=True)
-    parts = iter([made[number] for number in range(len(alone))])
+    parts = iter(all_answers(network, task, alone, vocabulary, device, group))
     return [task.decide(torch.stack([next(parts) for _ in one.inputs]), [one])[0] for one in examples]
 
 

@@ -26,6 +26,8 @@ from plmkit.tasks.tables import open_tables
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
 
+SEQUENCE, TOKEN = "sequence", "token"  # levels of answers: one for a whole row, or one for each of its tokens
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -63,11 +65,13 @@ class Example:
     label: int | float | np.ndarray | None = None  # as the head reads it; an array has one for every word
     words: np.ndarray | None = None  # (W, 2) the input that each word is predicted in, and its place; < 0: from the end
     windows: int = 1  # into which a text that is too long was split
+    versions: int = 1  # inputs per window, where each window is trained on by itself; those of a window are neighbours
     ngrams: Vector | None = None  # of its texts, where the head reads them
 
     def alone(self, number: int) -> Self:
-        """The same with one of its inputs, for a kind whose inputs are trained on one by one."""
-        return replace(self, inputs=(self.inputs[number],))
+        """The same with one of its windows, for a kind whose windows are trained on one by one."""
+        own = self.inputs[number * self.versions : (number + 1) * self.versions]
+        return replace(self, inputs=own, windows=1)
 
     @property
     def cut(self) -> int:
@@ -135,10 +139,9 @@ class Task(ABC):
     kind: ClassVar[str]  # by which the registry lists it
     reads: ClassVar[frozenset[str]] = frozenset({"hidden"})  # fields of `States` that its head reads by default
     best: ClassVar[str] = "accuracy"  # the score by which the best epoch is chosen: higher is better
-    has_linear_model: ClassVar[bool] = False  # over n-grams
     problem: ClassVar[str | None] = None  # by which interop.task_heads lists it; None: no Hugging Face head computes it
     writes: ClassVar[tuple[str, ...]] = ()  # endings of files that `plm predict` can write, besides those of tables
-    windows: ClassVar[bool] = False  # the inputs of an example are windows of one text, each trained on by itself
+    levels: ClassVar[frozenset[str]] = frozenset({SEQUENCE})  # whether it answers for the row, for its tokens, or both
     apart: ClassVar[bool] = False  # in predictions, every input of an example is read by itself, as one row
     usual_length: ClassVar[int | None] = None  # tokens per row by default, if fewer than the model's maximum
     asks: ClassVar[bool] = False  # a row is a question about a text
@@ -285,6 +288,24 @@ class Task(ABC):
     def describe(self, rows: Sequence[Row]) -> str:
         """The labels of the training rows, in a few words."""
         return tr("{count:,} different labels", count=len({str(row.label) for row in rows}))
+
+    def log_probabilities(self, answers: Tensor) -> Tensor:
+        """(..., classes) from logits: of classes that exclude each other."""
+        return answers.log_softmax(-1)
+
+    def joined(self, answers: Tensor) -> Tensor:
+        """One answer from those for all windows of a text, (windows, ...)."""
+        return answers.mean(0)
+
+    @property
+    def windows(self) -> bool:
+        """Whether the inputs of an example are windows of its text, each trained on by itself."""
+        return False
+
+    @property
+    def has_linear_model(self) -> bool:
+        """Whether there is a linear model over n-grams for it."""
+        return False
 
     @property
     def measure(self) -> str:

@@ -63,12 +63,16 @@ def as_used(task: Task, weights: dict[str, Tensor], mix: Mix) -> tuple[Task, dic
     return replace(task, ngrams=None), {name: one for name, one in weights.items() if ".ngrams." not in name}
 
 
+def rows_of(examples: Sequence[Example]) -> list[Row]:
+    return [example.row for example in examples]
+
+
 class Floor:
     """A linear model with the strength that is best on dev, and the choice of its share."""
 
     def __init__(self, task: Task, train: Sequence[Example], dev: Sequence[Example]) -> None:
         self.task, self.dev = task, dev
-        matrix, rows = self.matrix(train), [example.row for example in train]
+        matrix, rows = self.matrix(train), rows_of(train)
         self.of_dev = self.matrix(dev) if dev else None
         fitted = [task.linear_model(matrix, rows, strength) for strength in (STRENGTHS if dev else (USUAL,))]
         models = [model for model in fitted if model is not None]
@@ -79,8 +83,9 @@ class Floor:
         return matrix_of(vectors, len(self.task.ngrams or ()))
 
     def scores(self, model: LinearModel, examples: Sequence[Example]) -> dict[str, Any]:
-        """The scores of a linear model alone."""
-        return self.scored(model.answers(self.matrix(examples)), examples)
+        """The scores of a linear model alone, by a task that its answers for dev determine."""
+        task = self.task if self.of_dev is None else self.tuned(model.answers(self.of_dev))[0]
+        return task.score(task.decide(model.answers(self.matrix(examples)), examples), rows_of(examples))
 
     def summary(self, parts: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
         """What scores.json says of the linear model."""
@@ -88,19 +93,25 @@ class Floor:
         found = {part: self.scores(self.linear, examples)[best] for part, examples in parts.items()}
         return {"ngrams": len(self.task.ngrams or ()), "strength": self.linear.strength, "measure": best, **found}
 
-    def scored(self, answers: Tensor, examples: Sequence[Example]) -> dict[str, Any]:
-        return self.task.score(self.task.decide(answers, examples), [example.row for example in examples])
+    def tuned(self, answers: Tensor) -> tuple[Task, dict[str, Any]]:
+        """The task as these answers for dev determine it, and its scores."""
+        rows, predictions = rows_of(self.dev), self.task.decide(answers, self.dev)
+        made = self.task.tuned(predictions, rows)
+        return made, made.score([made.revised(prediction) for prediction in predictions], rows)
 
-    def choose(self, answers: Tensor, weight: Tensor) -> tuple[Mix, dict[str, Any]]:
-        """The mix that is best on dev, with its scores, from the network's answers and its weights of n-grams."""
+    def choose(self, answers: Tensor, weight: Tensor) -> tuple[Mix, Task, dict[str, Any]]:
+        """The mix that is best on dev, the task as it determines it, and its scores.
+
+        From the network's answers and its weights of n-grams.
+        """
         own = torch.from_numpy(np.asarray(self.of_dev @ weight.numpy())).float()
         linear = self.linear.answers(self.of_dev)
         found = {}
         for mix in MIXES:
             mine = answers if mix.ngrams else answers - own
-            found[mix] = self.scored((1 - mix.linear) * mine + mix.linear * linear, self.dev)
-        best = max(MIXES, key=lambda mix: found[mix][self.task.measure])
-        return best, found[best]
+            found[mix] = self.tuned((1 - mix.linear) * mine + mix.linear * linear)
+        best = max(MIXES, key=lambda mix: found[mix][1][self.task.measure])
+        return best, *found[best]
 
     def mixed(self, weights: dict[str, Tensor], stem: str, mix: Mix) -> dict[str, Tensor]:
         """The weights of a network that gives the answers of a mix."""

@@ -117,8 +117,17 @@ def batch_of(rows: Sequence[Framed], vocabulary: Vocabulary, length: int | None 
     unknown = [word for row in rows for word in row.unknown]
     return Batch(
         source=replace(side, characters=characters_of(tokens, visible, unknown, vocabulary) if unknown else None),
+        separators=separators_of(lengths, width, vocabulary),
         places=padded([row.places for row in rows if row.places is not None], vocabulary, width, 0),
     )
+
+
+def separators_of(lengths: np.ndarray, width: int, vocabulary: Vocabulary) -> Tensor | None:
+    """(B,) the position of the last separator of each row; None if the vocabulary frames rows without one."""
+    if vocabulary.separator is None:
+        return None
+    ends = np.full(len(lengths), width) if vocabulary.closes else lengths
+    return torch.from_numpy(ends + vocabulary.separator)
 
 
 def features_of(rows: Sequence[Framed], width: int, vocabulary: Vocabulary) -> Tensor:

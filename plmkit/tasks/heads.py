@@ -16,7 +16,10 @@ from plmkit.layers.transformer import Dropout
 from plmkit.objectives.contract import Head
 
 NGRAM_DROPOUT = 0.3
-POOLINGS = ("first", "mean", "max", "concat")
+SEPARATOR = "separator"
+POOLINGS = ("first", "mean", "max", "concat", "last", SEPARATOR)
+BALANCED = "balanced"
+ClassWeights = tuple[float, ...] | str | None  # one for each class, or BALANCED
 Labels = Callable[[], Tensor]  # of all training rows, made when they are needed
 Look = Callable[[], tuple[States, Batch]]  # the states of a first batch, computed when they are needed
 
@@ -97,6 +100,9 @@ class RowHead(TaskHead):
             return states.pooled
         if self.pooling == "concat":
             return (states.hidden * batch.source.visible[:, :, None]).flatten(1)
+        if self.pooling == SEPARATOR:
+            assert batch.separators is not None
+            return states.hidden[torch.arange(len(states.hidden), device=states.hidden.device), batch.separators]
         return pooled_by(self.pooling, states.hidden, batch.source.visible)
 
     def needed(self, batch: Batch) -> Tensor | None:
@@ -138,14 +144,48 @@ class NgramWeights(nn.Module):
 
 
 class ClassHead(RowHead):
-    """Cross entropy over classes."""
+    """Cross entropy over classes: a mean over examples, each of which counts by the weight of its class."""
+
+    def __init__(self, *, class_weights: ClassWeights = None, label_smoothing: float = 0.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.label_smoothing = label_smoothing
+        self.is_balanced = class_weights == BALANCED
+        self.class_weights = torch.tensor(class_weights) if isinstance(class_weights, tuple) else None  # (classes,)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
         return self.logits(states, batch)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.labels is not None
-        return F.cross_entropy(self.logits(states, batch), batch.labels)
+        logits = self.logits(states, batch)
+        if self.class_weights is None:
+            return F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
+        losses = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing, reduction="none")
+        return (self.class_weights.to(losses)[batch.labels] * losses).mean()
+
+    def fit(self, labels: Labels, look: Look) -> None:
+        """Balanced, all classes of the training examples count alike, and an example 1 on average."""
+        if self.is_balanced:
+            counts = labels().bincount(minlength=self.classify.out_features)
+            self.class_weights = counts.sum() / (len(counts) * counts.clamp(min=1))
+
+
+class LabelsHead(ClassHead):
+    """Binary cross entropy of each class by itself: a mean over examples and classes."""
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.labels is not None
+        logits, smoothing = self.logits(states, batch), self.label_smoothing
+        targets = batch.labels.to(logits) * (1 - smoothing) + smoothing / 2
+        weights = None if self.class_weights is None else self.class_weights.to(logits)
+        return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
+
+    def fit(self, labels: Labels, look: Look) -> None:
+        """Balanced, the examples with a class count as much as those without it."""
+        if self.is_balanced:
+            targets = labels()
+            having = targets.sum(0)
+            self.class_weights = (len(targets) - having).clamp(min=1) / having.clamp(min=1)
 
 
 class NumberHead(RowHead):
@@ -185,6 +225,36 @@ class NumberHead(RowHead):
 
     def forget(self) -> None:
         self.mean, self.deviation = 0.0, 1.0
+
+
+class SigmoidNumberHead(NumberHead):
+    """Squared error of a number between the lowest and the highest label (Liu et al., 2019, in its first version)."""
+
+    lowest: Tensor
+    highest: Tensor
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register_buffer("lowest", torch.zeros(()))
+        self.register_buffer("highest", torch.ones(()))
+
+    def shares(self, states: States, batch: Batch) -> Tensor:
+        """(examples, 1) from 0, the lowest label, to 1, the highest."""
+        return self.logits(states, batch).sigmoid()
+
+    def answers(self, states: States, batch: Batch) -> Tensor:
+        return self.lowest + (self.highest - self.lowest) * self.shares(states, batch)
+
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.labels is not None
+        return F.mse_loss(
+            self.shares(states, batch).squeeze(1), (batch.labels - self.lowest) / (self.highest - self.lowest)
+        )
+
+    def fit(self, labels: Labels, look: Look) -> None:
+        numbers = labels()
+        self.lowest.fill_(float(numbers.min()))
+        self.highest.fill_(float(numbers.max()))
 
 
 class ChoiceHead(ClassHead):

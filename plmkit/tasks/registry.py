@@ -25,6 +25,7 @@ class Kind:
 
 KINDS = {
     "classify": Kind("plmkit.tasks.kinds.classify:Classify", summary="one text, one class"),
+    "multilabel": Kind("plmkit.tasks.kinds.multilabel:MultiLabel", summary="one text or two, any number of classes"),
     "pair": Kind("plmkit.tasks.kinds.pair:Pair", summary="two texts, one class"),
     "nli": Kind("plmkit.tasks.kinds.nli:NLI", summary="premise and hypothesis: contradiction, entailment or neutral"),
     "paraphrase": Kind("plmkit.tasks.kinds.paraphrase:Paraphrase", summary="two texts in both orders, one class"),

@@ -136,17 +136,6 @@ def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabul
     labels = task.describe([example.row for example in examples])
     screen.say(tr("{rows}, {labels}.", rows=several(len(examples), "row"), labels=labels))
     screen.say(lengths_report(examples, task.length))
-    if long := sum(len(example.inputs) > 1 for example in examples) if task.windows else 0:
-        screen.say(
-            tr(
-                "{long:,} of {total:,} rows are longer than {length} tokens and are read in windows ({windows:,} "
-                "in all).",
-                long=long,
-                total=len(examples),
-                length=task.length,
-                windows=sum(len(example.inputs) for example in examples),
-            )
-        )
     report_unknown(examples, vocabulary, screen)
 
 
@@ -157,12 +146,13 @@ def lengths_report(examples: Sequence[Example], length: int) -> str:
     if split:
         return tr(
             "Tokens per row: median {median:,.0f}, 95th percentile {high:,.0f}; {split:,} of {total:,} rows are longer "
-            "than {length} tokens and are read in windows that overlap.",
+            "than {length} tokens and are read in windows that overlap ({windows:,} in all).",
             median=median,
             high=high,
             split=split,
             total=len(examples),
             length=length,
+            windows=sum(one.windows for one in examples),
         )
     truncated = (
         tr(

@@ -1,6 +1,6 @@
 """Tables to rows: one text or two per row, and their label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from plmkit.tasks.tables import columns_in
 
 SHOWN = 5  # places of rows in a message
 FEW = 20  # labels that are never too many, however few the rows
+ReadLabel = Callable[[object, str], Any]  # a cell and its place, for messages; None: the label is missing
 OWN_LABEL = 0.9  # labels per row; from here on, a label identifies its row and is not a class
 
 
@@ -22,7 +23,7 @@ def read_rows(path: str | Path, *, paired: bool | None, numeric: bool = False, l
     """The rows of a file, found by the usual names: pairs, single texts, or (`paired=None`) whichever it holds."""
     table = read_table(path)
     columns = columns_in(table, Search(), paired=paired, labelled=labelled, say=ignore)
-    rows = rows_of(table, columns, numeric=numeric)
+    rows = rows_of(table, columns, number_in if numeric else label_in)
     return whole_rows(rows, path, ignore) if labelled else rows
 
 
@@ -35,11 +36,11 @@ def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
 
 
 def read_texts(
-    table: Table, search: Search, say: Say, *, paired: bool | None, labelled: bool, numeric: bool = False
+    table: Table, search: Search, say: Say, *, paired: bool | None, labelled: bool, read_label: ReadLabel | None = None
 ) -> tuple[list[Row], Columns]:
     """Rows of single texts, of pairs, or (`paired=None`) of whichever the table has, and the columns read."""
     columns = columns_in(table, search, paired=paired, labelled=labelled, say=say)
-    return rows_of(table, columns, numeric=numeric), columns
+    return rows_of(table, columns, read_label), columns
 
 
 def plain_rows(table: Table, search: Search, say: Say) -> list[Row]:
@@ -96,17 +97,16 @@ def chosen_of(label: object, choices: Sequence[str], place: str) -> str:
     return choices[number]
 
 
-def rows_of(table: Table, columns: Columns, *, numeric: bool = False) -> list[Row]:
+def rows_of(table: Table, columns: Columns, read_label: ReadLabel | None = None) -> list[Row]:
     """One row for each row of the table; a missing label is None."""
     names = [columns.text] if columns.text_a is None else [columns.text_a, columns.text_b]
     places = [table.columns.index(name) for name in names if name is not None]
     label = None if columns.label is None else table.columns.index(columns.label)
-    rows = []
+    read, rows = read_label or label_in, []
     for line, cells in zip(table.lines, table.rows, strict=True):
         place = where(table.path, line)
         text, *other = [words_in(cells[column], table.columns[column], place) for column in places]
-        value = None if label is None else label_in(cells[label], place)
-        answer = number_in(value, place) if numeric and value is not None else value
+        answer = None if label is None else read(cells[label], place)
         rows.append(Row(text=text, other=other[0] if other else None, label=answer, line=line))
     return rows
 
@@ -251,10 +251,20 @@ def too_many(labels: Sequence[str]) -> str:
 
 def label_in(cell: object, place: str) -> str | None:
     """A label without the spaces around it, or None if it is empty."""
+    if isinstance(cell, list):
+        raise InputError(
+            tr(
+                "{place}: the label is a list, but this task reads one label per row. For several, use --task "
+                "multilabel.",
+                place=place,
+            )
+        )
     return words_in(cell, "label", place).strip() or None
 
 
-def number_in(label: str, place: str) -> float:
+def number_in(cell: object, place: str) -> float | None:
+    if (label := label_in(cell, place)) is None:
+        return None
     if (number := number_of(label)) is None:
         raise InputError(
             tr(

@@ -3,17 +3,16 @@
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
 from plmkit.initialisation.weights import INITIALISERS
-from plmkit.tasks.heads import RowHead
+from plmkit.tasks.heads import ClassHead
 
 TURNS, PREDICTION_DROPOUT = 5, 0.1  # as released (namisan/mt-dnn)
 
 
-class SanHead(RowHead):
+class SanHead(ClassHead):
     """Stochastic answer network: the mean of the predictions of several turns (Liu et al., 2019, 3.1)."""
 
     def __init__(
@@ -58,13 +57,6 @@ class SanHead(RowHead):
         kept = torch.rand(rows, turns, device=steps.device) >= PREDICTION_DROPOUT
         kept[torch.arange(rows), torch.randint(turns, (rows,), device=steps.device)] = True
         return (steps * kept[:, :, None]).sum(1) / kept.sum(1, keepdim=True)
-
-    def answers(self, states: States, batch: Batch) -> Tensor:
-        return self.logits(states, batch)
-
-    def forward(self, states: States, batch: Batch) -> Tensor:
-        assert batch.labels is not None
-        return F.cross_entropy(self.logits(states, batch), batch.labels)
 
 
 def sides(batch: Batch) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,17 @@ def class_scores(predicted: Sequence[int], gold: Sequence[int], classes: Sequenc
     }
 
 
+def label_scores(predicted: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+    """F1 of (rows, classes): of all answers together, and as a mean over classes; and the share of rows all right."""
+    from sklearn import metrics
+
+    def f1(average: str) -> float:
+        return float(metrics.f1_score(gold, predicted, average=average, zero_division=0.0))
+
+    whole = float(metrics.accuracy_score(gold, predicted))
+    return {"micro_f1": f1("micro"), "macro_f1": f1("macro"), "exact_match": whole}
+
+
 def confusion(predicted: Sequence[int], gold: Sequence[int], classes: Sequence[str]) -> list[list[int]]:
     """How often each gold class (row) was predicted as each class (column)."""
     _check(predicted, gold, len(classes))

@@ -59,7 +59,7 @@ class TaskData:
 
     def rows(self, part: str) -> list[Row]:
         """The rows of `train`, `dev` or `test`."""
-        return [example.row for example in vars(self)[part]]
+        return list({id(example.row): example.row for example in vars(self)[part]}.values())  # a row may have windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +119,8 @@ class TaskRun:
             found |= zip(numbers, answers, strict=True)
         joint = torch.stack([found[number] for number in range(len(data.dev))])
         weight = self.head.in_units(weights_of(self.network), self.stem)[f"{self.stem}.ngrams.weight"]
-        mix, scores = data.floor.choose(joint, weight.detach().cpu())
-        return self.task, scores, mix
+        mix, task, scores = data.floor.choose(joint, weight.detach().cpu())
+        return task, scores, mix
 
     def tuned_on(self, examples: list[Example]) -> tuple[Task, dict[str, Any]]:
         """The task with what labelled examples determine of it, and its scores on them."""

@@ -39,7 +39,7 @@ class TaskSettings:
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
     dropout: float = 0.1  # dropout rate before the head and inside the network
     pooling: str | None = (
-        None  # of states into one vector: first, mean, max or concat; none: mean for match, else first
+        None  # of states: first, mean, max, concat, last, separator (last [SEP]); none: mean for match, else first
     )
     length: int | None = None  # tokens per row; none: the model's maximum length, for qa at most 384
     frozen: bool | None = None  # train only what is new: head, and network over features; none: the paper's

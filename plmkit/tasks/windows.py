@@ -24,6 +24,17 @@ def windows_of(starts: np.ndarray, total: int, room: int) -> list[tuple[int, int
         first = min(max(first + 1, int(np.searchsorted(starts, following))), stop)
 
 
+def windows_needed(total: int, room: int) -> int:
+    """The fewest windows of `room` tokens that overlap by about half and together hold all of a text."""
+    return 1 if total <= room else 1 - (room - total) // max(1, room // 2)
+
+
+def spread(total: int, room: int, windows: int) -> list[tuple[int, int]]:
+    """The first token of each window and the one after its last, at even distances from the beginning to the end."""
+    firsts = np.linspace(0, max(0, total - room), windows).round().astype(int).tolist()
+    return [(first, min(first + room, total)) for first in firsts]
+
+
 def context(places: np.ndarray, start: int, end: int) -> np.ndarray:
     """How much a window from token `start` to before `end` shows on both sides of each place."""
     seen: np.ndarray = np.minimum(places - start, end - 1 - places) + LENGTH_BONUS * (end - start)

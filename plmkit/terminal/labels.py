@@ -9,7 +9,7 @@ NAMES = (
     "forward_lm", "backward_lm", "forward", "backward",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
-    "accuracy", "macro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu", "chrf",
+    "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu", "chrf",
     "rouge_1", "rouge_2", "pairs",
     "precision", "recall", "strict_precision", "strict_recall", "strict_f1", "intent_accuracy", "exact_match", "words",
     "slot_precision", "slot_recall", "slot_f1", "slot_strict_precision", "slot_strict_recall", "slot_strict_f1",

@@ -97,13 +97,17 @@ def test_without_a_class_a_head_is_recognised_by_its_weights(pretrained, plm, tm
     assert f"! {tmp_path / 'other'}: its head (sequence_summary) is not used, only the network below it.\n" in ran.err
 
 
-def test_a_classifier_of_several_labels_embeds_and_does_not_predict(pretrained, plm, tmp_path):
-    save("BertForSequenceClassification", tmp_path / "hub", pretrained, problem_type="multi_label_classification")
-    ran = plm("embed", tmp_path / "hub", text_file(tmp_path), "--out", tmp_path / "a.npy")
-    assert ran.code == 0
-    assert "its head (several labels per text) is not used" in ran.err
-    ran = plm("predict", tmp_path / "hub", text_file(tmp_path))
-    assert (ran.code, "it cannot predict" in ran.err) == (2, True)
+def test_a_classifier_of_several_labels_predicts_each_by_its_own_sigmoid(pretrained, plm, tmp_path):
+    theirs = save(
+        "BertForSequenceClassification", tmp_path / "hub", pretrained, problem_type="multi_label_classification"
+    )
+    model = plmkit.load(tmp_path / "hub", device="cpu")
+    found = model.predict("the cat sees a house.")
+    (row,) = model.rows(["the cat sees a house."])
+    with torch.no_grad():
+        shares = theirs.eval()(input_ids=torch.from_numpy(row.tokens)[None]).logits[0].sigmoid().tolist()
+    assert list(found.probabilities.values()) == pytest.approx(shares, abs=1e-5)
+    assert found.label == tuple(name for name, share in found.probabilities.items() if share >= 0.5)
 
 
 def test_heads_that_are_used_cause_no_warning(pretrained, plm, tmp_path):

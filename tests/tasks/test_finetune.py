@@ -382,7 +382,7 @@ def test_settings_of_task_and_run_are_set_by_name():
     [
         "task.epochs=0", "task.epochs=inf", "task.batch=-1", "task.learning_rate=0", "task.learning_rate=inf",
         "task.warmup=1",
-        "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=last", "task.length=2", "task.layer_decay=0",
+        "task.dropout=1", "task.decay=-1", "task.clip=-1", "task.pooling=middle", "task.length=2", "task.layer_decay=0",
         "task.layer_decay=2", "task.layer_decay=-1", "task.layer_decay=nan", "task.layer_decay=inf",
         "task.learning_rate=fast", "task.batch=2.5", "task.frozen=perhaps", "tusk.learning_rate=1",
         "task.rte=1", "task=1", "task.learning_rate",

@@ -62,7 +62,7 @@ def test_the_linear_model_learns_which_words_matter(floor):
 
 
 def test_a_network_that_is_wrong_is_outvoted_by_the_linear_model(floor):
-    mix, scores = floor.choose(-100 * right(floor), no_weights(floor))
+    mix, _, scores = floor.choose(-100 * right(floor), no_weights(floor))
     assert (mix, scores["accuracy"]) == (Mix(linear=1.0), 1.0)
 
 
@@ -72,7 +72,7 @@ def test_a_network_whose_ngrams_mislead_is_used_without_them(floor):
     own = torch.from_numpy(floor.of_dev @ linear.weight)
     misled = Floor.__new__(Floor)
     vars(misled).update(vars(floor) | {"linear": linear})
-    mix, scores = misled.choose(right(floor) + own, wrong)
+    mix, _, scores = misled.choose(right(floor) + own, wrong)
     assert (mix, mix.is_network, scores["accuracy"]) == (Mix(ngrams=False), True, 1.0)
 
 

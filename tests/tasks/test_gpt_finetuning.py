@@ -58,6 +58,26 @@ def names(parts, text: str, other: str | None = None, kind: str = "classify", ch
     return [parts.tokenizer.vocabulary.names(framed.tokens) for framed in made.inputs]
 
 
+NEEDY = "If you help the needy, God will reward you."  # PASCAL RTE's usual example of positive entailment
+GIVING = "Giving money to a poor man has good consequences."
+
+
+def test_entailment_is_framed_as_start_premise_delimiter_hypothesis_extract_with_three_answers(parts):
+    premise, hypothesis = (parts.tokenizer.vocabulary.names(parts.tokenizer.encode(text)) for text in (NEEDY, GIVING))
+    (made,) = find_kind("nli")().frame([Row(text=NEEDY, other=GIVING, line=1)], parts.tokenizer, 400)
+    (framed,) = made.inputs
+    assert parts.tokenizer.vocabulary.names(framed.tokens) == [
+        "_start_", *premise, "_delimiter_", *hypothesis, "_classify_"
+    ]  # fmt: skip
+    task = find_kind("nli")(classes=("contradiction", "entailment", "neutral"))
+    batch = batch_of_examples([made], parts.tokenizer.vocabulary)
+    head = task.head(parts.architecture)
+    pooled = torch.zeros(1, parts.architecture.width)
+    answers = head.answers(States(hidden=pooled[:, None], pooled=pooled), batch)
+    assert answers.shape == (1, 3)
+    assert task.decide(answers, [made])[0].probabilities.keys() == set(task.classes)
+
+
 # the frame
 
 

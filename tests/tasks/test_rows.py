@@ -350,7 +350,7 @@ def test_a_label_that_is_not_a_finite_number_is_refused_for_regression(tmp_path,
 def test_a_file_without_labels_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "id\ttext\nx7\ta\n")) == (
         "a.tsv has no column label. Columns found: id, text.\nChoose the right one: --label COLUMN. "
-        "Recognised names: label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 5 more."
+        "Recognised names: label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 6 more."
     )
 
 

@@ -47,6 +47,7 @@ ROWS: dict[str, list[dict]] = {
         {"text_a": "the cat", "text_b": "a cat", "label": 4.5},
         {"text_a": "a dog", "text_b": "the sea", "label": 0.5},
     ],
+    "multilabel": [{"text": "the cat", "labels": ["x", "y"]}, {"text": "a dog", "labels": []}],
     "regress": [{"text": "the cat", "label": 1.5}, {"text": "a dog", "label": -2.0}],
     "similarity": [
         {"text_a": "the cat", "text_b": "a cat", "label": 4.5},

@@ -24,7 +24,7 @@ USUAL = {
     "text_b": ("text_b", "sentence2", "hypothesis", "question2", "text2", "文本2", "句子2", "假设", "问题2"),
     "label": (
         "label", "sentiment", "category", "class", "target", "gold", "score", "rating", "similarity",
-        "标签", "类别", "情感", "评分", "分数", "相似度",
+        "标签", "类别", "情感", "评分", "分数", "相似度", "labels",
     ),
 }  # fmt: skip
 OPTIONS = {role: f"--{role.replace('_', '-')}" for role in USUAL}

@@ -32,7 +32,7 @@ class Windows(Example):
     def alone(self, number: int) -> Self:
         """One of its windows, to be trained on."""
         label = self.label[number : number + 1] if isinstance(self.label, np.ndarray) else None
-        return replace(self, inputs=(self.inputs[number],), label=label)
+        return replace(self, inputs=(self.inputs[number],), label=label, windows=1)
 
 
 def spans_of(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
@@ -126,7 +126,7 @@ def example_of(
             )
         )  # fmt: skip
     label = None if row.label is None else targets_of(row, inputs, context.offsets)
-    return Windows(row=row, inputs=tuple(inputs), label=label, offsets=context.offsets)
+    return Windows(row=row, inputs=tuple(inputs), label=label, offsets=context.offsets, windows=len(inputs))
 
 
 def in_window(

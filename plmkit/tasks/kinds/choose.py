@@ -14,16 +14,17 @@ from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import message, tr
-from plmkit.tasks.answers import RowTask, most_probable
+from plmkit.tasks.answers import most_probable
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import ChoiceHead
+from plmkit.tasks.long_texts import WindowedTask
 from plmkit.tasks.rows import choices_in, chosen_of, words_in
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choose(RowTask):
+class Choose(WindowedTask):
     """A context, a question, and one of several choices, each read with them (Radford et al., 2018, 3.3)."""
 
     kind: ClassVar[str] = "choose"

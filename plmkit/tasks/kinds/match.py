@@ -17,12 +17,13 @@ from plmkit.data.reading.whole import Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
-from plmkit.tasks.answers import RowTask
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row, learned
 from plmkit.tasks.framing import Texts
+from plmkit.tasks.heads import SEPARATOR
 from plmkit.tasks.lexical import tfidf_cosines, tfidf_vectors
 from plmkit.tasks.match_head import LOSSES, NEGATIVES, MatchHead
 from plmkit.tasks.match_scores import best_threshold, binary_scores, first_of_each, graded_scores, partner_scores
+from plmkit.tasks.row_task import RowTask
 from plmkit.tasks.rows import check_trainable, read_texts, text_row
 
 GRADED, BINARY, PAIRS = "graded", "binary", "pairs"  # labels are scores; 0 and 1; all 1, or missing
@@ -68,9 +69,12 @@ class Match(RowTask):
             )
         if not self.scale > 0:
             raise SettingError(tr("task.scale must be above 0; found {scale:g}.", scale=self.scale))
-        if self.pooling == "concat":
+        if self.pooling in ("concat", SEPARATOR, "last"):
             raise SettingError(
-                tr("--task match makes vectors of one width: task.pooling takes first, mean or max; found 'concat'.")
+                tr(
+                    "--task match makes vectors for plm embed: task.pooling takes first, mean or max; found '{found}'.",
+                    found=self.pooling,
+                )
             )
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:

@@ -49,4 +49,4 @@ class Pair(ClassTask):
     def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
         if not self.san:
             return super().head(architecture, dropout)
-        return SanHead(outputs=len(self.classes), **self.head_settings(architecture, dropout))
+        return SanHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))

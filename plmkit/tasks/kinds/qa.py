@@ -24,7 +24,7 @@ from plmkit.tasks.answering.rows import ROLES, Question, check_context, check_qu
 from plmkit.tasks.answering.scores import Judged, best_threshold, is_chinese, judged_cmrc, judged_v1, judged_v2
 from plmkit.tasks.answering.search import Answer, answer_of, decided, naive_answer
 from plmkit.tasks.answering.windows import Windows, windows_of
-from plmkit.tasks.contract import Baseline, Example, Prediction, Row, Task, learned
+from plmkit.tasks.contract import TOKEN, Baseline, Example, Prediction, Row, Task, learned
 from plmkit.tasks.framing import place_in
 from plmkit.tasks.heads import TaskHead
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ class QA(Task):
     kind: ClassVar[str] = "qa"
     best: ClassVar[str] = "f1"
     problem: ClassVar[str | None] = "span"
-    windows: ClassVar[bool] = True
+    levels: ClassVar[frozenset[str]] = frozenset({TOKEN})
     apart: ClassVar[bool] = True
     usual_length: ClassVar[int | None] = 384
     asks: ClassVar[bool] = True
@@ -206,6 +206,10 @@ class QA(Task):
             unanswerable=counts[False],
             texts=texts,
         )
+
+    @property
+    def windows(self) -> bool:
+        return True
 
     @property
     def answers(self) -> str:

@@ -17,7 +17,6 @@ from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
-from plmkit.tasks.answers import RowTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.lexical import BM25
@@ -26,6 +25,7 @@ from plmkit.tasks.rank_head import LOSSES, RankHead, rank_head
 from plmkit.tasks.rank_lists import lists_of
 from plmkit.tasks.rank_rows import candidates_in, grouped_rows, is_listed, listed_rows, query_in
 from plmkit.tasks.rank_scores import mean, random_average_precision, rank_scores
+from plmkit.tasks.row_task import RowTask
 
 LISTS = 12  # key of the random numbers for the lists of an epoch
 

@@ -9,7 +9,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.tasks.answers import NumberTask
 from plmkit.tasks.contract import Row
 from plmkit.tasks.framing import Texts, both_orders
-from plmkit.tasks.rows import read_texts, text_row
+from plmkit.tasks.rows import number_in, read_texts, text_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Similarity(NumberTask):
     problem: ClassVar[str | None] = None
 
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
-        return read_texts(table, search, say, paired=True, labelled=labelled, numeric=True)
+        return read_texts(table, search, say, paired=True, labelled=labelled, read_label=number_in)
 
     def input_row(self, given: Any, number: int, model: Path) -> Row:
         return text_row(given, number, model, paired=True)

@@ -16,7 +16,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, nearest
 from plmkit.language import message, several, tr
-from plmkit.tasks.contract import Example, Prediction, Row, learned
+from plmkit.tasks.contract import SEQUENCE, TOKEN, Example, Prediction, Row, learned
 from plmkit.tasks.heads import ClassHead, TaskHead
 from plmkit.tasks.kinds.tag import Tag
 from plmkit.tasks.tagging.checking import in_scheme
@@ -35,6 +35,7 @@ class Slots(Tag):
     reads: ClassVar[frozenset[str]] = frozenset({"hidden", "pooled"})
     best: ClassVar[str] = "exact_match"
     problem: ClassVar[str | None] = None
+    levels: ClassVar[frozenset[str]] = frozenset({SEQUENCE, TOKEN})
 
     intents: tuple[str, ...] = learned(())
 

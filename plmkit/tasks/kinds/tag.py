@@ -18,7 +18,7 @@ from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
 from plmkit.tasks.answers import LISTED
-from plmkit.tasks.contract import Baseline, Example, Prediction, Row, Task, learned
+from plmkit.tasks.contract import TOKEN, Baseline, Example, Prediction, Row, Task, learned
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.tagging.checking import check_tags, in_scheme
 from plmkit.tasks.tagging.cutting import MARKS, WORDS, units_of
@@ -50,6 +50,7 @@ class Tag(Task):
     kind: ClassVar[str] = "tag"
     best: ClassVar[str] = "f1"
     problem: ClassVar[str | None] = "tagging"
+    levels: ClassVar[frozenset[str]] = frozenset({TOKEN})
     writes: ClassVar[tuple[str, ...]] = (".conll",)
 
     crf: bool = False  # predict the most likely sequence of tags with a CRF, instead of each tag alone
