@@ -15,11 +15,15 @@ from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say, ignore
 from plmkit.language import comma, message, tr
-from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task
+from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, Task, learned
 from plmkit.tasks.framing import Texts, frame_all
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead
 from plmkit.tasks.ngrams import LinearModel
 from plmkit.tasks.remarks import remark_labels
+from plmkit.tasks.report.calibration import Calibration, agreement, calibration, fitted_temperature, log_probabilities
+from plmkit.tasks.report.classes import class_intervals, class_table, confusions
+from plmkit.tasks.report.numbers import number_intervals
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -71,7 +75,41 @@ class RowTask(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassTask(RowTask):
+class ChoiceTask(RowTask):
+    """A task that gives every possible answer to a row a probability, and answers with the most probable one."""
+
+    temperature: float = learned(1.0)  # by which logits are divided, so that probabilities can be trusted (Guo, 2017)
+
+    def probabilities(self, answers: Tensor) -> list[list[float]]:
+        """Of the head's answers, (examples, possible answers), as `plm predict` gives them."""
+        found: list[list[float]] = (answers / self.temperature).softmax(-1).tolist()
+        return found
+
+    def tuned(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Self:
+        """With the temperature that makes the labels of these rows most likely; no answer changes."""
+        logits = self.temperature * logs_of(predictions)
+        return replace(self, temperature=fitted_temperature(logits, self.targets(rows)))
+
+    def targets(self, rows: Sequence[Row]) -> np.ndarray:
+        return np.array([self.target(row) for row in rows])
+
+    def calibrated(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Calibration:
+        """How far the probabilities can be trusted, with and without the temperature."""
+        return calibration(logs_of(predictions), self.targets(rows), self.temperature)
+
+    @property
+    def left_by_export(self) -> str | None:
+        if self.temperature == 1:
+            return None
+        return tr(
+            "plm predict divides logits by the temperature {temperature:g}, which was fitted on dev; other libraries "
+            "give the same answers with other probabilities",
+            temperature=self.temperature,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTask(ChoiceTask):
     """A task whose answer is one of the classes of the training rows."""
 
     problem: ClassVar[str | None] = "classification"
@@ -84,15 +122,31 @@ class ClassTask(RowTask):
         return ClassHead(outputs=len(self.classes), **self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        return [most_probable(self.classes, row) for row in answers.softmax(-1).tolist()]
+        return [most_probable(self.classes, row) for row in self.probabilities(answers)]
 
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """Scores of classes, with the confusion matrix."""
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        predicted = [numbers[str(prediction.label)] for prediction in predictions]
-        gold = [numbers[str(row.label)] for row in rows]
+        predicted, gold = self.numbered(predictions, rows)
         scores: dict[str, Any] = class_scores(predicted, gold, self.classes)
         return {**scores, "rows": len(rows), "confusion": confusion(predicted, gold, self.classes)}
+
+    def numbered(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+        """The predicted classes and those of the rows as numbers."""
+        numbers = {name: number for number, name in enumerate(self.classes)}
+        return [numbers[str(found.label)] for found in predictions], [numbers[str(row.label)] for row in rows]
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        scores, (predicted, gold) = self.score(predictions, rows), self.numbered(predictions, rows)
+        per_class, means = class_table(predicted, gold, self.classes)
+        return Report(
+            scores=scores,
+            intervals=class_intervals(predicted, gold, len(self.classes)),
+            per_class=per_class,
+            means=means,
+            confused=confusions(scores["confusion"], self.classes),
+            calibration=self.calibrated(predictions, rows),
+            mistakes=wrong_answers(predictions, rows),
+        )
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
         found = prediction.probabilities or dict.fromkeys(self.classes)
@@ -173,6 +227,16 @@ class NumberTask(RowTask):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         return number_scores([float(found.label) for found in predictions], [float(row.label) for row in rows])
 
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        predicted = np.array([float(found.label) for found in predictions])
+        gold = np.array([float(row.label) for row in rows])
+        return Report(
+            scores=self.score(predictions, rows),
+            intervals=number_intervals(predicted, gold),
+            agreement=agreement(predicted, gold),
+            mistakes=largest_errors(rows, predicted, gold),
+        )
+
     def render(self, prediction: Prediction) -> dict[str, Any]:
         return {"prediction": None if prediction.label is None else round(prediction.label, 6)}
 
@@ -205,6 +269,38 @@ class NumberTask(RowTask):
     @property
     def answers(self) -> str:
         return tr("a number")
+
+
+def logs_of(predictions: Sequence[Prediction]) -> np.ndarray:
+    return log_probabilities([[*found.probabilities.values()] for found in predictions if found.probabilities])
+
+
+def wrong_answers(predictions: Sequence[Prediction], rows: Sequence[Row]) -> Mistakes:
+    """The most confident first."""
+    return Mistakes.of(
+        [
+            Mistake(
+                line=row.line, text=row.text, other=row.other, label=str(row.label), prediction=str(found.label),
+                size=found.probability,
+            )
+            for found, row in zip(predictions, rows, strict=True)
+            if str(found.label) != str(row.label)
+        ]
+    )  # fmt: skip
+
+
+def largest_errors(rows: Sequence[Row], predicted: np.ndarray, gold: np.ndarray) -> Mistakes:
+    """Of numbers: every row has an error, the largest first."""
+    return Mistakes.of(
+        [
+            Mistake(
+                line=row.line, text=row.text, other=row.other, label=f"{true:.6g}", prediction=f"{found:.4g}",
+                size=abs(found - true),
+            )
+            for row, found, true in zip(rows, predicted.tolist(), gold.tolist(), strict=True)
+        ],
+        "error",
+    )  # fmt: skip
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:

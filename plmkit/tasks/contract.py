@@ -22,6 +22,7 @@ from plmkit.language import comma, tr, translated
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.ngrams import LinearModel, Ngrams, Vector
+from plmkit.tasks.report.report import Report
 from plmkit.tasks.tables import open_table
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -203,6 +204,10 @@ class Task(ABC):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """How good the predictions are; `best` is one of the scores."""
 
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """The scores with their intervals, and what is behind them: classes, calibration, the hardest mistakes."""
+        return Report(scores=self.score(predictions, rows))
+
     def chosen_by(self, scores: Mapping[str, Any]) -> str:
         """The one of these scores that chooses the best epoch, where it depends on the rows."""
         return self.measure
@@ -275,6 +280,11 @@ class Task(ABC):
     @property
     def refusal(self) -> str | None:
         """Why no Hugging Face class computes the same, although there is one for its kind."""
+        return None
+
+    @property
+    def left_by_export(self) -> str | None:
+        """What its predictions have that other libraries leave out, although they compute the same logits."""
         return None
 
     @property
