@@ -63,7 +63,7 @@ def class_scores(rows: Sequence[ClassScore], means: Sequence[ClassScore]) -> Non
     for column in table.columns[1:]:
         column.justify = "right"
     for one in shown:
-        table.add_row(Text(clipped(one.name, NAME)), *numbers(one))
+        table.add_row(Text(named(one.name)), *numbers(one))
     for one in means:
         table.add_row(label(one.name), *numbers(one), style="dim")
     console.print(table)
@@ -87,7 +87,7 @@ def confusion(names: Sequence[str], matrix: Sequence[Sequence[int]]) -> None:
         cells = [
             Text(f"{count:,}" if count else "·", style=shade(place, number, count)) for place, count in enumerate(row)
         ]
-        table.add_row(Text(f"{number + 1} ").append(clipped(name, NAME)) if wide else Text(name), *cells)
+        table.add_row(Text(f"{number + 1} ").append(named(name)) if wide else Text(name), *cells)
     console.print(table)
 
 
@@ -107,9 +107,7 @@ def confused(found: Sequence[Confused]) -> None:
     for column in table.columns[2:]:
         column.justify = "right"
     for one in found[:SHOWN]:
-        table.add_row(
-            *(Text(clipped(name, NAME)) for name in (one.label, one.prediction)), f"{one.rows:,}", f"{one.share:.1%}"
-        )
+        table.add_row(*(Text(named(name)) for name in (one.label, one.prediction)), f"{one.rows:,}", f"{one.share:.1%}")
     console.print(table)
 
 
@@ -171,6 +169,12 @@ def mistakes(found: Mistakes, file: Path) -> None:
         )
         for text in filter(None, (one.text, one.other)):
             console.print(Text("    ").append(clipped(text, WIDTH), style="dim"))
+
+
+def named(name: str) -> str:
+    """The name of a class; of a long one, both ends, since names often differ in the last one."""
+    line = " ".join(name.split())
+    return line if cell_len(line) <= NAME else f"{clipped(line, NAME - 9)}{line[-8:]}"
 
 
 def clipped(text: str, cells: int) -> str:

@@ -29,7 +29,7 @@ function scores() {
     const interval = report.intervals?.[name];
     if (!interval) { counts.push(`${labels[name]} ${Number.isInteger(value) ? value.toLocaleString() : number(value)}`); continue; }
     const { low, high } = interval, scale = low >= 0 && high <= 1 ? (one) => 100 * one : low >= -1 && high <= 1 ? (one) => 50 * (one + 1) : null;
-    const bar = make("dd", { class: "bar", "aria-hidden": "true" });
+    const bar = make("dd", { class: "reach", "aria-hidden": "true" });
     if (scale) bar.append(make("div", { class: "whisker" },
       make("i", { style: `left: ${scale(low)}%; width: ${scale(high) - scale(low)}%` }), make("b", { style: `left: ${scale(value)}%` })));
     list.append(make("dt", {}, labels[name]), make("dd", { class: "value" }, number(value)), bar,
@@ -144,8 +144,8 @@ function calibration() {
   const show = (place) => {
     const [, one] = versions[place];
     ece.textContent = `${phrase(words.ece, { ece: number(one.ece, 4), bins })}. ${words.perfect}`;
-    figures.replaceChildren(make("figure", {}, reliability(one)),
-      make("figure", {}, make("figcaption", {}, words.histogram, " ", key(words.right, "--right"), key(words.wrong, "--wrong")), histogram(one)));
+    figures.replaceChildren(make("figure", {}, make("figcaption", {}, words.reliability), reliability(one)),
+      make("figure", {}, make("figcaption", {}, `${words.histogram} `, key(words.right, "--right"), key(words.wrong, "--wrong")), histogram(one)));
     [...choices.children].forEach((button, number) => button.setAttribute("aria-pressed", String(number === place)));
   };
   if (versions.length > 1) choices.append(...versions.map(([name, one], place) =>
@@ -164,7 +164,7 @@ function agreement() {
     draw("polyline", { class: "curve", points: points.map(({ x, y }) => `${x},${y}`).join(" ") }),
     ...points.map(({ x, y, one }) => draw("circle", { class: "dot", cx: x, cy: y, r: 5 },
       draw("title", {}, phrase(words.tenth, { prediction: number(one.prediction), label: number(one.label), rows: one.rows })))));
-  return box(words.agreement, "", make("div", { class: "charts" }, make("figure", {}, picture)));
+  return box(words.agreement, "wide", make("div", { class: "charts" }, make("figure", {}, picture)));
 }
 
 // mistakes
@@ -242,7 +242,8 @@ function open() {
   const drawn = report.confusion && report.classes.length <= MOST;
   document.querySelector("main").append(make("div", { class: "report" }, scores(),
     ...(report.per_class ? [classes()] : []),
-    ...(drawn ? [confusion(list ?? { choose() {} })] : report.confused ? [confused()] : []),
+    ...(report.confused && report.classes.length > MANY ? [confused()] : []),
+    ...(drawn ? [confusion(list ?? { choose() {} })] : []),
     ...(report.calibration ? [calibration()] : []),
     ...(report.agreement ? [agreement()] : []),
     list ? list.root : box(words.mistakes, "wide", make("p", {}, words.none))));

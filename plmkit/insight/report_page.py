@@ -44,6 +44,7 @@ def words() -> dict[str, Any]:
         "perfect": tr(
             "On the diagonal, answers are right as often as their probability says; below it they are too sure."
         ),
+        "reliability": tr("How often the answers are right"),
         "confidence": tr("probability of the answer"),
         "accuracy": tr("share that is right"),
         "histogram": tr("How sure the answers are"),

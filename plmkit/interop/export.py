@@ -105,7 +105,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
         with held(draft):
             difference = compared(parts, nets, draft, folder) if transformers_installed() else None
         if task and task.left_by_export:
-            screen.say(tr("! {what}.", what=task.left_by_export))
+            screen.say(f"! {task.left_by_export}")
         if ngrams:
             ngrams.save(draft)
             screen.say(

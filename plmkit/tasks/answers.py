@@ -103,7 +103,7 @@ class ChoiceTask(RowTask):
             return None
         return tr(
             "plm predict divides logits by the temperature {temperature:g}, which was fitted on dev; other libraries "
-            "give the same answers with other probabilities",
+            "give the same answers with other probabilities.",
             temperature=self.temperature,
         )
 
