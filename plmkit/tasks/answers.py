@@ -97,15 +97,12 @@ class ChoiceTask(RowTask):
         """How far the probabilities can be trusted, with and without the temperature."""
         return calibration(logs_of(predictions), self.targets(rows), self.temperature)
 
-    @property
-    def left_by_export(self) -> str | None:
-        if self.temperature == 1:
-            return None
-        return tr(
-            "plm predict divides logits by the temperature {temperature:g}, which was fitted on dev; other libraries "
-            "give the same answers with other probabilities.",
-            temperature=self.temperature,
-        )
+    def in_weights(self, weights: dict[str, Tensor]) -> tuple[Self, dict[str, Tensor]]:
+        """With a temperature of 1, and the last layer divided by what it was."""
+        stem = f"heads.{self.name}"
+        last = [f"{stem}.{layer}.{part}" for layer in ("classify", "ngrams") for part in ("weight", "bias")]
+        divided = {name: weights[name] / self.temperature for name in last if name in weights}
+        return replace(self, temperature=1.0), weights | divided
 
 
 @dataclass(frozen=True, kw_only=True)

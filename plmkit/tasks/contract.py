@@ -220,6 +220,10 @@ class Task(ABC):
         """A prediction of this task before it was tuned, as it is now."""
         return prediction
 
+    def in_weights(self, weights: dict[str, Tensor]) -> tuple[Self, dict[str, Tensor]]:
+        """The same predictions by the weights of the network alone, as far as these can give them."""
+        return self, weights
+
     def render(self, prediction: Prediction) -> dict[str, Any]:
         """The columns that `plm predict` adds to a row."""
         return {"prediction": prediction.label}
@@ -280,11 +284,6 @@ class Task(ABC):
     @property
     def refusal(self) -> str | None:
         """Why no Hugging Face class computes the same, although there is one for its kind."""
-        return None
-
-    @property
-    def left_by_export(self) -> str | None:
-        """What its predictions have that other libraries leave out, although they compute the same logits."""
         return None
 
     @property
